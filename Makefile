@@ -1,0 +1,5 @@
+# Each target is one script; read the script to see what it does.
+.PHONY: build test bench
+build: ; @scripts/build.sh
+test:  ; @scripts/test.sh
+bench: ; @scripts/bench.sh

@@ -1,0 +1,167 @@
+// Package archtest holds the tree to its own architecture.
+//
+// In go the source files of the module; out come failures where a package imports upward, lacks a comment that tells what goes
+// in, what comes out and what is refused, touches the outside world from a pure rank, or has grown past its budget.
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/plimsoll/plimsoll/"
+
+// ranks orders the packages: one may import only packages of a strictly lower rank. A negative sign marks
+// the live column, which touches the machine; no pure package imports it, whatever its rank.
+var ranks = map[string]int{
+	"internal/units":  1,
+	"snapshot":        3,
+	"internal/tape":   2,
+	"internal/screen": 2,
+	"internal/cli":    -90,
+	"cmd/plimsoll":    -100,
+
+	// Imported by tests only.
+	"internal/goldentest": 1,
+	"internal/archtest":   99,
+}
+
+// Budgets. A package listed in overBudget has a reason to be larger.
+const (
+	maxFileLines = 600
+	maxFuncLines = 80
+)
+
+var overBudget = map[string]string{}
+
+// effects are imports a pure package may not have.
+var effects = []string{"os", "os/exec", "net", "net/http", "syscall", "log", "log/slog"}
+
+type file struct {
+	path, pkg string
+	ast       *ast.File
+	fset      *token.FileSet
+}
+
+func TestPackagesImportOnlyDownward(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		rank, ok := ranks[f.pkg]
+		if !ok {
+			t.Errorf("package %s has no rank; give it one in archtest", f.pkg)
+			continue
+		}
+		for _, spec := range f.ast.Imports {
+			path, _ := strconv.Unquote(spec.Path.Value)
+			if inner, ok := strings.CutPrefix(path, module); ok {
+				checkImport(t, f, rank, inner)
+				continue
+			}
+			for _, e := range effects {
+				if path == e && rank > 0 && f.pkg != "internal/goldentest" {
+					t.Errorf("%s: pure package imports %q", f.path, path)
+				}
+			}
+		}
+	}
+}
+
+func checkImport(t *testing.T, f file, rank int, inner string) {
+	to, ok := ranks[inner]
+	switch {
+	case !ok:
+		t.Errorf("%s imports %s, which has no rank", f.path, inner)
+	case abs(to) >= abs(rank):
+		t.Errorf("%s (rank %d) imports %s (rank %d): imports go strictly downward", f.path, abs(rank), inner, abs(to))
+	case rank > 0 && to < 0:
+		t.Errorf("%s: a pure package imports %s of the live column", f.path, inner)
+	}
+}
+
+func TestEveryPackageTellsItsStory(t *testing.T) {
+	t.Parallel()
+	longest := map[string]int{}
+	for _, f := range sources(t) {
+		if f.ast.Doc != nil {
+			longest[f.pkg] = max(longest[f.pkg], len(strings.Split(strings.TrimSpace(f.ast.Doc.Text()), "\n")))
+		} else {
+			longest[f.pkg] += 0
+		}
+	}
+	for pkg, lines := range longest {
+		if lines < 3 && !strings.HasPrefix(pkg, "cmd/") {
+			t.Errorf("package %s: the package comment has %d lines; say what goes in, what comes out, what is refused", pkg, lines)
+		}
+	}
+}
+
+func TestFilesAndFunctionsStayWithinBudget(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		if overBudget[f.path] != "" {
+			continue
+		}
+		if n := f.fset.Position(f.ast.End()).Line; n > maxFileLines {
+			t.Errorf("%s has %d lines, more than %d", f.path, n, maxFileLines)
+		}
+		for _, d := range f.ast.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			n := f.fset.Position(fn.End()).Line - f.fset.Position(fn.Pos()).Line + 1
+			if n > maxFuncLines && overBudget[f.path+":"+fn.Name.Name] == "" {
+				t.Errorf("%s: function %s has %d lines, more than %d", f.path, fn.Name.Name, n, maxFuncLines)
+			}
+			if fn.Recv == nil && fn.Name.Name == "init" {
+				t.Errorf("%s: init() is not used here; build values where they are needed", f.path)
+			}
+		}
+	}
+}
+
+func sources(t *testing.T) []file {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	var files []file
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".git") || nestedModule(root, path)) {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		fset := token.NewFileSet()
+		parsed, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		files = append(files, file{filepath.ToSlash(rel), filepath.ToSlash(filepath.Dir(rel)), parsed, fset})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// nestedModule tells whether a folder below the root has a go.mod of its own.
+func nestedModule(root, path string) bool {
+	if path == root {
+		return false
+	}
+	found, _ := filepath.Glob(filepath.Join(path, "go.mod"))
+	return len(found) > 0
+}
+
+func abs(n int) int { return max(n, -n) }

@@ -1,0 +1,136 @@
+// Package cli is the command line of plimsoll.
+//
+// In go arguments and an Env (the outside world: streams, environment, terminal facts); out come an exit code,
+// data on stdout and talk on stderr. A command is a constructor, an options struct and a run function; it reads its files,
+// calls the pure packages and hands their values to a renderer. No command computes or formats numbers itself.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/internal/screen"
+)
+
+// Exit codes, the same for every command.
+const (
+	exitOK         = 0 // fine, or it fits
+	exitFailure    = 1 // the tool itself failed
+	exitUsage      = 2 // the command line was wrong
+	exitFinding    = 3 // a finding of severity error, or it does not fit
+	exitUnreadable = 4 // the input could not be read
+)
+
+// Env is the outside world as commands see it.
+type Env struct {
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	Getenv func(string) string
+	// Style is how text on stdout may look.
+	Style screen.Style
+	// StdinIsTerminal and StderrIsTerminal say whether a person waits there.
+	StdinIsTerminal, StderrIsTerminal bool
+}
+
+// OS is the real world.
+func OS() Env {
+	return Env{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		Style:           terminalStyle(os.Stdout, os.Getenv),
+		StdinIsTerminal: isTerminal(os.Stdin), StderrIsTerminal: isTerminal(os.Stderr),
+	}
+}
+
+// coded is an error that knows its exit code. A nil cause exits silently: the screen has said it already.
+type coded struct {
+	code  int
+	cause error
+}
+
+func (e coded) Error() string {
+	if e.cause == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.cause.Error()
+}
+
+func (e coded) Unwrap() error { return e.cause }
+
+func usageError(format string, args ...any) error {
+	return coded{exitUsage, fmt.Errorf(format, args...)}
+}
+func unreadable(err error) error { return coded{exitUnreadable, err} }
+func findingExit() error         { return coded{code: exitFinding} }
+
+// Run executes one command line and returns the exit code.
+func Run(ctx context.Context, env Env, args []string) int {
+	root := newRootCommand(env)
+	root.SetArgs(args)
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var c coded
+	if !errors.As(err, &c) {
+		c = coded{exitFailure, err}
+	}
+	if c.cause != nil {
+		fmt.Fprintf(env.Stderr, "plimsoll: %v\n", c.cause)
+	}
+	return c.code
+}
+
+func newRootCommand(env Env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "plimsoll",
+		Short: "whether a PyTorch job fits on a GPU, why it ran out of memory, how to make it fit",
+		Long: `Plimsoll shows how much a GPU can carry: whether a PyTorch training job fits,
+why it ran out of memory, and what to change.
+
+Exit codes: 0 fine, it fits · 1 the tool failed · 2 usage · 3 a finding of
+severity error, or it does not fit · 4 input unreadable.`,
+		Version:       Version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError("%w (see plimsoll %s --help)", err, cmd.Name())
+	})
+	root.AddCommand(commands(env)...)
+	for _, c := range root.Commands() {
+		wrapArgs(c)
+	}
+	return root
+}
+
+// Version is set when a release is built.
+var Version = "dev"
+
+// commands lists every verb.
+func commands(Env) []*cobra.Command {
+	return nil
+}
+
+// wrapArgs turns cobra's complaints about arguments into usage errors.
+func wrapArgs(c *cobra.Command) {
+	check := c.Args
+	if check == nil {
+		return
+	}
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError("%w (see plimsoll %s --help)", err, cmd.Name())
+		}
+		return nil
+	}
+}

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Everything that must hold before a change lands: formatting, vet, build without cgo, all tests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+unformatted=$(gofmt -l $(git ls-files '*.go'))
+[ -z "$unformatted" ] || { echo "not gofmt'ed: $unformatted" >&2; exit 1; }
+go vet ./...
+CGO_ENABLED=0 go build ./...
+go test -count=1 ./...
