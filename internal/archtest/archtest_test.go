@@ -24,6 +24,7 @@ var ranks = map[string]int{
 	"snapshot":        3,
 	"internal/tape":   2,
 	"internal/screen": 2,
+	"internal/alloc":  4,
 	"internal/cli":    -90,
 	"cmd/plimsoll":    -100,
 
