@@ -71,3 +71,10 @@ func uniform(d int) (all [Intervals]int) {
 	}
 	return all
 }
+
+// SetConf changes the settings of a running allocator, as torch.cuda.memory._set_allocator_settings does. What is
+// already held stays as it was made.
+func (a *Allocator) SetConf(c Conf) {
+	a.policy.Conf, a.conf = c, c.resolved()
+	a.cap = a.policy.capacity(a.conf)
+}

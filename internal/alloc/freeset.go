@@ -32,7 +32,7 @@ type freeSet struct {
 	n     int
 }
 
-const runLength = 64
+const runLength = 32
 
 type run struct {
 	n     int
