@@ -21,9 +21,11 @@ const module = "github.com/plimsoll/plimsoll/"
 // the live column, which touches the machine; no pure package imports it, whatever its rank.
 var ranks = map[string]int{
 	"internal/units":  1,
+	"internal/pickle": 1,
 	"snapshot":        3,
 	"internal/tape":   2,
 	"internal/screen": 2,
+	"internal/alloc":  4,
 	"internal/cli":    -90,
 	"cmd/plimsoll":    -100,
 
