@@ -25,6 +25,8 @@ var ranks = map[string]int{
 	"internal/tape":     2,
 	"internal/screen":   2,
 	"internal/hfconfig": 3,
+	"internal/spelling": 1,
+	"internal/job":      3,
 	"internal/opgraph":  3,
 	"internal/cli":      -90,
 	"cmd/plimsoll":      -100,
