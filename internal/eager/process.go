@@ -36,7 +36,7 @@ type Process struct {
 	thread   int // 0 the main thread, 1 the autograd engine's
 	blas     [2]bool
 	blasLt   [2]bool
-	freed    []*Node // graph nodes waiting to be taken apart
+	freed    []*Node   // graph nodes waiting to be taken apart
 	calls    []*Call   // unused frames
 	open     []*Call   // running frames, innermost last
 	fresh    []*Tensor // while a checkpoint runs again: every tensor it made
@@ -225,4 +225,18 @@ func (p *Process) observe(op string, d tensor.DType, flops float64, read, writte
 		return
 	}
 	p.Observe(Work{Op: op, Module: p.module(), Phase: p.phase, DType: d, FLOPs: flops, Read: read, Written: written})
+}
+
+// NoGrad runs work under torch.no_grad().
+func (p *Process) NoGrad(work func()) {
+	was := p.grad
+	p.grad = false
+	work()
+	p.grad = was
+}
+
+// Empty allocates a tensor that the model itself makes (masks, positions, zeros).
+func (p *Process) Empty(op string, d tensor.DType, sizes ...int) *Tensor {
+	p.op = op
+	return p.emptyOf(d, sizes...)
 }
