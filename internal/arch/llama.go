@@ -182,7 +182,9 @@ func (l *llamaLayer) forward(hidden, cos, sin, mask *eager.Tensor) *eager.Tensor
 	c := l.Enter(hidden, cos, sin, mask)
 	residual := c.Let(hidden)
 	hidden = c.Let(l.inputNorm.forward(hidden))
-	c.Set(&hidden, l.attn.forward(hidden, cos, sin, mask))
+	attended, weights := l.attn.forward(hidden, cos, sin, mask)
+	c.Set(&hidden, attended)
+	c.Let(weights)
 	c.Set(&hidden, residual.Add(hidden))
 	c.Set(&residual, hidden)
 	c.Set(&hidden, l.midNorm.forward(hidden))
@@ -228,7 +230,7 @@ func attentionBias(c *hfconfig.Config) (in, out bool) {
 	return c.Bool("attention_bias"), c.Bool("attention_bias")
 }
 
-func (a *llamaAttention) forward(hidden, cos, sin, mask *eager.Tensor) *eager.Tensor {
+func (a *llamaAttention) forward(hidden, cos, sin, mask *eager.Tensor) (*eager.Tensor, *eager.Tensor) {
 	c := a.Enter(hidden, cos, sin, mask)
 	batch, seq := hidden.Dim(0), hidden.Dim(1)
 	heads := func(l *eager.LinearModule, norm *rmsNorm) *eager.Tensor {
@@ -244,10 +246,13 @@ func (a *llamaAttention) forward(hidden, cos, sin, mask *eager.Tensor) *eager.Te
 	qe, ke := applyRotary(q, k, cos, sin)
 	c.Set(&q, qe)
 	c.Set(&k, ke)
-	out := c.Let(a.impl.forward(q, k, v, mask))
+	out, weights := a.impl.forward(q, k, v, mask)
+	c.Let(out)
+	c.Let(weights)
 	c.Set(&out, out.Reshape(batch, seq, -1).Contiguous())
 	c.Set(&out, a.o.Forward(out))
-	return c.Return(out)
+	c.ReturnAll(out, weights)
+	return out, weights
 }
 
 // gatedMLP is LlamaMLP.
