@@ -36,6 +36,7 @@ var families = map[string]builder{
 	"gpt2":    newGPT2,
 	"llama":   newLlama,
 	"mistral": newLlama,
+	"mixtral": newLlama,
 	"qwen2":   newLlama,
 	"qwen3":   newLlama,
 }

@@ -73,15 +73,6 @@ func layer(p *eager.Process, checkpointed bool, run func() *eager.Tensor, args .
 	return p.Checkpoint(func() []*eager.Tensor { return []*eager.Tensor{run()} }, args...)[0]
 }
 
-// causalMask is create_causal_mask: nothing for sdpa without padding (eager execution skips it), for eager attention a
-// float [batch, 1, seq, seq] of the embedding's type.
-func causalMask(s Spec, p *eager.Process, d tensor.DType) *eager.Tensor {
-	if s.Attn != "eager" {
-		return nil
-	}
-	return p.Empty("causal_mask", d, s.Batch, 1, s.Seq, s.Seq)
-}
-
 // causalTokens allocates the inputs of a decoder: the labels are the ids themselves.
 func causalTokens(p *eager.Process, s Spec) []*eager.Tensor {
 	ids := p.Input("input_ids", tensor.Int64, s.Batch, s.Seq)

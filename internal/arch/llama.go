@@ -6,11 +6,12 @@ import (
 	"github.com/plimsoll/plimsoll/internal/tensor"
 )
 
-// llama is LlamaForCausalLM, and with other switches MistralForCausalLM, Qwen2ForCausalLM and Qwen3ForCausalLM
-// (transformers 5.17, modeling_llama.py and its modular children).
+// llama is LlamaForCausalLM, and with other switches MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM and
+// Qwen3ForCausalLM (transformers 5.17, modeling_llama.py and its modular children).
 type llama struct {
 	root   *eager.Module
 	spec   Spec
+	window windowing
 	embed  *eager.EmbeddingModule
 	layers []*llamaLayer
 	norm   *rmsNorm
@@ -23,13 +24,13 @@ func newLlama(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error)
 		return nil, wrongTask(c, s, "causal-lm")
 	}
 	root := eager.NewModel(p, s.DType)
-	m := &llama{root: root, spec: s}
+	m := &llama{root: root, spec: s, window: windowingOf(c)}
 	model := root.Child("model")
 	hidden := c.Int("hidden_size")
 	m.embed = model.Embedding("embed_tokens", c.Int("vocab_size"), hidden, !c.Null("pad_token_id"))
 	list := model.Child("layers")
 	for i := range c.Int("num_hidden_layers") {
-		l, err := newLlamaLayer(list.Item(i), c, s)
+		l, err := newLlamaLayer(list.Item(i), c, s, i)
 		if err != nil {
 			return nil, err
 		}
@@ -57,13 +58,7 @@ func (m *llama) Batch() []*eager.Tensor { return causalTokens(m.root.Process(), 
 
 // Forward is LlamaForCausalLM.forward.
 func (m *llama) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
-	ids, labels := batch[0], batch[1]
-	c := m.root.Enter(ids, labels)
-	hidden := c.Let(m.model(ids))
-	logits := c.Let(m.head.Forward(hidden))
-	loss := c.Let(eager.CausalLMLoss(logits, labels))
-	out := c.ReturnAll(loss, logits)
-	return out[0], out[1:]
+	return causalLM(m.root, batch, m.model, m.head.Forward)
 }
 
 // model is LlamaModel.forward.
@@ -72,13 +67,13 @@ func (m *llama) model(ids *eager.Tensor) *eager.Tensor {
 	c := m.root.Enter(ids)
 	embeds := c.Let(m.embed.Forward(ids))
 	positions := c.Let(p.Empty("position_ids", tensor.Int64, 1, m.spec.Seq))
-	mask := c.Let(causalMask(m.spec, p, embeds.DType))
+	masks := newMaskPair(c, m.spec, embeds.DType, m.window)
 	hidden := c.Let(embeds)
 	cos, sin := m.rope.forward(hidden, positions)
 	c.Let(cos)
 	c.Let(sin)
 	for _, l := range m.layers {
-		h := hidden
+		h, mask := hidden, masks.of(l.sliding)
 		run := func() *eager.Tensor { return l.forward(h, cos, sin, mask) }
 		c.Set(&hidden, layer(p, m.spec.Checkpointing, run, h, cos, sin, mask, positions))
 	}
@@ -161,18 +156,25 @@ func applyRotary(q, k, cos, sin *eager.Tensor) (*eager.Tensor, *eager.Tensor) {
 // llamaLayer is LlamaDecoderLayer.
 type llamaLayer struct {
 	*eager.Module
-	attn               *llamaAttention
-	mlp                *gatedMLP
+	attn *llamaAttention
+	mlp  interface {
+		forward(*eager.Tensor) *eager.Tensor
+	}
 	inputNorm, midNorm *rmsNorm
+	sliding            bool // attends within the window
 }
 
-func newLlamaLayer(m *eager.Module, c *hfconfig.Config, s Spec) (*llamaLayer, error) {
-	l := &llamaLayer{Module: m, attn: newLlamaAttention(m.Child("self_attn"), c, s)}
-	mlp, err := newGatedMLP(m.Child("mlp"), c)
+func newLlamaLayer(m *eager.Module, c *hfconfig.Config, s Spec, i int) (*llamaLayer, error) {
+	l := &llamaLayer{Module: m, attn: newLlamaAttention(m.Child("self_attn"), c, s), sliding: windowingOf(c).of(i)}
+	var err error
+	if c.Type == "mixtral" {
+		l.mlp, err = newMixtralMoE(m.Child("mlp"), c)
+	} else {
+		l.mlp, err = newGatedMLP(m.Child("mlp"), c)
+	}
 	if err != nil {
 		return nil, err
 	}
-	l.mlp = mlp
 	l.inputNorm = newRMSNorm(m, "input_layernorm", c.Int("hidden_size"))
 	l.midNorm = newRMSNorm(m, "post_attention_layernorm", c.Int("hidden_size"))
 	return l, nil
@@ -219,12 +221,12 @@ func newLlamaAttention(m *eager.Module, c *hfconfig.Config, s Spec) *llamaAttent
 	return a
 }
 
-// attentionBias: Llama and Qwen3 have attention_bias, Mistral none, Qwen2 a bias on q, k and v only.
+// attentionBias: Llama and Qwen3 have attention_bias, Mistral and Mixtral none, Qwen2 a bias on q, k and v only.
 func attentionBias(c *hfconfig.Config) (in, out bool) {
 	switch c.Type {
 	case "qwen2":
 		return true, false
-	case "mistral":
+	case "mistral", "mixtral":
 		return false, false
 	}
 	return c.Bool("attention_bias"), c.Bool("attention_bias")
