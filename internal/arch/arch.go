@@ -33,12 +33,15 @@ type builder func(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, er
 
 // families are the builders by model_type.
 var families = map[string]builder{
-	"gpt2":    newGPT2,
-	"llama":   newLlama,
-	"mistral": newLlama,
-	"mixtral": newLlama,
-	"qwen2":   newLlama,
-	"qwen3":   newLlama,
+	"gemma":       newGemma,
+	"gemma2":      newGemma,
+	"gemma3_text": newGemma,
+	"gpt2":        newGPT2,
+	"llama":       newLlama,
+	"mistral":     newLlama,
+	"mixtral":     newLlama,
+	"qwen2":       newLlama,
+	"qwen3":       newLlama,
 }
 
 // Families lists the model types that can be built, sorted.

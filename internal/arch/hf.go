@@ -20,7 +20,8 @@ type attention struct {
 	impl    string
 	dropout float64
 	causal  bool
-	groups  int // query heads a key head serves; 0 and 1: no grouping
+	groups  int  // query heads a key head serves; 0 and 1: no grouping
+	softcap bool // eager: scores go through softcap * tanh(scores / softcap)
 }
 
 // forward is ALL_ATTENTION_FUNCTIONS[impl]: [batch, heads, seq, dim] in, [batch, seq, heads, dim] out, and the
@@ -54,6 +55,11 @@ func (a attention) eager(q, k, v, mask *eager.Tensor) (out, weights *eager.Tenso
 	key := c.Let(repeatKV(k, max(a.groups, 1)))
 	value := c.Let(repeatKV(v, max(a.groups, 1)))
 	weights = c.Let(eager.Matmul(q, key.Transpose(2, 3)).MulScalar())
+	if a.softcap {
+		c.Set(&weights, weights.DivScalar())
+		c.Set(&weights, weights.Tanh())
+		c.Set(&weights, weights.MulScalar())
+	}
 	if mask != nil {
 		c.Set(&weights, weights.Add(mask))
 	}

@@ -195,11 +195,12 @@ func (l *llamaLayer) forward(hidden, cos, sin, mask *eager.Tensor) *eager.Tensor
 	return c.Return(hidden)
 }
 
-// llamaAttention is LlamaAttention; Qwen3 normalises queries and keys by head.
+// llamaAttention is LlamaAttention; Qwen3 and Gemma 3 normalise queries and keys by head.
 type llamaAttention struct {
 	*eager.Module
 	q, k, v, o   *eager.LinearModule
-	qNorm, kNorm *rmsNorm
+	qNorm, kNorm *rmsNorm     // Qwen3: before the transposition
+	gemmaNorms   *gemmaQKNorm // Gemma 3: after it
 	dim          int
 	impl         attention
 }
@@ -213,9 +214,12 @@ func newLlamaAttention(m *eager.Module, c *hfconfig.Config, s Spec) *llamaAttent
 	a.k = m.Linear("k_proj", hidden, kv*dim, inBias)
 	a.v = m.Linear("v_proj", hidden, kv*dim, inBias)
 	a.o = m.Linear("o_proj", heads*dim, hidden, outBias)
-	if c.Type == "qwen3" {
+	switch c.Type {
+	case "qwen3":
 		a.qNorm = newRMSNorm(m, "q_norm", dim)
 		a.kNorm = newRMSNorm(m, "k_norm", dim)
+	case "gemma3_text":
+		a.gemmaNorms = &gemmaQKNorm{newGemmaNorm(m, "q_norm", dim), newGemmaNorm(m, "k_norm", dim)}
 	}
 	a.impl = attention{impl: s.Attn, dropout: c.Float("attention_dropout"), causal: true, groups: heads / kv}
 	return a
@@ -245,6 +249,10 @@ func (a *llamaAttention) forward(hidden, cos, sin, mask *eager.Tensor) (*eager.T
 	q := heads(a.q, a.qNorm)
 	k := heads(a.k, a.kNorm)
 	v := heads(a.v, nil)
+	if a.gemmaNorms != nil {
+		c.Set(&q, a.gemmaNorms.q.forward(q))
+		c.Set(&k, a.gemmaNorms.k.forward(k))
+	}
 	qe, ke := applyRotary(q, k, cos, sin)
 	c.Set(&q, qe)
 	c.Set(&k, ke)
@@ -271,7 +279,11 @@ func newGatedMLP(m *eager.Module, c *hfconfig.Config) (*gatedMLP, error) {
 	g.gate = m.Linear("gate_proj", hidden, inner, bias)
 	g.up = m.Linear("up_proj", hidden, inner, bias)
 	g.down = m.Linear("down_proj", inner, hidden, bias)
-	act, err := activation(m, c.String("hidden_act"))
+	name := "hidden_act"
+	if c.Has("hidden_activation") { // Gemma 2 and 3
+		name = "hidden_activation"
+	}
+	act, err := activation(m, c.String(name))
 	g.act = act
 	return g, err
 }
