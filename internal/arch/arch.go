@@ -33,13 +33,17 @@ type builder func(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, er
 
 // families are the builders by model_type.
 var families = map[string]builder{
+	"bloom":       newBloom,
 	"gemma":       newGemma,
 	"gemma2":      newGemma,
 	"gemma3_text": newGemma,
 	"gpt2":        newGPT2,
+	"gpt_neox":    newNeoX,
 	"llama":       newLlama,
 	"mistral":     newLlama,
 	"mixtral":     newLlama,
+	"opt":         newOPT,
+	"phi3":        newPhi3,
 	"qwen2":       newLlama,
 	"qwen3":       newLlama,
 }

@@ -10,7 +10,14 @@ import (
 // models/*/configuration_*.py).
 func (c *Config) derive(raw map[string]json.RawMessage) error {
 	switch c.Type {
-	case "llama", "mistral", "mixtral", "phi3", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text":
+	case "phi3":
+		if err := c.deriveRotaryFactor(raw, "partial_rotary_factor", 1); err != nil {
+			return err
+		}
+		return c.deriveDecoder(raw)
+	case "gpt_neox":
+		return c.deriveRotaryFactor(raw, "rotary_pct", 0.25)
+	case "llama", "mistral", "mixtral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text":
 		return c.deriveDecoder(raw)
 	case "opt":
 		c.orElse("word_embed_proj_dim", "hidden_size")
@@ -64,6 +71,30 @@ func (c *Config) deriveDecoder(raw map[string]json.RawMessage) error {
 		c.values["sliding_window"] = nil
 	}
 	return c.deriveLayerTypes(raw)
+}
+
+// deriveRotaryFactor sets partial_rotary_factor, the share of a head that is rotated: from rope_scaling or
+// rope_parameters, else from its older name, else the family's default (convert_rope_params_to_dict).
+func (c *Config) deriveRotaryFactor(raw map[string]json.RawMessage, older string, standard float64) error {
+	factor := standard
+	sources := map[string]json.RawMessage{}
+	for _, name := range []string{"rope_parameters", "rope_scaling"} {
+		var nested map[string]json.RawMessage
+		if json.Unmarshal(raw[name], &nested) == nil && len(nested) > 0 {
+			sources = nested
+		}
+	}
+	text, ok := sources["partial_rotary_factor"]
+	if !ok {
+		text, ok = raw[older]
+	}
+	if ok && string(text) != "null" {
+		if json.Unmarshal(text, &factor) != nil || factor <= 0 || factor > 1 {
+			return fmt.Errorf("config.json: %s is not a share of a head that could be rotated", clip(string(text)))
+		}
+	}
+	c.values["partial_rotary_factor"] = factor
+	return nil
 }
 
 // deriveLayerTypes says which layers attend within a window, for the families that alternate.
