@@ -37,8 +37,8 @@ func (p *Process) addmm(bias, a, b *Tensor) *Tensor {
 	n := p.record("AddmmBackward0", bias, a, b)
 	n.saveIf(n.needs(2), a)
 	n.saveIf(n.needs(1), b)
-	p.useBlasLt()
 	out := n.out(p.product("aten::addmm", a, b))
+	p.useBlasLt()
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := []*Tensor{nil, nil, nil}
 		if n.needs(0) {
@@ -57,7 +57,6 @@ func (p *Process) mm(a, b *Tensor) *Tensor {
 	n := p.record("MmBackward0", a, b)
 	n.saveIf(n.needs(1), a)
 	n.saveIf(n.needs(0), b)
-	p.useBlas()
 	out := n.out(p.product("aten::mm", a, b))
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := make([]*Tensor, 2)
@@ -105,7 +104,7 @@ func (p *Process) mmGrads(n *Node, first int, g, a, b *Tensor, grads []*Tensor) 
 
 // productLike makes the gradient of one operand: computed transposed and viewed back where the operand is column-major.
 func (p *Process) productLike(t, g *Tensor, other units.Bytes) *Tensor {
-	p.useBlas()
+	defer p.useBlas()
 	flops := 2 * float64(t.Numel()) * float64(g.Numel()) / float64(max(1, sharedDim(t, g)))
 	n := t.Rank()
 	copied := p.blasReady(g)
@@ -193,8 +192,8 @@ func Bmm(a, b *Tensor) *Tensor {
 func (p *Process) plainGrad(t, g *Tensor, other units.Bytes) *Tensor {
 	copied := p.blasReady(g)
 	defer drop(copied)
-	p.useBlas()
 	out := p.emptyOf(g.DType, t.Sizes...)
+	p.useBlas()
 	p.observe(p.op, g.DType, 2*float64(t.Numel())*float64(g.Numel())/float64(max(1, sharedDim(t, g))), g.Bytes()+other, out.Bytes())
 	return out
 }

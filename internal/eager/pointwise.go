@@ -289,8 +289,8 @@ func (t *Tensor) Dropout(prob float64) *Tensor {
 	p := t.p
 	p.op = "aten::native_dropout"
 	n := p.record("NativeDropoutBackward0", t)
-	out := p.empty(t.Like(), t.DType)
 	mask := p.empty(t.Like(), tensor.Bool)
+	out := p.empty(t.Like(), t.DType)
 	n.save(mask)
 	n.out(out)
 	p.observe(p.op, t.DType, float64(t.Numel()), t.Bytes(), out.Bytes()+mask.Bytes())
