@@ -139,7 +139,7 @@ func (p *Process) fusedGrads(n *Node, b backend, q, k, v *Tensor, a Attention) [
 	}
 	switch b {
 	case cudnnBackend:
-		size := perRow*units.Bytes(dim) + perRow
+		size := perRow*units.Bytes(dim) + perRow + 256
 		if heads != k.Dim(1) {
 			size += 2 * 2 * units.Bytes(batch*heads*k.Dim(2)*dim)
 		}
