@@ -87,7 +87,7 @@ func (l *loop) step(number int) {
 		l.phase(number, PhaseForward)
 		rebind(&l.batch, l.m.Batch())
 		loss, outputs := l.forward(l.batch)
-		rebind(&l.outputs, append(outputs, loss))
+		rebind(&l.outputs, append([]*Tensor{loss}, outputs...))
 		l.phase(number, PhaseBackward)
 		scaled := l.scale(loss)
 		p.Backward(scaled)
@@ -96,8 +96,8 @@ func (l *loop) step(number int) {
 			l.phase(number, PhaseOptimizer)
 		}
 		if !l.o.Plain { // the step is a function: its locals die when it returns, after backward
-			rebind(&l.outputs, nil)
 			rebind(&l.batch, nil)
+			rebind(&l.outputs, nil)
 		}
 	}
 	l.opt.step()
