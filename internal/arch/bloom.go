@@ -64,7 +64,7 @@ func (m *bloom) model(ids *eager.Tensor) *eager.Tensor {
 	hidden := c.Let(m.norm.Forward(embeds))
 	c.Let(p.Empty("aten::ones", tensor.Float32, m.spec.Batch, m.spec.Seq))
 	alibi := c.Let(p.Empty("alibi", hidden.DType, m.spec.Batch*m.heads, 1, m.spec.Seq))
-	mask := c.Let(causalMask(m.spec, p, embeds.DType))
+	mask := c.Let(plainMask(m.spec, p, embeds.DType, 0))
 	var outputs [2]*eager.Tensor
 	for _, b := range m.blocks {
 		h := hidden

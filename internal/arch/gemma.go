@@ -90,7 +90,7 @@ func (m *gemma) model(ids *eager.Tensor) *eager.Tensor {
 	p := m.root.Process()
 	c := m.root.Enter(ids)
 	embeds := c.Let(m.embed.forward(ids))
-	positions := c.Let(p.Empty("position_ids", tensor.Int64, 1, m.spec.Seq))
+	positions := c.Let(positionIDs(p, m.spec.Seq))
 	masks := newMaskPair(c, m.spec, embeds.DType, m.window)
 	hidden := c.Let(embeds)
 	waves := map[*rotary][2]*eager.Tensor{}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/eager"
 	"github.com/plimsoll/plimsoll/internal/hfconfig"
-	"github.com/plimsoll/plimsoll/internal/tensor"
 )
 
 // gpt2 is GPT2LMHeadModel (transformers 5.17, modeling_gpt2.py).
@@ -63,7 +62,7 @@ func (m *gpt2) model(ids *eager.Tensor) *eager.Tensor {
 	p := m.root.Process()
 	c := m.root.Enter(ids)
 	embeds := c.Let(m.wte.Forward(ids))
-	positions := c.Let(p.Empty("position_ids", tensor.Int64, 1, m.spec.Seq))
+	positions := c.Let(positionIDs(p, m.spec.Seq))
 	places := c.Let(m.wpe.Forward(positions))
 	hidden := c.Let(embeds.Add(places))
 	mask := c.Let(causalMask(m.spec, p, embeds.DType))

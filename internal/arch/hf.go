@@ -79,6 +79,11 @@ func layer(p *eager.Process, checkpointed bool, run func() *eager.Tensor, args .
 	return p.Checkpoint(func() []*eager.Tensor { return []*eager.Tensor{run()} }, args...)[0]
 }
 
+// positionIDs is torch.arange(seq) + past_seen_tokens: two tensors for a moment.
+func positionIDs(p *eager.Process, seq int) *eager.Tensor {
+	return p.Empty("position_ids", tensor.Int64, 1, seq).AddScalar()
+}
+
 // causalTokens allocates the inputs of a decoder: the labels are the ids themselves.
 func causalTokens(p *eager.Process, s Spec) []*eager.Tensor {
 	ids := p.Input("input_ids", tensor.Int64, s.Batch, s.Seq)

@@ -16,9 +16,30 @@ func causalMask(s Spec, p *eager.Process, d tensor.DType) *eager.Tensor {
 	return windowMask(s, p, d, 0)
 }
 
+// lookForPacking is find_packed_sequence_indices: every call that is given positions and no padding mask looks for several
+// sequences in a row.
+func lookForPacking(s Spec, p *eager.Process) {
+	c := p.Function()
+	c.Let(p.Empty("position_diff", tensor.Int64, s.Batch, 1))
+	prepended := p.Empty("position_diff", tensor.Int64, s.Batch, s.Seq+1)
+	c.Let(p.Empty("position_diff", tensor.Int64, s.Batch, s.Seq))
+	prepended.Drop()
+	unequal := p.Empty("packed_sequence_mask", tensor.Bool, s.Batch, s.Seq)
+	c.Let(p.Empty("packed_sequence_mask", tensor.Int64, s.Batch, s.Seq))
+	p.Empty("packed_sequence_mask", tensor.Int64, s.Batch, s.Seq).Drop()
+	unequal.Drop()
+	c.ReturnAll()
+}
+
 // windowMask is create_sliding_window_causal_mask. Where the window is shorter than the sequence, sdpa needs a mask
 // too: one boolean [1, 1, seq, seq] that all samples share.
 func windowMask(s Spec, p *eager.Process, d tensor.DType, window int) *eager.Tensor {
+	lookForPacking(s, p)
+	return plainMask(s, p, d, window)
+}
+
+// plainMask makes the mask where the model has made a padding mask itself (OPT, BLOOM) or gives no positions.
+func plainMask(s Spec, p *eager.Process, d tensor.DType, window int) *eager.Tensor {
 	if s.Attn != "eager" && (window == 0 || s.Seq < window) {
 		return nil
 	}

@@ -3,7 +3,6 @@ package arch
 import (
 	"github.com/plimsoll/plimsoll/internal/eager"
 	"github.com/plimsoll/plimsoll/internal/hfconfig"
-	"github.com/plimsoll/plimsoll/internal/tensor"
 )
 
 // neoX is GPTNeoXForCausalLM (transformers 5.17, modeling_gpt_neox.py).
@@ -64,7 +63,7 @@ func (m *neoX) model(ids *eager.Tensor) *eager.Tensor {
 	p := m.root.Process()
 	c := m.root.Enter(ids)
 	embeds := c.Let(m.embed.Forward(ids))
-	positions := c.Let(p.Empty("position_ids", tensor.Int64, 1, m.spec.Seq))
+	positions := c.Let(positionIDs(p, m.spec.Seq))
 	mask := c.Let(causalMask(m.spec, p, embeds.DType))
 	hidden := c.Let(m.drop.Forward(embeds))
 	cos, sin := m.rope.forward(hidden, positions)

@@ -3,7 +3,6 @@ package arch
 import (
 	"github.com/plimsoll/plimsoll/internal/eager"
 	"github.com/plimsoll/plimsoll/internal/hfconfig"
-	"github.com/plimsoll/plimsoll/internal/tensor"
 )
 
 // phi3 is Phi3ForCausalLM (transformers 5.17, modeling_phi3.py).
@@ -58,7 +57,7 @@ func (m *phi3) model(ids *eager.Tensor) *eager.Tensor {
 	p := m.root.Process()
 	c := m.root.Enter(ids)
 	embeds := c.Let(m.embed.Forward(ids))
-	positions := c.Let(p.Empty("position_ids", tensor.Int64, 1, m.spec.Seq))
+	positions := c.Let(positionIDs(p, m.spec.Seq))
 	mask := newMaskPair(c, m.spec, embeds.DType, m.window).of(m.window.every)
 	hidden := c.Let(embeds)
 	cos, sin := m.rope.forward(hidden, positions)

@@ -87,7 +87,7 @@ func (l *loop) step(number int) {
 		l.phase(number, PhaseForward)
 		rebind(&l.batch, l.m.Batch())
 		loss, outputs := l.forward(l.batch)
-		rebind(&l.outputs, append(outputs, loss))
+		rebind(&l.outputs, append([]*Tensor{loss}, outputs...))
 		l.phase(number, PhaseBackward)
 		scaled := l.scale(loss)
 		p.Backward(scaled)
@@ -96,8 +96,8 @@ func (l *loop) step(number int) {
 			l.phase(number, PhaseOptimizer)
 		}
 		if !l.o.Plain { // the step is a function: its locals die when it returns, after backward
-			rebind(&l.outputs, nil)
 			rebind(&l.batch, nil)
+			rebind(&l.outputs, nil)
 		}
 	}
 	l.opt.step()
@@ -131,10 +131,7 @@ func (l *loop) forward(batch []*Tensor) (loss *Tensor, outputs []*Tensor) {
 
 // scale is what happens to the loss before backward: divided by the number of micro-batches, multiplied by the scaler.
 func (l *loop) scale(loss *Tensor) *Tensor {
-	out := loss
-	if l.o.Accumulate > 1 {
-		out = out.DivScalar()
-	}
+	out := loss.DivScalar()
 	if !l.o.Scaler {
 		return out
 	}
