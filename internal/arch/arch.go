@@ -34,6 +34,7 @@ type builder func(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, er
 // families are the builders by model_type.
 var families = map[string]builder{
 	"bloom":       newBloom,
+	"falcon":      newFalcon,
 	"gemma":       newGemma,
 	"gemma2":      newGemma,
 	"gemma3_text": newGemma,
