@@ -33,7 +33,11 @@ type builder func(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, er
 
 // families are the builders by model_type.
 var families = map[string]builder{
+	"albert":      newAlbert,
+	"bert":        newBert,
 	"bloom":       newBloom,
+	"distilbert":  newDistilBert,
+	"electra":     newBert,
 	"falcon":      newFalcon,
 	"gemma":       newGemma,
 	"gemma2":      newGemma,
@@ -47,6 +51,7 @@ var families = map[string]builder{
 	"phi3":        newPhi3,
 	"qwen2":       newLlama,
 	"qwen3":       newLlama,
+	"roberta":     newBert,
 }
 
 // Families lists the model types that can be built, sorted.

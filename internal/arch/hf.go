@@ -21,6 +21,7 @@ type attention struct {
 	dropout float64
 	causal  bool
 	groups  int  // query heads a key head serves; 0 and 1: no grouping
+	plain   bool // eager: softmax in the type autocast or the scores give, without a cast back (BERT and its kin)
 	softcap bool // eager: scores go through softcap * tanh(scores / softcap)
 }
 
@@ -63,7 +64,11 @@ func (a attention) eager(q, k, v, mask *eager.Tensor) (out, weights *eager.Tenso
 	if mask != nil {
 		c.Set(&weights, weights.Add(mask))
 	}
-	c.Set(&weights, weights.SoftmaxTo(-1, tensor.Float32).To(q.DType))
+	if a.plain {
+		c.Set(&weights, weights.Softmax(-1))
+	} else {
+		c.Set(&weights, weights.SoftmaxTo(-1, tensor.Float32).To(q.DType))
+	}
 	c.Set(&weights, weights.Dropout(a.dropout))
 	out = c.Let(eager.Matmul(weights, value))
 	c.Set(&out, out.Transpose(1, 2).Contiguous())
