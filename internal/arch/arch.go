@@ -36,6 +36,7 @@ var families = map[string]builder{
 	"albert":      newAlbert,
 	"bert":        newBert,
 	"bloom":       newBloom,
+	"deit":        newViT,
 	"distilbert":  newDistilBert,
 	"electra":     newBert,
 	"falcon":      newFalcon,
@@ -52,6 +53,7 @@ var families = map[string]builder{
 	"qwen2":       newLlama,
 	"qwen3":       newLlama,
 	"roberta":     newBert,
+	"vit":         newViT,
 }
 
 // Families lists the model types that can be built, sorted.

@@ -170,10 +170,15 @@ type headAttention struct {
 }
 
 func newHeadAttention(m *eager.Module, names [3]string, width, heads int, s Spec, dropout float64) headAttention {
+	return newHeadAttentionBias(m, names, width, heads, s, dropout, true)
+}
+
+// newHeadAttentionBias may leave the bias of the projections out.
+func newHeadAttentionBias(m *eager.Module, names [3]string, width, heads int, s Spec, dropout float64, bias bool) headAttention {
 	a := headAttention{head: width / max(heads, 1), impl: attention{impl: s.Attn, dropout: dropout, plain: true}}
-	a.q = m.Linear(names[0], width, heads*a.head, true)
-	a.k = m.Linear(names[1], width, heads*a.head, true)
-	a.v = m.Linear(names[2], width, heads*a.head, true)
+	a.q = m.Linear(names[0], width, heads*a.head, bias)
+	a.k = m.Linear(names[1], width, heads*a.head, bias)
+	a.v = m.Linear(names[2], width, heads*a.head, bias)
 	return a
 }
 
