@@ -26,6 +26,7 @@ var ranks = map[string]int{
 	"internal/screen":   2,
 	"internal/hfconfig": 3,
 	"internal/spelling": 1,
+	"internal/gpu":      2,
 	"internal/job":      3,
 	"internal/opgraph":  3,
 	"internal/cli":      -90,
