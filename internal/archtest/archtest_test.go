@@ -29,6 +29,8 @@ var ranks = map[string]int{
 	"internal/gpu":      2,
 	"internal/job":      3,
 	"internal/opgraph":  3,
+	"internal/pickle":   1,
+	"internal/recorded": 4,
 	"internal/cli":      -90,
 	"cmd/plimsoll":      -100,
 
