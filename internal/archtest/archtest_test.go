@@ -21,18 +21,22 @@ const module = "github.com/plimsoll/plimsoll/"
 // the live column, which touches the machine; no pure package imports it, whatever its rank.
 var ranks = map[string]int{
 	"internal/units":    1,
+	"internal/pickle":   1,
 	"snapshot":          3,
 	"internal/tape":     2,
+	"internal/tensor":   3,
+	"internal/eager":    20,
+	"internal/arch":     22,
 	"internal/screen":   2,
+	"internal/alloc":    4,
+	"internal/cli":      -90,
+	"cmd/plimsoll":      -100,
 	"internal/hfconfig": 3,
 	"internal/spelling": 1,
 	"internal/gpu":      2,
 	"internal/job":      3,
 	"internal/opgraph":  3,
-	"internal/pickle":   1,
 	"internal/recorded": 4,
-	"internal/cli":      -90,
-	"cmd/plimsoll":      -100,
 
 	// Imported by tests only.
 	"internal/goldentest": 1,

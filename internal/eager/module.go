@@ -1,0 +1,202 @@
+package eager
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/tape"
+	"github.com/plimsoll/plimsoll/internal/tensor"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// Module is an nn.Module: parameters, buffers and children in the order they are registered. A family's structs
+// embed it, so that Enter knows the path its memory belongs to.
+type Module struct {
+	p        *Process
+	path     string
+	dtype    tensor.DType
+	own      []*Tensor
+	buffers  []*Tensor
+	children []*Module
+}
+
+// NewModel starts a model whose parameters have a type.
+func NewModel(p *Process, d tensor.DType) *Module { return &Module{p: p, dtype: d} }
+
+// Process is the process the module lives in.
+func (m *Module) Process() *Process { return m.p }
+
+// Child registers a submodule.
+func (m *Module) Child(name string) *Module {
+	path := name
+	if m.path != "" {
+		path = m.path + "." + name
+	}
+	c := &Module{p: m.p, path: path, dtype: m.dtype}
+	m.children = append(m.children, c)
+	return c
+}
+
+// Item registers the i-th member of an nn.ModuleList.
+func (m *Module) Item(i int) *Module { return m.Child(strconv.Itoa(i)) }
+
+// Param registers a parameter. It has no memory before Load.
+func (m *Module) Param(name string, sizes ...int) *Tensor {
+	t := m.leaf(name, m.dtype, sizes)
+	t.requires = true
+	m.own = append(m.own, t)
+	return t
+}
+
+// Buffer registers a buffer of a type.
+func (m *Module) Buffer(name string, d tensor.DType, sizes ...int) *Tensor {
+	t := m.leaf(name, d, sizes)
+	m.buffers = append(m.buffers, t)
+	return t
+}
+
+func (m *Module) leaf(name string, d tensor.DType, sizes []int) *Tensor {
+	if m.path != "" {
+		name = m.path + "." + name
+	}
+	return &Tensor{Layout: tensor.Of(sizes...), DType: d, p: m.p, refs: 1, leaf: true, Name: name}
+}
+
+// Share registers another module's parameter under this one too (tied weights): it exists once.
+func (m *Module) Share(t *Tensor) { m.own = append(m.own, t) }
+
+// Enter starts the module's call.
+func (m *Module) Enter(args ...*Tensor) *Call {
+	c := m.p.Function(args...)
+	c.args, c.module = len(c.held), true
+	m.p.path = append(m.p.path, m.path)
+	return c
+}
+
+// Parameters lists every parameter once: a module's own, then its children's (named_parameters).
+func (m *Module) Parameters() []*Tensor { return collect(m, nil, map[*Tensor]bool{}) }
+
+func collect(m *Module, out []*Tensor, met map[*Tensor]bool) []*Tensor {
+	for _, t := range m.own {
+		if !met[t] {
+			met[t] = true
+			out = append(out, t)
+		}
+	}
+	for _, c := range m.children {
+		out = collect(c, out, met)
+	}
+	return out
+}
+
+// Load puts the model on the card: children first, then a module's own parameters and buffers (nn.Module._apply).
+func (m *Module) Load() {
+	for _, c := range m.children {
+		c.Load()
+	}
+	for _, t := range m.own {
+		m.place(t, "parameter")
+	}
+	for _, t := range m.buffers {
+		m.place(t, "buffer")
+	}
+}
+
+func (m *Module) place(t *Tensor, op string) {
+	if t.store != nil {
+		return
+	}
+	p := m.p
+	p.category, p.op = tape.Parameters, op
+	p.path = append(p.path, m.path)
+	t.store = p.alloc(units.Bytes(t.Numel()) * t.DType.Width())
+	p.pop()
+	p.category = tape.Activations
+}
+
+// Freeze switches gradients off for parameters whose name begins with one of the prefixes.
+func (m *Module) Freeze(prefixes []string) {
+	for _, t := range m.Parameters() {
+		for _, prefix := range prefixes {
+			if strings.HasPrefix(t.Name, prefix) {
+				t.requires, t.frozen = false, true
+			}
+		}
+	}
+}
+
+// LinearModule is nn.Linear.
+type LinearModule struct {
+	*Module
+	Weight, Bias *Tensor
+}
+
+// Linear registers an nn.Linear.
+func (m *Module) Linear(name string, in, out int, bias bool) *LinearModule {
+	c := m.Child(name)
+	l := &LinearModule{Module: c, Weight: c.Param("weight", out, in)}
+	if bias {
+		l.Bias = c.Param("bias", out)
+	}
+	return l
+}
+
+// Forward calls the module.
+func (l *LinearModule) Forward(x *Tensor) *Tensor {
+	c := l.Enter(x)
+	return c.Return(Linear(x, l.Weight, l.Bias))
+}
+
+// LayerNormModule is nn.LayerNorm.
+type LayerNormModule struct {
+	*Module
+	Weight, Bias *Tensor
+}
+
+// LayerNorm registers an nn.LayerNorm.
+func (m *Module) LayerNorm(name string, width int) *LayerNormModule {
+	c := m.Child(name)
+	return &LayerNormModule{c, c.Param("weight", width), c.Param("bias", width)}
+}
+
+// Forward calls the module.
+func (l *LayerNormModule) Forward(x *Tensor) *Tensor {
+	c := l.Enter(x)
+	return c.Return(LayerNorm(x, l.Weight, l.Bias, l.Weight.Numel()))
+}
+
+// EmbeddingModule is nn.Embedding.
+type EmbeddingModule struct {
+	*Module
+	Weight  *Tensor
+	Padding bool // has a padding_idx
+}
+
+// Embedding registers an nn.Embedding.
+func (m *Module) Embedding(name string, rows, width int, padding bool) *EmbeddingModule {
+	c := m.Child(name)
+	return &EmbeddingModule{c, c.Param("weight", rows, width), padding}
+}
+
+// Forward calls the module.
+func (e *EmbeddingModule) Forward(indices *Tensor) *Tensor {
+	c := e.Enter(indices)
+	return c.Return(Embedding(indices, e.Weight, e.Padding))
+}
+
+// DropoutModule is nn.Dropout.
+type DropoutModule struct {
+	*Module
+	Prob float64
+}
+
+// Dropout registers an nn.Dropout.
+func (m *Module) Dropout(name string, prob float64) *DropoutModule {
+	return &DropoutModule{m.Child(name), prob}
+}
+
+// Forward calls the module.
+func (d *DropoutModule) Forward(x *Tensor) *Tensor {
+	c := d.Enter(x)
+	return c.Return(x.Dropout(d.Prob))
+}

@@ -1,0 +1,159 @@
+package eager
+
+import (
+	"fmt"
+
+	"github.com/plimsoll/plimsoll/internal/tape"
+	"github.com/plimsoll/plimsoll/internal/tensor"
+)
+
+// Model is what a family or a graph gives to Train.
+type Model interface {
+	// Root is the module tree.
+	Root() *Module
+	// Batch allocates the inputs of one micro-batch, in order; each becomes a reference of the loop.
+	Batch() []*Tensor
+	// Forward computes the loss; outputs are what the model's output object keeps alive beside it.
+	Forward(batch []*Tensor) (loss *Tensor, outputs []*Tensor)
+}
+
+// Options say how a model is trained.
+type Options struct {
+	Autocast   tensor.DType // Float16 or BFloat16; Bool (zero): off
+	Scaler     bool         // GradScaler, with fp16 autocast
+	Optimizer  string
+	Accumulate int  // micro-batches a step; 0 is 1
+	Plain      bool // a script's loop: the last iteration's values live on while the next runs
+	Freeze     []string
+	Steps      int // 0 is 3
+}
+
+// Names of the phases; a Mark "step N phase" begins each.
+const (
+	PhaseLoad      = "load"
+	PhaseZeroGrad  = "zero_grad"
+	PhaseForward   = "forward"
+	PhaseBackward  = "backward"
+	PhaseOptimizer = "optimizer"
+)
+
+// PhaseLabel is the label of the mark that begins a phase.
+func PhaseLabel(step int, phase string) string { return fmt.Sprintf("step %d %s", step, phase) }
+
+// Train loads a model and runs steps in the order zero_grad, forward, backward, optimizer. The tape then holds all of it.
+func (p *Process) Train(m Model, o Options) error {
+	return p.Guard(func() {
+		p.Mark(PhaseLoad)
+		m.Root().Load()
+		m.Root().Freeze(o.Freeze)
+		opt, err := newOptimizer(p, o.Optimizer, trainable(m.Root()))
+		if err != nil {
+			panic(Fault(err.Error()))
+		}
+		loop := &loop{p: p, m: m, o: o, opt: opt}
+		for step := 1; step <= max(o.Steps, 1) || (o.Steps == 0 && step <= 3); step++ {
+			loop.step(step)
+		}
+	})
+}
+
+func trainable(m *Module) []*Tensor {
+	var out []*Tensor
+	for _, t := range m.Parameters() {
+		if t.requires {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// loop is the training script.
+type loop struct {
+	p    *Process
+	m    Model
+	o    Options
+	opt  *optimizer
+	kept []*Tensor // names of the last iteration
+	on   bool      // the scaler's own scalars exist
+}
+
+func (l *loop) step(number int) {
+	p := l.p
+	l.phase(number, PhaseZeroGrad)
+	l.opt.zeroGrad()
+	for range max(l.o.Accumulate, 1) {
+		l.phase(number, PhaseForward)
+		batch := l.m.Batch()
+		for _, t := range batch {
+			t.Retain()
+		}
+		l.rebind(&batch)
+		loss, outputs := l.forward(batch)
+		l.phase(number, PhaseBackward)
+		scaled := l.scale(loss)
+		p.Backward(scaled)
+		drop(scaled)
+		l.keep(batch, loss, outputs)
+	}
+	l.phase(number, PhaseOptimizer)
+	p.op = "optimizer"
+	l.opt.step()
+	if !l.o.Plain {
+		l.release()
+	}
+}
+
+func (l *loop) phase(number int, name string) {
+	l.p.phase = name
+	l.p.Mark(PhaseLabel(number, name))
+}
+
+// rebind lets the loop's names for the batch go once the new batch exists.
+func (l *loop) rebind(*[]*Tensor) {}
+
+func (l *loop) forward(batch []*Tensor) (loss *Tensor, outputs []*Tensor) {
+	run := func() { loss, outputs = l.m.Forward(batch) }
+	if l.o.Autocast.Half() {
+		l.p.Autocast(l.o.Autocast, run)
+	} else {
+		run()
+	}
+	loss.Retain()
+	for _, t := range outputs {
+		t.Retain()
+	}
+	l.release()
+	return loss, outputs
+}
+
+// scale is what happens to the loss before backward: divided by the number of micro-batches, multiplied by the scaler.
+func (l *loop) scale(loss *Tensor) *Tensor {
+	out := loss
+	if l.o.Accumulate > 1 {
+		out = out.DivScalar()
+	}
+	if l.o.Scaler {
+		if !l.on {
+			l.on = true
+			was := l.p.category
+			l.p.category, l.p.op = tape.Optimizer, "scaler"
+			l.p.emptyOf(tensor.Float32).Retain()
+			l.p.emptyOf(tensor.Int32).Retain()
+			l.p.category = was
+		}
+		out = out.MulScalar()
+	}
+	return out
+}
+
+func (l *loop) keep(batch []*Tensor, loss *Tensor, outputs []*Tensor) {
+	l.kept = append(append(append(l.kept, batch...), loss), outputs...)
+}
+
+// release lets the names of the last iteration go.
+func (l *loop) release() {
+	for _, t := range l.kept {
+		t.Release()
+	}
+	l.kept = l.kept[:0]
+}
