@@ -33,10 +33,11 @@ var ranks = map[string]int{
 	"cmd/plimsoll":      -100,
 	"internal/hfconfig": 3,
 	"internal/spelling": 1,
-	"internal/gpu":      2,
+	"internal/gpu":      5,
 	"internal/job":      3,
 	"internal/opgraph":  3,
 	"internal/recorded": 4,
+	"internal/origin":   4,
 
 	// Imported by tests only.
 	"internal/goldentest": 1,

@@ -36,7 +36,7 @@ type Process struct {
 	thread   int // 0 the main thread, 1 the autograd engine's
 	blas     [2]bool
 	blasLt   [2]bool
-	freed    []*Node // graph nodes waiting to be taken apart
+	freed    []*Node   // graph nodes waiting to be taken apart
 	calls    []*Call   // unused frames
 	open     []*Call   // running frames, innermost last
 	fresh    []*Tensor // while a checkpoint runs again: every tensor it made

@@ -46,7 +46,9 @@ func (p *Process) empty(l tensor.Layout, d tensor.DType) *Tensor {
 	return p.newTensor(p.alloc(units.Bytes(l.Numel())*d.Width()), l, d)
 }
 
-func (p *Process) emptyOf(d tensor.DType, sizes ...int) *Tensor { return p.empty(tensor.Of(sizes...), d) }
+func (p *Process) emptyOf(d tensor.DType, sizes ...int) *Tensor {
+	return p.empty(tensor.Of(sizes...), d)
+}
 
 // alias makes another tensor over the same storage.
 func (t *Tensor) alias(l tensor.Layout) *Tensor {
