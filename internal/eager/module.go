@@ -200,3 +200,9 @@ func (d *DropoutModule) Forward(x *Tensor) *Tensor {
 	c := d.Enter(x)
 	return c.Return(x.Dropout(d.Prob))
 }
+
+// Tie replaces the weight by another module's (tie_weights): it exists once.
+func (l *LinearModule) Tie(t *Tensor) {
+	l.own[0] = t
+	l.Weight = t
+}

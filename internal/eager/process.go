@@ -226,3 +226,17 @@ func (p *Process) observe(op string, d tensor.DType, flops float64, read, writte
 	}
 	p.Observe(Work{Op: op, Module: p.module(), Phase: p.phase, DType: d, FLOPs: flops, Read: read, Written: written})
 }
+
+// NoGrad runs work under torch.no_grad().
+func (p *Process) NoGrad(work func()) {
+	was := p.grad
+	p.grad = false
+	work()
+	p.grad = was
+}
+
+// Empty allocates a tensor that the model itself makes (masks, positions, zeros).
+func (p *Process) Empty(op string, d tensor.DType, sizes ...int) *Tensor {
+	p.op = op
+	return p.emptyOf(d, sizes...)
+}

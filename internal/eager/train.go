@@ -69,12 +69,13 @@ func trainable(m *Module) []*Tensor {
 
 // loop is the training script.
 type loop struct {
-	p    *Process
-	m    Model
-	o    Options
-	opt  *optimizer
-	kept []*Tensor // names of the last iteration
-	on   bool      // the scaler's own scalars exist
+	p       *Process
+	m       Model
+	o       Options
+	opt     *optimizer
+	batch   []*Tensor // names of the last iteration
+	outputs []*Tensor
+	scaling bool // the scaler's own scalars exist
 }
 
 func (l *loop) step(number int) {
@@ -83,33 +84,37 @@ func (l *loop) step(number int) {
 	l.opt.zeroGrad()
 	for range max(l.o.Accumulate, 1) {
 		l.phase(number, PhaseForward)
-		batch := l.m.Batch()
-		for _, t := range batch {
-			t.Retain()
-		}
-		l.rebind(&batch)
-		loss, outputs := l.forward(batch)
+		rebind(&l.batch, l.m.Batch())
+		loss, outputs := l.forward(l.batch)
+		rebind(&l.outputs, append(outputs, loss))
 		l.phase(number, PhaseBackward)
 		scaled := l.scale(loss)
 		p.Backward(scaled)
 		drop(scaled)
-		l.keep(batch, loss, outputs)
+		if !l.o.Plain {
+			rebind(&l.outputs, nil)
+			rebind(&l.batch, nil)
+		}
 	}
 	l.phase(number, PhaseOptimizer)
-	p.op = "optimizer"
 	l.opt.step()
-	if !l.o.Plain {
-		l.release()
+}
+
+// rebind gives names to new values; the old ones go afterwards.
+func rebind(names *[]*Tensor, values []*Tensor) {
+	for _, t := range values {
+		t.Retain()
 	}
+	for _, t := range *names {
+		t.Release()
+	}
+	*names = values
 }
 
 func (l *loop) phase(number int, name string) {
 	l.p.phase = name
 	l.p.Mark(PhaseLabel(number, name))
 }
-
-// rebind lets the loop's names for the batch go once the new batch exists.
-func (l *loop) rebind(*[]*Tensor) {}
 
 func (l *loop) forward(batch []*Tensor) (loss *Tensor, outputs []*Tensor) {
 	run := func() { loss, outputs = l.m.Forward(batch) }
@@ -118,11 +123,6 @@ func (l *loop) forward(batch []*Tensor) (loss *Tensor, outputs []*Tensor) {
 	} else {
 		run()
 	}
-	loss.Retain()
-	for _, t := range outputs {
-		t.Retain()
-	}
-	l.release()
 	return loss, outputs
 }
 
@@ -132,28 +132,16 @@ func (l *loop) scale(loss *Tensor) *Tensor {
 	if l.o.Accumulate > 1 {
 		out = out.DivScalar()
 	}
-	if l.o.Scaler {
-		if !l.on {
-			l.on = true
-			was := l.p.category
-			l.p.category, l.p.op = tape.Optimizer, "scaler"
-			l.p.emptyOf(tensor.Float32).Retain()
-			l.p.emptyOf(tensor.Int32).Retain()
-			l.p.category = was
-		}
-		out = out.MulScalar()
+	if !l.o.Scaler {
+		return out
 	}
-	return out
-}
-
-func (l *loop) keep(batch []*Tensor, loss *Tensor, outputs []*Tensor) {
-	l.kept = append(append(append(l.kept, batch...), loss), outputs...)
-}
-
-// release lets the names of the last iteration go.
-func (l *loop) release() {
-	for _, t := range l.kept {
-		t.Release()
+	if !l.scaling {
+		l.scaling = true
+		was := l.p.category
+		l.p.category, l.p.op = tape.Optimizer, "scaler"
+		l.p.emptyOf(tensor.Float32).Retain()
+		l.p.emptyOf(tensor.Int32).Retain()
+		l.p.category = was
 	}
-	l.kept = l.kept[:0]
+	return out.MulScalar()
 }
