@@ -33,6 +33,7 @@ type builder func(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, er
 
 // families are the builders by model_type.
 var families = map[string]builder{
+	"gpt2":    newGPT2,
 	"llama":   newLlama,
 	"mistral": newLlama,
 	"qwen2":   newLlama,

@@ -198,3 +198,13 @@ func (p *Process) plainGrad(t, g *Tensor, other units.Bytes) *Tensor {
 	p.observe(p.op, g.DType, 2*float64(t.Numel())*float64(g.Numel())/float64(max(1, sharedDim(t, g))), g.Bytes()+other, out.Bytes())
 	return out
 }
+
+// Addmm is torch.addmm: bias + a·b for matrices.
+func Addmm(bias, a, b *Tensor) *Tensor {
+	p := a.p
+	lb := p.lower(b)
+	la := p.lower(a)
+	out := p.addmm(p.lower(bias), la, lb)
+	drop(bias, a, b)
+	return out
+}

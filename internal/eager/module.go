@@ -206,3 +206,52 @@ func (l *LinearModule) Tie(t *Tensor) {
 	l.own[0] = t
 	l.Weight = t
 }
+
+// ConvModule is nn.Conv1d, nn.Conv2d, nn.Conv3d or their transposed forms.
+type ConvModule struct {
+	*Module
+	Weight, Bias *Tensor
+	Args         Conv
+}
+
+// Conv registers an nn.ConvNd with a kernel of the given sizes.
+func (m *Module) Conv(name string, in, out int, bias bool, args Conv, kernel ...int) *ConvModule {
+	c := m.Child(name)
+	first, second := out, in/max(args.Groups, 1)
+	if args.Transposed {
+		first, second = in, out/max(args.Groups, 1)
+	}
+	l := &ConvModule{Module: c, Args: args, Weight: c.Param("weight", append([]int{first, second}, kernel...)...)}
+	if bias {
+		l.Bias = c.Param("bias", out)
+	}
+	return l
+}
+
+// Forward calls the module.
+func (l *ConvModule) Forward(x *Tensor) *Tensor {
+	c := l.Enter(x)
+	return c.Return(Convolution(x, l.Weight, l.Bias, l.Args))
+}
+
+// BatchNormModule is nn.BatchNormNd in training.
+type BatchNormModule struct {
+	*Module
+	Weight, Bias, Mean, Var *Tensor
+}
+
+// BatchNorm registers an nn.BatchNormNd.
+func (m *Module) BatchNorm(name string, channels int) *BatchNormModule {
+	c := m.Child(name)
+	b := &BatchNormModule{Module: c, Weight: c.Param("weight", channels), Bias: c.Param("bias", channels)}
+	b.Mean = c.Buffer("running_mean", c.dtype, channels)
+	b.Var = c.Buffer("running_var", c.dtype, channels)
+	c.Buffer("num_batches_tracked", tensor.Int64)
+	return b
+}
+
+// Forward calls the module.
+func (b *BatchNormModule) Forward(x *Tensor) *Tensor {
+	c := b.Enter(x)
+	return c.Return(BatchNorm(x, b.Weight, b.Bias, b.Mean, b.Var))
+}

@@ -82,7 +82,8 @@ func (l *loop) step(number int) {
 	p := l.p
 	l.phase(number, PhaseZeroGrad)
 	l.opt.zeroGrad()
-	for range max(l.o.Accumulate, 1) {
+	micro := max(l.o.Accumulate, 1)
+	for i := range micro {
 		l.phase(number, PhaseForward)
 		rebind(&l.batch, l.m.Batch())
 		loss, outputs := l.forward(l.batch)
@@ -91,12 +92,14 @@ func (l *loop) step(number int) {
 		scaled := l.scale(loss)
 		p.Backward(scaled)
 		drop(scaled)
-		if !l.o.Plain {
+		if i == micro-1 {
+			l.phase(number, PhaseOptimizer)
+		}
+		if !l.o.Plain { // the step is a function: its locals die when it returns, after backward
 			rebind(&l.outputs, nil)
 			rebind(&l.batch, nil)
 		}
 	}
-	l.phase(number, PhaseOptimizer)
 	l.opt.step()
 }
 

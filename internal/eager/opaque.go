@@ -1,26 +1,6 @@
 package eager
 
-import (
-	"slices"
-
-	"github.com/plimsoll/plimsoll/internal/tensor"
-)
-
-// Gather is t[indices] and its like (index, gather, index_select): it saves the indices; the gradient is a tensor of zeros of the
-// full size that is written to, in the input's type.
-func (t *Tensor) Gather(sizes []int, indices ...*Tensor) *Tensor {
-	t.alive()
-	p := t.p
-	p.op = "aten::index"
-	n := p.record("IndexBackward0", t)
-	n.save(indices...)
-	out := n.out(p.emptyOf(t.DType, sizes...))
-	p.observe(p.op, t.DType, 0, out.Bytes(), out.Bytes())
-	from := t.Layout
-	n.backward(func(g []*Tensor) []*Tensor { return []*Tensor{p.zerosLike(from, g[0].DType)} })
-	drop(append(slices.Clone(indices), t)...)
-	return out
-}
+import "github.com/plimsoll/plimsoll/internal/tensor"
 
 // Moved is an operator that moves elements into a new tensor of some shape and type and whose gradient moves them back:
 // roll, flip, pad, repeat, index_put and their like. It saves nothing.
