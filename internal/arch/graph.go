@@ -131,7 +131,7 @@ func (g *Graph) bufferType(v *opgraph.Value) tensor.DType {
 }
 
 // tied finds parameters that are listed twice: torch.export names both, but operators use one. The other, unused and
-// of equal shape, is an alias of one that is used twice, or of one whose module contains its own (a decoder's bias).
+// of equal shape, is an alias of one that is used twice, or of one in an enclosing or enclosed module (a decoder's bias).
 // The result maps an alias to one more than the value it stands for.
 func (g *Graph) tied() map[int]int {
 	uses := make([]int, len(g.Values))
@@ -152,7 +152,7 @@ func (g *Graph) tied() map[int]int {
 		}
 		for _, other := range g.Inputs {
 			o := &g.Values[other]
-			if o.Role == opgraph.Parameter && uses[other] > 0 && slices.Equal(g.Dims(o.Sizes), g.Dims(v.Sizes)) && (uses[other] > 1 || contains(o.FQN, v.FQN)) {
+			if o.Role == opgraph.Parameter && uses[other] > 0 && slices.Equal(g.Dims(o.Sizes), g.Dims(v.Sizes)) && (uses[other] > 1 || contains(o.FQN, v.FQN) || contains(v.FQN, o.FQN)) {
 				alias[at] = other + 1
 				break
 			}
@@ -217,7 +217,7 @@ func (g *Graph) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) 
 	}
 	run.all()
 	var outs []*eager.Tensor
-	for _, o := range g.Outputs {
+	for _, o := range g.plan.outputs {
 		if o.Value < 0 || run.vals[o.Value] == nil {
 			continue
 		}

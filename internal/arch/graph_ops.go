@@ -25,7 +25,7 @@ func (o *graphOp) run() []*eager.Tensor {
 	if f, ok := graphOps[base]; ok {
 		return []*eager.Tensor{f(o)}
 	}
-	if f, ok := pointwise[base]; ok {
+	if f, ok := pointwise[base]; ok && len(o.tensors()) == 1 {
 		return []*eager.Tensor{f(o.self())}
 	}
 	if !o.differentiable() {

@@ -10,11 +10,12 @@ import (
 // graphPlan is what can be said of a graph before it runs: which operators eager execution runs at all, when values
 // die, which module calls are open.
 type graphPlan struct {
-	nodes []planNode
-	used  []bool   // by value: somebody reads it
-	atEnd []int    // values that live until the program returns
-	paths []string // module path by call
-	first []int    // by call: the first value from outside that the call reads, or -1
+	nodes   []planNode
+	outputs []opgraph.Output // what eager execution returns
+	used    []bool           // by value: somebody reads it
+	atEnd   []int            // values that live until the program returns
+	paths   []string         // module path by call
+	first   []int            // by call: the first value from outside that the call reads, or -1
 }
 
 // planNode is an operator with what the plan adds.
@@ -35,6 +36,8 @@ func newGraphPlan(b *opgraph.Bound) *graphPlan {
 		}
 	}
 	p.strip(b)
+	p.outputs = slices.Clone(b.Outputs)
+	p.unconvert(b)
 	p.findCalls(b)
 	p.findDeaths(b)
 	return p
@@ -44,6 +47,21 @@ func newGraphPlan(b *opgraph.Bound) *graphPlan {
 func silent(n *opgraph.Node) bool {
 	return !slices.ContainsFunc(n.Outputs, func(v int) bool { return v >= 0 }) ||
 		strings.HasPrefix(n.Target, "aten._assert") || strings.HasPrefix(n.Target, "aten.sym_") || strings.HasPrefix(n.Target, "_operator.")
+}
+
+// unconvert gives outputs back that a conversion inside the loss function has taken over: in the trace logits.float() was the
+// logits itself, so the graph returns it; eager execution returns the logits (transformers, loss/loss_utils.py).
+func (p *graphPlan) unconvert(b *opgraph.Bound) {
+	for i, o := range p.outputs {
+		for _, n := range p.nodes {
+			if !slices.Contains(n.Outputs, o.Value) || !strings.HasPrefix(n.Target, "aten.to.") || !strings.HasSuffix(n.Source.File, "loss_utils.py") {
+				continue
+			}
+			if from := n.Tensor("self"); from >= 0 && b.Values[from].DType == b.Values[o.Value].DType {
+				p.outputs[i].Value = from
+			}
+		}
+	}
 }
 
 // findCalls numbers the module calls: neighbours with equal module stacks run in the same call.
@@ -100,7 +118,7 @@ func (p *graphPlan) findDeaths(b *opgraph.Bound) {
 			}
 		}
 	}
-	for _, o := range b.Outputs {
+	for _, o := range p.outputs {
 		if o.Value >= 0 && maker[o.Value] >= 0 {
 			p.used[o.Value] = true
 			death[o.Value] = len(p.nodes)
