@@ -357,5 +357,5 @@ func (o *graphOp) convert() *eager.Tensor {
 // saysFloat tells whether the source line asks for fp32 in so many words.
 func (o *graphOp) saysFloat() bool {
 	code := o.node.Source.Code
-	return strings.Contains(code, "float32") || strings.Contains(code, ".float()") || strings.Contains(code, "torch.float)") || strings.Contains(code, "torch.float,")
+	return inLoss(&o.node.Node) || strings.Contains(code, "float32") || strings.Contains(code, ".float()") || strings.Contains(code, "torch.float)") || strings.Contains(code, "torch.float,")
 }

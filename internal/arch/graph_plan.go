@@ -54,7 +54,7 @@ func silent(n *opgraph.Node) bool {
 func (p *graphPlan) unconvert(b *opgraph.Bound) {
 	for i, o := range p.outputs {
 		for _, n := range p.nodes {
-			if !slices.Contains(n.Outputs, o.Value) || !strings.HasPrefix(n.Target, "aten.to.") || !strings.HasSuffix(n.Source.File, "loss_utils.py") {
+			if !slices.Contains(n.Outputs, o.Value) || !strings.HasPrefix(n.Target, "aten.to.") || !inLoss(&n.Node) {
 				continue
 			}
 			if from := n.Tensor("self"); from >= 0 && b.Values[from].DType == b.Values[o.Value].DType {
@@ -63,6 +63,10 @@ func (p *graphPlan) unconvert(b *opgraph.Bound) {
 		}
 	}
 }
+
+// inLoss tells whether an operator belongs to transformers' loss functions, which convert logits to fp32
+// (loss/loss_utils.py; stack traces end at the call of self.loss_function).
+func inLoss(n *opgraph.Node) bool { return strings.Contains(n.Source.Code, "loss_function(") }
 
 // findCalls numbers the module calls: neighbours with equal module stacks run in the same call.
 func (p *graphPlan) findCalls(b *opgraph.Bound) {
