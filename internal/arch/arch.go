@@ -60,7 +60,12 @@ func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	if s.Attn == "" {
 		s.Attn = "sdpa"
 	}
-	return build(p, c, s)
+	m, err := build(p, c, s)
+	if err != nil {
+		return nil, err
+	}
+	m.Root().CreateOnDevice()
+	return m, nil
 }
 
 // wrongTask is the error for a task without a head.

@@ -3,7 +3,6 @@ package arch
 import (
 	"github.com/plimsoll/plimsoll/internal/eager"
 	"github.com/plimsoll/plimsoll/internal/hfconfig"
-	"github.com/plimsoll/plimsoll/internal/tensor"
 )
 
 // gpt2 is GPT2LMHeadModel (transformers 5.17, modeling_gpt2.py).
@@ -64,7 +63,7 @@ func (m *gpt2) model(ids *eager.Tensor) *eager.Tensor {
 	p := m.root.Process()
 	c := m.root.Enter(ids)
 	embeds := c.Let(m.wte.Forward(ids))
-	positions := c.Let(p.Empty("position_ids", tensor.Int64, 1, m.spec.Seq))
+	positions := c.Let(positionIDs(p, m.spec.Seq))
 	placed := c.Let(m.wpe.Forward(positions))
 	hidden := c.Let(embeds.Add(placed))
 	mask := c.Let(causalMask(m.spec, p, embeds.DType))

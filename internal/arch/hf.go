@@ -106,9 +106,24 @@ func layer(p *eager.Process, checkpointed bool, run func() *eager.Tensor, args .
 	return p.Checkpoint(func() []*eager.Tensor { return []*eager.Tensor{run()} }, args...)[0]
 }
 
-// causalMask is create_causal_mask: nothing for sdpa without padding (eager execution skips it), for eager attention a
-// float [batch, 1, seq, seq] of the embedding's type.
+// positionIDs is torch.arange(seq) + past_seen_tokens: two tensors for a moment.
+func positionIDs(p *eager.Process, seq int) *eager.Tensor {
+	return p.Empty("position_ids", tensor.Int64, 1, seq).AddScalar()
+}
+
+// causalMask is create_causal_mask (masking_utils.py) without padding: it looks for packed sequences, then makes nothing for sdpa (eager
+// execution skips the mask) and a float [batch, 1, seq, seq] of the embedding's type for eager attention.
 func causalMask(s Spec, p *eager.Process, d tensor.DType) *eager.Tensor {
+	c := p.Function()
+	c.Let(p.Empty("position_diff", tensor.Int64, s.Batch, 1))
+	prepended := p.Empty("position_diff", tensor.Int64, s.Batch, s.Seq+1)
+	c.Let(p.Empty("position_diff", tensor.Int64, s.Batch, s.Seq))
+	prepended.Drop()
+	unequal := p.Empty("packed_sequence_mask", tensor.Bool, s.Batch, s.Seq)
+	c.Let(p.Empty("packed_sequence_mask", tensor.Int64, s.Batch, s.Seq))
+	p.Empty("packed_sequence_mask", tensor.Int64, s.Batch, s.Seq).Drop()
+	unequal.Drop()
+	c.ReturnAll()
 	if s.Attn != "eager" {
 		return nil
 	}

@@ -71,7 +71,7 @@ func (m *llama) model(ids *eager.Tensor) *eager.Tensor {
 	p := m.root.Process()
 	c := m.root.Enter(ids)
 	embeds := c.Let(m.embed.Forward(ids))
-	positions := c.Let(p.Empty("position_ids", tensor.Int64, 1, m.spec.Seq))
+	positions := c.Let(positionIDs(p, m.spec.Seq))
 	mask := c.Let(causalMask(m.spec, p, embeds.DType))
 	hidden := c.Let(embeds)
 	cos, sin := m.rope.forward(hidden, positions)

@@ -123,13 +123,7 @@ func Where(cond, a, b *Tensor) *Tensor {
 	out := n.out(p.empty(shape, promoted(a, b)))
 	p.observe(p.op, out.DType, float64(out.Numel()), a.Bytes()+b.Bytes(), out.Bytes())
 	n.backward(func(g []*Tensor) []*Tensor {
-		grads := make([]*Tensor, 2)
-		for i := range grads {
-			if n.needs(i) {
-				grads[i] = p.elementwiseGrad("aten::where", g[0], 1)
-			}
-		}
-		return grads
+		return p.bothGrads(n, "aten::where", g[0], 1, 1)
 	})
 	drop(cond, a, b)
 	return out
@@ -175,13 +169,7 @@ func (t *Tensor) MulInPlace(o *Tensor) *Tensor {
 	}
 	n.saveIf(n.needs(0), o)
 	n.backward(func(g []*Tensor) []*Tensor {
-		grads := make([]*Tensor, 2)
-		for i := range grads {
-			if n.needs(i) {
-				grads[i] = p.elementwiseGrad("aten::mul", g[0], 1)
-			}
-		}
-		return grads
+		return p.bothGrads(n, "aten::mul", g[0], 1, 1)
 	})
 	t.rebase(n)
 	drop(o)
@@ -192,13 +180,7 @@ func (t *Tensor) MulInPlace(o *Tensor) *Tensor {
 func (t *Tensor) Maximum(o *Tensor) *Tensor {
 	keep := func(n *Node) { n.save(t, o) }
 	return t.binary("aten::maximum", "MaximumBackward0", o, keep, func(n *Node, g *Tensor) []*Tensor {
-		out := make([]*Tensor, 2)
-		for i := range out {
-			if n.needs(i) {
-				out[i] = t.p.elementwiseGrad("aten::maximum", g, 2)
-			}
-		}
-		return out
+		return t.p.bothGrads(n, "aten::maximum", g, 2, 2)
 	})
 }
 

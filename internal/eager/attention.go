@@ -85,10 +85,14 @@ func (p *Process) fusedAttention(b backend, q, k, v *Tensor, a Attention) *Tenso
 	case efficientBackend:
 		lseRows = roundUp(rows, 32)
 	}
+	seed, offset := p.randomState(b)
 	out := p.empty(layout, q.DType)
 	lse := p.emptyOf(tensor.Float32, batch, heads, lseRows)
-	n.save(out, lse)
+	n.save(out, lse, seed, offset)
 	n.out(out)
+	if b == cudnnBackend {
+		p.scratch(256)
+	}
 	flops := 4 * float64(batch) * float64(heads) * float64(rows) * float64(cols) * float64(dim)
 	if a.Causal {
 		flops /= 2
@@ -98,8 +102,17 @@ func (p *Process) fusedAttention(b backend, q, k, v *Tensor, a Attention) *Tenso
 		p.observe("ScaledDotProductAttentionBackward0", q.DType, 2.5*flops, 2*(q.Bytes()+k.Bytes()+v.Bytes()), q.Bytes()+k.Bytes()+v.Bytes())
 		return p.fusedGrads(n, b, q, k, v, a)
 	})
-	drop(lse)
+	drop(lse, seed, offset)
 	return out
+}
+
+// randomState is what dropout inside a kernel needs in backward. cuDNN always has both numbers on the card, with
+// or without dropout (recorded trace), efficient attention keeps them on the host.
+func (p *Process) randomState(b backend) (seed, offset *Tensor) {
+	if b != cudnnBackend {
+		return nil, nil
+	}
+	return p.emptyOf(tensor.Int64), p.emptyOf(tensor.Int64)
 }
 
 // likeOrder lays sizes out in the order of dimensions of another tensor (cuDNN's output follows the query).
@@ -126,7 +139,7 @@ func (p *Process) fusedGrads(n *Node, b backend, q, k, v *Tensor, a Attention) [
 	}
 	switch b {
 	case cudnnBackend:
-		size := perRow*units.Bytes(dim) + perRow
+		size := perRow*units.Bytes(dim) + perRow + 256
 		if heads != k.Dim(1) {
 			size += 2 * 2 * units.Bytes(batch*heads*k.Dim(2)*dim)
 		}

@@ -174,7 +174,9 @@ func (p *Process) Backward(loss *Tensor) {
 	p.grad, p.thread = false, 1
 	p.op = "backward"
 	seed := p.emptyOf(loss.DType, loss.Sizes...).Retain()
+	seed.Retain() // Python's own reference (torch.autograd.backward, grad_tensors) lasts to the end
 	p.runEngine(loss.gradEdge(), loss.output, seed)
+	seed.Release()
 	p.grad, p.thread = grad, thread
 }
 

@@ -37,31 +37,41 @@ func (p *Process) addmm(bias, a, b *Tensor) *Tensor {
 	n := p.record("AddmmBackward0", bias, a, b)
 	n.saveIf(n.needs(2), a)
 	n.saveIf(n.needs(1), b)
-	p.useBlasLt()
 	out := n.out(p.product("aten::addmm", a, b))
+	p.useBlasLt()
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := []*Tensor{nil, nil, nil}
 		if n.needs(0) {
 			grads[0] = g[0]
 		}
-		p.mmGrads(n, 1, g[0], a, b, grads[1:])
+		if n.needs(1) {
+			grads[1] = p.productLike(a, g[0], b.Bytes())
+		}
+		if n.needs(2) {
+			grads[2] = p.productLike(b, g[0], a.Bytes())
+		}
 		return grads
 	})
 	drop(bias, a, b)
 	return out
 }
 
-// mm multiplies two matrices.
+// mm multiplies two matrices. Formulas run, and saved tensors go, in the alphabetical order of their names: mat2, self
+// (tools/autograd/gen_autograd_functions.py sorts them; seen in a recorded trace).
 func (p *Process) mm(a, b *Tensor) *Tensor {
 	p.op = "aten::mm"
 	n := p.record("MmBackward0", a, b)
-	n.saveIf(n.needs(1), a)
 	n.saveIf(n.needs(0), b)
-	p.useBlas()
+	n.saveIf(n.needs(1), a)
 	out := n.out(p.product("aten::mm", a, b))
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := make([]*Tensor, 2)
-		p.mmGrads(n, 0, g[0], a, b, grads)
+		if n.needs(1) {
+			grads[1] = p.productLike(b, g[0], a.Bytes())
+		}
+		if n.needs(0) {
+			grads[0] = p.productLike(a, g[0], b.Bytes())
+		}
 		return grads
 	})
 	drop(a, b)
@@ -93,19 +103,9 @@ func (p *Process) blasReady(t *Tensor) *Tensor {
 	return p.emptyOf(t.DType, t.Sizes...)
 }
 
-// mmGrads are mm_mat1_backward and mm_mat2_backward: each result has the memory order of its operand.
-func (p *Process) mmGrads(n *Node, first int, g, a, b *Tensor, grads []*Tensor) {
-	if n.needs(first) {
-		grads[0] = p.productLike(a, g, b.Bytes())
-	}
-	if n.needs(first + 1) {
-		grads[1] = p.productLike(b, g, a.Bytes())
-	}
-}
-
-// productLike makes the gradient of one operand: computed transposed and viewed back where the operand is column-major.
+// productLike makes the gradient of one operand (mm_mat1_backward, mm_mat2_backward): computed transposed and viewed back where the operand is column-major.
 func (p *Process) productLike(t, g *Tensor, other units.Bytes) *Tensor {
-	p.useBlas()
+	defer p.useBlas()
 	flops := 2 * float64(t.Numel()) * float64(g.Numel()) / float64(max(1, sharedDim(t, g)))
 	n := t.Rank()
 	copied := p.blasReady(g)
@@ -172,16 +172,16 @@ func Bmm(a, b *Tensor) *Tensor {
 	la := p.lower(a)
 	p.op = "aten::bmm"
 	n := p.record("BmmBackward0", la, lb)
-	n.saveIf(n.needs(1), la)
 	n.saveIf(n.needs(0), lb)
+	n.saveIf(n.needs(1), la)
 	out := n.out(p.product("aten::bmm", la, lb))
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := make([]*Tensor, 2)
-		if n.needs(0) {
-			grads[0] = p.plainGrad(la, g[0], lb.Bytes())
-		}
 		if n.needs(1) {
 			grads[1] = p.plainGrad(lb, g[0], la.Bytes())
+		}
+		if n.needs(0) {
+			grads[0] = p.plainGrad(la, g[0], lb.Bytes())
 		}
 		return grads
 	})
@@ -193,8 +193,8 @@ func Bmm(a, b *Tensor) *Tensor {
 func (p *Process) plainGrad(t, g *Tensor, other units.Bytes) *Tensor {
 	copied := p.blasReady(g)
 	defer drop(copied)
-	p.useBlas()
 	out := p.emptyOf(g.DType, t.Sizes...)
+	p.useBlas()
 	p.observe(p.op, g.DType, 2*float64(t.Numel())*float64(g.Numel())/float64(max(1, sharedDim(t, g))), g.Bytes()+other, out.Bytes())
 	return out
 }

@@ -18,10 +18,21 @@ type Module struct {
 	own      []*Tensor
 	buffers  []*Tensor
 	children []*Module
+	root     *Module
+	onDevice bool      // of the root: see CreateOnDevice
+	created  []*Tensor // of the root: everything registered, in order
 }
 
 // NewModel starts a model whose parameters have a type.
-func NewModel(p *Process, d tensor.DType) *Module { return &Module{p: p, dtype: d} }
+func NewModel(p *Process, d tensor.DType) *Module {
+	m := &Module{p: p, dtype: d}
+	m.root = m
+	return m
+}
+
+// CreateOnDevice says that the model is built under torch.device("cuda"): parameters get their memory in the order of
+// construction, and a weight that is tied later exists until then. Otherwise it is built on the host and moved (Load).
+func (m *Module) CreateOnDevice() { m.root.onDevice = true }
 
 // Process is the process the module lives in.
 func (m *Module) Process() *Process { return m.p }
@@ -32,7 +43,7 @@ func (m *Module) Child(name string) *Module {
 	if m.path != "" {
 		path = m.path + "." + name
 	}
-	c := &Module{p: m.p, path: path, dtype: m.dtype}
+	c := &Module{p: m.p, path: path, dtype: m.dtype, root: m.root}
 	m.children = append(m.children, c)
 	return c
 }
@@ -59,7 +70,9 @@ func (m *Module) leaf(name string, d tensor.DType, sizes []int) *Tensor {
 	if m.path != "" {
 		name = m.path + "." + name
 	}
-	return &Tensor{Layout: tensor.Of(sizes...), DType: d, p: m.p, refs: 1, leaf: true, Name: name}
+	t := &Tensor{Layout: tensor.Of(sizes...), DType: d, p: m.p, refs: 1, leaf: true, Name: name}
+	m.root.created = append(m.root.created, t)
+	return t
 }
 
 // Share registers another module's parameter under this one too (tied weights): it exists once.
@@ -91,6 +104,21 @@ func collect(m *Module, out []*Tensor, met map[*Tensor]bool) []*Tensor {
 
 // Load puts the model on the card: children first, then a module's own parameters and buffers (nn.Module._apply).
 func (m *Module) Load() {
+	if m.root == m && m.onDevice {
+		// The device context also catches a constant that transformers' imports make: torchaudio/compliance/kaldi.py, EPSILON
+		// (recorded trace).
+		m.p.category, m.p.op = tape.Other, "import"
+		m.p.alloc(4)
+		for _, t := range m.created {
+			m.place(t, "parameter")
+		}
+		for _, t := range m.created {
+			if t.untied {
+				t.Release()
+			}
+		}
+		return
+	}
 	for _, c := range m.children {
 		c.Load()
 	}
@@ -203,6 +231,7 @@ func (d *DropoutModule) Forward(x *Tensor) *Tensor {
 
 // Tie replaces the weight by another module's (tie_weights): it exists once.
 func (l *LinearModule) Tie(t *Tensor) {
+	l.own[0].untied = true
 	l.own[0] = t
 	l.Weight = t
 }

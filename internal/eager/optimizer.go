@@ -12,16 +12,20 @@ type optimizer struct {
 	p      *Process
 	params []*Tensor
 	rule   func(o *optimizer)
+	shared []*Tensor
 	state  [][]*Tensor // by parameter; nil before the first step
 }
 
 func newOptimizer(p *Process, name string, params []*Tensor) (*optimizer, error) {
 	o := &optimizer{p: p, params: params, state: make([][]*Tensor, len(params))}
-	rule, ok := optimizers[name]
+	recipe, ok := optimizers[name]
 	if !ok {
 		return nil, fmt.Errorf("optimizer %q is not known (known: %s)", name, OptimizerNames())
 	}
-	o.rule = rule
+	o.rule = recipe.step
+	if recipe.construct != nil {
+		recipe.construct(o)
+	}
 	return o, nil
 }
 

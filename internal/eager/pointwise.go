@@ -219,17 +219,11 @@ func (t *Tensor) Sub(o *Tensor) *Tensor {
 // Mul saves each operand where the other needs a gradient.
 func (t *Tensor) Mul(o *Tensor) *Tensor {
 	keep := func(n *Node) {
-		n.saveIf(n.needs(1), t)
 		n.saveIf(n.needs(0), o)
+		n.saveIf(n.needs(1), t)
 	}
 	return t.binary("aten::mul", "MulBackward0", o, keep, func(n *Node, g *Tensor) []*Tensor {
-		out := make([]*Tensor, 2)
-		for i := range out {
-			if n.needs(i) {
-				out[i] = t.p.elementwiseGrad("aten::mul", g, 1)
-			}
-		}
-		return out
+		return t.p.bothGrads(n, "aten::mul", g, 1, 1)
 	})
 }
 
@@ -237,19 +231,25 @@ func (t *Tensor) Mul(o *Tensor) *Tensor {
 // grad / other, and -grad * ((self / other) / other).
 func (t *Tensor) Div(o *Tensor) *Tensor {
 	keep := func(n *Node) {
-		n.saveIf(n.needs(1), t)
 		n.save(o)
+		n.saveIf(n.needs(1), t)
 	}
 	return t.binary("aten::div", "DivBackward0", o, keep, func(n *Node, g *Tensor) []*Tensor {
-		out := make([]*Tensor, 2)
-		if n.needs(0) {
-			out[0] = t.p.elementwiseGrad("aten::div", g, 1)
-		}
-		if n.needs(1) {
-			out[1] = t.p.elementwiseGrad("aten::div", g, 4)
-		}
-		return out
+		return t.p.bothGrads(n, "aten::div", g, 1, 4)
 	})
+}
+
+// bothGrads computes the gradients of an operator's self and other, each with its own number of temporaries. Formulas run
+// in the alphabetical order of their names: other first.
+func (p *Process) bothGrads(n *Node, name string, g *Tensor, self, other int) []*Tensor {
+	out := make([]*Tensor, 2)
+	if n.needs(1) {
+		out[1] = p.elementwiseGrad(name, g, other)
+	}
+	if n.needs(0) {
+		out[0] = p.elementwiseGrad(name, g, self)
+	}
+	return out
 }
 
 // AddInPlace is t += o: no memory of its own.
@@ -289,8 +289,8 @@ func (t *Tensor) Dropout(prob float64) *Tensor {
 	p := t.p
 	p.op = "aten::native_dropout"
 	n := p.record("NativeDropoutBackward0", t)
-	out := p.empty(t.Like(), t.DType)
 	mask := p.empty(t.Like(), tensor.Bool)
+	out := p.empty(t.Like(), t.DType)
 	n.save(mask)
 	n.out(out)
 	p.observe(p.op, t.DType, float64(t.Numel()), t.Bytes(), out.Bytes()+mask.Bytes())

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/plimsoll/plimsoll/internal/tape"
 	"github.com/plimsoll/plimsoll/internal/tensor"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -79,7 +80,13 @@ func (p *Process) reductionScratch(l tensor.Layout, dims []int, d tensor.DType) 
 	if !r.onFastest {
 		size *= units.Bytes(width * outVec)
 	}
-	p.scratch(size)
+	// Beside the buffer one counter for each block of the grid (semaphore_size).
+	was := p.category
+	p.category = tape.Workspace
+	buffer := p.alloc(size)
+	p.category = was
+	p.scratch(units.Bytes(4 * grid))
+	buffer.release()
 }
 
 // reduction describes how a tensor's dimensions take part in a reduction, neighbours merged as TensorIterator does.

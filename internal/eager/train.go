@@ -131,10 +131,7 @@ func (l *loop) forward(batch []*Tensor) (loss *Tensor, outputs []*Tensor) {
 
 // scale is what happens to the loss before backward: divided by the number of micro-batches, multiplied by the scaler.
 func (l *loop) scale(loss *Tensor) *Tensor {
-	out := loss
-	if l.o.Accumulate > 1 {
-		out = out.DivScalar()
-	}
+	out := loss.DivScalar()
 	if !l.o.Scaler {
 		return out
 	}
