@@ -27,6 +27,7 @@ var ranks = map[string]int{
 	"internal/tensor":   3,
 	"internal/eager":    20,
 	"internal/arch":     22,
+	"internal/predict":  24,
 	"internal/screen":   2,
 	"internal/alloc":    4,
 	"internal/report":   2,
