@@ -112,9 +112,6 @@ func (g *Graph) register() {
 		} else {
 			g.fixed[at] = m.Buffer(name, g.bufferType(v), sizes...)
 		}
-		if g.spec.ChannelsLast && len(sizes) == 4 {
-			g.fixed[at].Layout = tensor.ChannelsLast(sizes...)
-		}
 	}
 	for at, to := range alias {
 		g.fixed[at] = g.fixed[to-1]

@@ -38,7 +38,7 @@ func trainGraph(g *opgraph.Graph, r row) (*tape.Tape, *Graph, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	o := eager.Options{Optimizer: r.Optimizer, Accumulate: r.Accumulate, Plain: r.Loop == "plain", Freeze: r.Freeze}
+	o := eager.Options{Optimizer: r.Optimizer, Accumulate: r.Accumulate, Plain: r.Loop == "plain", Freeze: r.Freeze, ChannelsLast: r.ChannelsLast}
 	if r.Autocast != "" {
 		o.Autocast = dtypes[r.Autocast]
 		o.Scaler = r.Autocast == "fp16"

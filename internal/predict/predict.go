@@ -195,7 +195,7 @@ func checkInput(j job.Job, b *opgraph.Bound) error {
 }
 
 func options(j job.Job) (eager.Options, error) {
-	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == "plain", Freeze: j.Freeze}
+	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == "plain", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast}
 	if j.Autocast != "" {
 		o.Autocast = elementTypes[j.Autocast]
 		o.Scaler = j.Autocast == "fp16"
