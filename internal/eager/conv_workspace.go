@@ -9,16 +9,20 @@ import "github.com/plimsoll/plimsoll/internal/units"
 func (s convShape) forward() units.Bytes {
 	half := s.x.DType.Half()
 	switch {
-	case s.depthwise() || s.taps() == 1:
+	case s.depthwise():
 		return 0
 	case s.last:
 		return s.lastForward()
+	case s.taps() == 1 && s.strided() && s.area(s.y)%8 == 0:
+		return s.x.Bytes() + s.w.Bytes()
+	case s.taps() == 1:
+		return s.pointwiseCopies()
+	case s.x.Rank() == 5 && !half:
+		return s.x.Bytes() + s.w.Bytes()
 	case s.thin():
 		return 0
 	case s.patch() && !half && !s.c.Transposed:
 		return 0
-	case s.x.Rank() == 5 && !half:
-		return s.x.Bytes() + s.w.Bytes()
 	}
 	return s.xCopy() + s.y.Bytes() + s.wCopy()
 }
@@ -31,8 +35,8 @@ func (s convShape) inputGrad() units.Bytes {
 		return s.depthwiseGrad()
 	case s.last:
 		return s.lastGrad()
-	case s.taps() == 1 && !s.strided():
-		return 0
+	case s.taps() == 1:
+		return s.pointwiseCopies()
 	case s.thin() && !half:
 		return 0
 	}
@@ -48,8 +52,8 @@ func (s convShape) weightGrad() units.Bytes {
 		return s.depthwiseGrad()
 	case s.last:
 		return s.lastGrad() + s.split()
-	case s.taps() == 1 && !s.strided():
-		return s.split()
+	case s.taps() == 1:
+		return s.pointwiseWeightGrad()
 	case s.thin() && !half:
 		return 0
 	}
@@ -83,12 +87,47 @@ func (s convShape) wCopy() units.Bytes {
 	return s.w.Bytes()
 }
 
-// split is the partial sums of a weight gradient: as many fp32 copies of the (padded) weight as tiles of 128×128 leave
-// room for on the card; every group has tiles of its own.
+// pointwiseCopies: a 1×1 of stride one multiplies matrices where they lie if rows of the image are aligned to 16 bytes
+// in fp32; otherwise, and where strided, it works on copies of input and output (recorded trace of resnet50, fp32).
+func (s convShape) pointwiseCopies() units.Bytes {
+	if s.strided() {
+		return s.x.Bytes() + s.y.Bytes()
+	}
+	if s.x.DType.Half() || s.area(s.x)%4 == 0 {
+		return 0
+	}
+	return s.x.Bytes() + s.y.Bytes()
+}
+
+// pointwiseWeightGrad: in place, every image of the batch has a partial sum of its own; on copies the sum is split as usual. The smaller
+// of the two was taken in every 1×1 of the recorded trace.
+func (s convShape) pointwiseWeightGrad() units.Bytes {
+	copies := s.x.Bytes() + s.y.Bytes() + s.split()
+	if s.strided() || (!s.x.DType.Half() && s.area(s.x)%4 != 0) {
+		return copies
+	}
+	return min(copies, units.Bytes(s.x.Dim(0)*s.w.Numel())*4)
+}
+
+// area is the number of pixels of one channel.
+func (s convShape) area(t *Tensor) int {
+	n := 1
+	for _, d := range t.Sizes[2:] {
+		n *= d
+	}
+	return n
+}
+
+// split is the partial sums of a weight gradient: as many fp32 copies of the (padded) weight as tiles leave room for on the card, each
+// at least 1024 products long. Tiles are 128×128, 64×64 for fp32 weights of at most 64 outputs; every group has its own.
 func (s convShape) split() units.Bytes {
-	groups := s.c.Groups
-	tiles := groups * ceilDiv(s.w.Dim(0)/groups, 128) * ceilDiv(s.w.Numel()/max(1, s.w.Dim(0)), 128)
-	count := s.sms / max(tiles, 1)
+	groups, side := s.c.Groups, 128
+	if s.w.Dim(0)/groups <= 64 && !s.x.DType.Half() && s.x.Dim(1) > 4 {
+		side = 64
+	}
+	tiles := groups * ceilDiv(s.w.Dim(0)/groups, side) * ceilDiv(s.w.Numel()/max(1, s.w.Dim(0)), side)
+	long := s.x.Dim(0) * min(s.area(s.x), s.area(s.y))
+	count := min(s.sms/max(tiles, 1), long/1024)
 	if s.x.DType.Half() {
 		count--
 	}
