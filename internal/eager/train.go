@@ -26,6 +26,8 @@ type Options struct {
 	Plain      bool // a script's loop: the last iteration's values live on while the next runs
 	Freeze     []string
 	Steps      int // 0 is 3
+
+	ChannelsLast bool // the model is converted after it was loaded
 }
 
 // Names of the phases; a Mark "step N phase" begins each.
@@ -45,6 +47,9 @@ func (p *Process) Train(m Model, o Options) error {
 	return p.Guard(func() {
 		p.Mark(PhaseLoad)
 		m.Root().Load()
+		if o.ChannelsLast {
+			m.Root().ToChannelsLast()
+		}
 		m.Root().Freeze(o.Freeze)
 		opt, err := newOptimizer(p, o.Optimizer, trainable(m.Root()))
 		if err != nil {
