@@ -37,6 +37,7 @@ var families = map[string]builder{
 	"bert":        newBert,
 	"bloom":       newBloom,
 	"deit":        newViT,
+	"dinov2":      newDinov2,
 	"distilbert":  newDistilBert,
 	"electra":     newBert,
 	"falcon":      newFalcon,

@@ -87,3 +87,29 @@ func fixedSize(c *hfconfig.Config, s Spec) error {
 	}
 	return nil
 }
+
+// dropPath is DropPath (stochastic depth): whole samples are dropped by a random factor for each, which is all it keeps. Without a
+// probability it hands its argument on.
+type dropPath struct {
+	*eager.Module
+	prob float64
+}
+
+func newDropPath(m *eager.Module, prob float64) *dropPath {
+	return &dropPath{m.Child("drop_path"), prob}
+}
+
+func (d *dropPath) forward(x *eager.Tensor) *eager.Tensor {
+	c := d.Enter(x)
+	if d.prob == 0 {
+		return c.Return(x)
+	}
+	sizes := make([]int, x.Rank())
+	for i := range sizes {
+		sizes[i] = 1
+	}
+	sizes[0] = x.Dim(0)
+	random := c.Let(c.Process().Empty("aten::rand", x.DType, sizes...))
+	c.Set(&random, random.AddScalar().Floor())
+	return c.Return(x.DivScalar().Mul(random))
+}
