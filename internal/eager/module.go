@@ -75,6 +75,9 @@ func (m *Module) leaf(name string, d tensor.DType, sizes []int) *Tensor {
 	return t
 }
 
+// Fix switches a parameter's gradient off (requires_grad_(False) in a constructor).
+func (m *Module) Fix(t *Tensor) { t.requires, t.frozen = false, true }
+
 // Share registers another module's parameter under this one too (tied weights): it exists once.
 func (m *Module) Share(t *Tensor) { m.own = append(m.own, t) }
 
@@ -252,6 +255,13 @@ func (l *LinearModule) Tie(t *Tensor) {
 	l.own[0].untied = true
 	l.own[0] = t
 	l.Weight = t
+}
+
+// Tie replaces the table by another module's.
+func (e *EmbeddingModule) Tie(t *Tensor) {
+	e.own[0].untied = true
+	e.own[0] = t
+	e.Weight = t
 }
 
 // TieBias replaces the bias by another parameter.
