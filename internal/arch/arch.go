@@ -34,6 +34,7 @@ type builder func(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, er
 // families are the builders by model_type.
 var families = map[string]builder{
 	"albert":      newAlbert,
+	"bart":        newBart,
 	"bert":        newBert,
 	"bloom":       newBloom,
 	"deit":        newViT,
