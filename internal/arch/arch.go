@@ -56,6 +56,7 @@ var families = map[string]builder{
 	"qwen3":       newLlama,
 	"roberta":     newBert,
 	"vit":         newViT,
+	"whisper":     newWhisper,
 }
 
 // Families lists the model types that can be built, sorted.
