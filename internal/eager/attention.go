@@ -1,6 +1,8 @@
 package eager
 
 import (
+	"slices"
+
 	"github.com/plimsoll/plimsoll/internal/tensor"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -35,12 +37,26 @@ func ScaledDotProduct(q, k, v *Tensor, a Attention) *Tensor {
 	if a.Mask != nil && a.Mask.DType == tensor.Bool {
 		a.Mask = c.Let(a.Mask.additive(q.DType))
 	}
-	switch b := p.attentionBackend(q, k, a); b {
-	case mathBackend:
+	b := p.attentionBackend(q, k, a)
+	if b == mathBackend {
 		return c.Return(mathAttention(q, k, v, a))
-	default:
-		return c.Return(p.fusedAttention(b, q, k, v, a))
 	}
+	if b == efficientBackend && a.Mask != nil {
+		a.Mask = c.Let(a.Mask.aligned().Expand(q.Dim(0), q.Dim(1), q.Dim(2), k.Dim(2)))
+	}
+	return c.Return(p.fusedAttention(b, q, k, v, a))
+}
+
+// aligned is what efficient attention makes of a mask whose rows do not begin at multiples of 16 elements: a copy with wider
+// rows (attention.cpp, preprocess_mask and pad_bias; always at least one element more).
+func (t *Tensor) aligned() *Tensor {
+	rank, last := t.Rank(), t.Dim(-1)
+	for i, s := range t.Strides {
+		if i < rank-1 && s%16 != 0 {
+			return t.Pad(0, 16-last%16).Slice(-1, 0, last)
+		}
+	}
+	return t
 }
 
 // additive turns a boolean mask into an additive one of the query's type, on every call
@@ -138,7 +154,7 @@ func (p *Process) fusedGrads(n *Node, b backend, q, k, v *Tensor, a Attention) [
 	dv := p.empty(gradLayout(b, v), v.DType)
 	grads := []*Tensor{dq, dk, dv, nil}
 	if a.Mask != nil && n.needs(3) {
-		grads[3] = p.emptyOf(a.Mask.DType, a.Mask.Sizes...)
+		grads[3] = p.maskGrad(a.Mask)
 	}
 	switch b {
 	case cudnnBackend:
@@ -167,6 +183,21 @@ func (p *Process) fusedGrads(n *Node, b backend, q, k, v *Tensor, a Attention) [
 		}
 	}
 	return grads
+}
+
+// maskGrad has rows of multiples of 16 elements, one matrix for every head of every sample
+// (cuda/attention_backward.cu, _efficient_attention_backward).
+func (p *Process) maskGrad(mask *Tensor) *Tensor {
+	last := mask.Rank() - 1
+	sizes := slices.Clone(mask.Sizes)
+	sizes[last] = roundUp(sizes[last], 16)
+	wide := p.emptyOf(mask.DType, sizes...)
+	if wide.Same(mask.Sizes) {
+		return wide
+	}
+	grad := wide.alias(wide.Layout.Slice(last, mask.Sizes[last], 1))
+	drop(wide)
+	return grad
 }
 
 // gradLayout: efficient attention lays gradients out as [batch, seq, heads, dim]; cuDNN and flash follow the operand.
@@ -225,8 +256,11 @@ func mathAttention(q, k, v *Tensor, a Attention) *Tensor {
 		if a.Dropout > 0 {
 			c.Set(&attn, attn.Dropout(a.Dropout))
 		}
-		out = c.Let(Matmul(attn, v))
-		c.Set(&out, out.To(origin))
+		// The pair it returns is made from the right: the weights in the caller's type, which nobody takes, come first.
+		if unused := attn.To(origin); unused != attn {
+			c.Let(unused)
+		}
+		out = c.Let(Matmul(attn, v).To(origin))
 	})
 	return c.Return(out)
 }
