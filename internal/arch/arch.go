@@ -55,6 +55,7 @@ var families = map[string]builder{
 	"qwen2":       newLlama,
 	"qwen3":       newLlama,
 	"roberta":     newBert,
+	"t5":          newT5,
 	"vit":         newViT,
 	"whisper":     newWhisper,
 }
