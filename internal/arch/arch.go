@@ -36,6 +36,7 @@ var families = map[string]builder{
 	"albert":      newAlbert,
 	"bert":        newBert,
 	"bloom":       newBloom,
+	"deberta-v2":  newDeberta,
 	"distilbert":  newDistilBert,
 	"electra":     newBert,
 	"falcon":      newFalcon,
