@@ -1,0 +1,134 @@
+package oomtext
+
+import (
+	"sort"
+	"strings"
+)
+
+// span is a message and the bytes of the squashed text it stands on.
+type span struct {
+	message    Message
+	start, end int
+}
+
+// template knows one family of messages: the strings that give one away, each without white space and in
+// lower case as in squashed text, and how to read on from there.
+type template struct {
+	triggers []string
+	read     func(t squashed, at int) (span, bool)
+}
+
+// templates in order of preference where two claim the same text.
+func templates() []template {
+	return []template{
+		{[]string{"triedtoallocate"}, readTried},
+		{[]string{"wouldexceedallowedmemory"}, readAsync},
+		{[]string{"waspreemptivelyrejected"}, readReject},
+		{[]string{"failedwithoomondevice"}, readAttempt},
+		{[]string{"mpsbackendoutofmemory"}, readMPS},
+		{[]string{"invalidbuffersize:"}, readMPSBuffer},
+		{[]string{"cudaruntimeerror(2)", "error=2:outofmemory"}, readTHC},
+		{[]string{"cudafailure'outofmemory'", "cudafailure2'outofmemory'", "failedtocudacalloc", "failedtocudahostalloc"}, readNCCL},
+		{[]string{"cudaerror:outofmemory", "cudadrivererror:outofmemory", "hiperror:outofmemory", "cudaerroroutofmemory",
+			"hiperroroutofmemory", "cudaerrormemoryallocation", "outofdevicememory", "acceleratorerror:cudaerror:outofmemory"}, readDriver},
+		{[]string{"statusallocfailed", "statusnotinitialized", "statusallocationfailed", "cufftallocfailed", "statusmemoryerror"}, readLibrary},
+		{[]string{"nvmlsuccess=="}, readNVML},
+		{[]string{"youtriedtoallocate"}, readCPU},
+		{[]string{"unabletoallocate"}, readNumPy},
+		{[]string{"outofmemory:kill", "oom-kill:constraint"}, readKernel},
+		{[]string{"oom-killevent", "oomkillevent"}, readSlurm},
+		{[]string{"iskilledbysignal:"}, readWorkerKilled},
+		{[]string{"exitedunexpectedly"}, readWorkerGone},
+		{[]string{"unexpectedbuserror", "sharedmemoryobject", "unabletowritetofile</torch", "unabletommap"}, readShared},
+		{[]string{"exitcode:-9", "exitcode137", "exitcode:137", "exitstatus137", "oomkilled", "signal9(sigkill)", "signals.sigkill"}, readExit},
+		{[]string{"whichexceedsthememoryusagethreshold"}, readRay},
+		{[]string{"oomwhenallocatingtensor"}, readTensorFlow},
+		{[]string{"outofmemorywhiletryingtoallocate", "outofmemoryallocating", "failedtoallocaterequestfor", "ranoutofmemoryinmemoryspace"}, readXLA},
+		{[]string{"freememoryondevice", "noavailablememoryforthecacheblocks", "availablekvcachememory"}, readVLLM},
+		{[]string{"outofresource:sharedmemory", "usestoomuchshareddata"}, readTriton},
+		{[]string{"noexecutablebatchsizefound"}, readAccelerate},
+		{[]string{"cannotre-initializecudainforkedsubprocess"}, readForked},
+		{[]string{"outofmemory"}, readBare},
+		{[]string{"memoryerror", "std::badalloc", "cannotallocatememory"}, readHostError},
+		{[]string{"killed"}, readKilled},
+	}
+}
+
+func triggerWords() []string {
+	var words []string
+	for _, t := range templates() {
+		words = append(words, t.triggers...)
+	}
+	return words
+}
+
+// readAll reads every message of a text, in order, none inside another.
+func readAll(t squashed) []span {
+	var found []span
+	for _, tpl := range templates() {
+		for _, trigger := range tpl.triggers {
+			for at := t.find(trigger, 0, len(t.s)); at >= 0; at = t.find(trigger, at+len(trigger), len(t.s)) {
+				if s, ok := tpl.read(t, at); ok {
+					found = append(found, s)
+				}
+			}
+		}
+	}
+	sort.SliceStable(found, func(i, j int) bool { return found[i].start < found[j].start })
+	kept := found[:0]
+	end := 0
+	for _, s := range found {
+		if s.start < end {
+			continue
+		}
+		kept = append(kept, s)
+		end = s.end
+	}
+	return kept
+}
+
+// newMessage has everything unknown.
+func newMessage(kind Kind, format string) Message {
+	return Message{Kind: kind, Format: format, Certain: true, Device: -1, Rank: -1}
+}
+
+// classBefore reads the exception class in front of i ("torch.OutOfMemoryError:"). It returns where it starts.
+func (t squashed) classBefore(i int) (string, int) {
+	if i < 2 || t.s[i-1] != ':' {
+		return "", i
+	}
+	start := i - 1
+	for start > 0 && (letter(t.s[start-1]) || t.s[start-1] == '.') && !t.breaks(start) {
+		start--
+	}
+	for start < i-1 && t.s[start] == '.' {
+		start++
+	}
+	name := t.s[start : i-1]
+	if !strings.HasSuffix(name, "error") && !strings.HasSuffix(name, "exception") && !strings.HasSuffix(name, "outofresources") {
+		return "", i
+	}
+	return t.rawText(start, i-1), start
+}
+
+// breaks tells whether white space other than a line wrap stands in front of s[i].
+func (t squashed) breaks(i int) bool {
+	c := t.rawBefore(i)
+	return c == ' ' || c == '\t' || c == '\n' && t.newLine(i)
+}
+
+// newLine tells whether the line in front of s[i] ended for good rather than being wrapped: a wrapped
+// class name goes on with a lower-case letter or a point.
+func (t squashed) newLine(i int) bool {
+	c := t.raw[t.pos[i]]
+	return c >= 'A' && c <= 'Z' || strings.HasPrefix(t.s[i:], "torch.")
+}
+
+// wordBefore returns the letters in front of i.
+func (t squashed) wordBefore(i int) string {
+	start := i
+	for start > 0 && letter(t.s[start-1]) {
+		start--
+	}
+	return t.s[start:i]
+}
