@@ -81,9 +81,7 @@ func readReject(t squashed, at int) (span, bool) {
 	}
 	i += len("requestedsize:")
 	var ok bool
-	if m.Requested, end, ok = t.amountAt(i); !ok {
-		m.Requested, end, ok = t.countAt(i)
-	}
+	m.Requested, end, ok = t.amountAt(i)
 	m.Truncated = !ok
 	return span{m, start, max(end, i)}, true
 }
@@ -168,6 +166,9 @@ func readTHC(t squashed, at int) (span, bool) {
 		}
 		return span{m, start, end}, true
 	}
+	if i := t.find(".cu:", end, end+200); i >= 0 && t.has(end, "at") {
+		_, end, _ = t.intAt(i + len(".cu:"))
+	}
 	m.Class, start = t.classBefore(at)
 	return span{m, start, end}, true
 }
@@ -177,10 +178,7 @@ func readBare(t squashed, at int) (span, bool) {
 	m := newMessage(DeviceOOM, "short")
 	m.Truncated = true
 	end := at + len("outofmemory")
-	if strings.HasSuffix(t.s[:at], "cudnnbackendoutofmemory") || t.has(end, "error") && !t.has(end, "error:") {
-		return readClassAlone(t, at)
-	}
-	if t.has(end, "error:") {
+	if t.has(end, "error") {
 		return readClassAlone(t, at)
 	}
 	start := at

@@ -1,15 +1,18 @@
 package oomtext
 
-// eventLines is how far apart two messages may stand and still report the same death.
-const eventLines = 60
+// How far apart two messages may stand and still report the same death.
+const (
+	eventLines = 60
+	maxVoices  = 32 // messages that may stand in between
+)
 
 // joinEvents joins messages that report one event in several voices: THC's check and the exception it
 // becomes, a worker's bus error and its DataLoader, the shell, slurmstepd and srun about one kill.
 func joinEvents(messages []Message) []Message {
 	var kept []Message
 	for _, m := range messages {
-		if n := len(kept); n > 0 && kept[n-1].sameEvent(m) {
-			kept[n-1].absorb(m)
+		if i := earlierVoice(kept, m); i >= 0 {
+			kept[i].absorb(m)
 			continue
 		}
 		kept = append(kept, m)
@@ -17,10 +20,18 @@ func joinEvents(messages []Message) []Message {
 	return kept
 }
 
-func (m Message) sameEvent(next Message) bool {
-	if m.Kind == HostOOM && next.Kind == SharedOOM && m.Format == "worker-gone" {
-		return true
+// earlierVoice returns the latest message that reports the same event, or -1. Other ranks may have spoken
+// in between.
+func earlierVoice(kept []Message, m Message) int {
+	for i := len(kept) - 1; i >= max(0, len(kept)-maxVoices); i-- {
+		if kept[i].sameEvent(m) {
+			return i
+		}
 	}
+	return -1
+}
+
+func (m Message) sameEvent(next Message) bool {
 	if next.Line-m.lastLine > eventLines || !agree(m.Rank, next.Rank, -1) {
 		return false
 	}

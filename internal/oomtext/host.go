@@ -219,6 +219,9 @@ func readShared(t squashed, at int) (span, bool) {
 			return span{}, false
 		}
 		m.Requested, end = amount, next
+		if i := t.find("cannotallocatememory", end, end+80); i >= 0 {
+			end = i + len("cannotallocatememory")
+		}
 	default:
 		end = t.find("</torch", at, at+60)
 		if end < 0 {

@@ -78,7 +78,7 @@ func readLibrary(t squashed, at int) (span, bool) {
 	if i := t.find("gpu=", end, end+20); i >= 0 {
 		m.Device, end, _ = t.intAt(i + len("gpu="))
 	}
-	for _, opening := range []string{"cudaerror:", "cuffterror:", "cudnnerror:", "hiperror:"} {
+	for _, opening := range []string{"cudaerror:", "hiperror:", m.Library + "error:"} {
 		if strings.HasSuffix(t.s[:start], opening) {
 			start -= len(opening)
 		}

@@ -24,7 +24,7 @@ func (m Message) Phase() (Phase, Frame) {
 	}
 	frames := m.Tracebacks[len(m.Tracebacks)-1].Frames
 	var inner, eval, load Frame
-	phase := PhaseOther
+	phase, loads := PhaseOther, false
 	for i := len(frames) - 1; i >= 0; i-- {
 		f := frames[i]
 		switch got := f.phase(); {
@@ -33,8 +33,8 @@ func (m Message) Phase() (Phase, Frame) {
 		case got == PhaseEval:
 			eval = f
 		case got == PhaseLoad:
-			load = f
-		case got == PhaseOptimizer && (phase == PhaseForward || load.File != ""):
+			load, loads = f, true
+		case got == PhaseOptimizer && (phase == PhaseForward || loads):
 		case got != PhaseOther && phase == PhaseOther:
 			phase, inner = got, f
 		}
@@ -42,7 +42,7 @@ func (m Message) Phase() (Phase, Frame) {
 	switch {
 	case phase == PhaseOptimizer:
 		return phase, inner
-	case load.File != "" && phase != PhaseForward:
+	case loads && phase != PhaseForward:
 		return PhaseLoad, load
 	case eval.File != "":
 		return PhaseEval, eval
@@ -121,7 +121,7 @@ func (m Message) UserFrame() (Frame, bool) {
 	for i := len(m.Tracebacks) - 1; i >= 0; i-- {
 		frames := m.Tracebacks[i].Frames
 		for j := len(frames) - 1; j >= 0; j-- {
-			if !frames[j].Library() {
+			if frames[j].File != "" && !frames[j].Library() {
 				return frames[j], true
 			}
 		}

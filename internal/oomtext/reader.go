@@ -11,7 +11,7 @@ import (
 const (
 	bufferSize  = 256 << 10
 	maxLine     = 64 << 10 // a longer line is read in pieces
-	maxSpeakers = 1024     // speakers beyond these share the window of lines without a name
+	maxSpeakers = 512      // speakers beyond these share the window of lines without a name
 )
 
 // reader takes a log apart into lines, lines into speakers, and collects what their windows yield.
@@ -95,21 +95,24 @@ func (r *reader) line(raw []byte, terminator int64, piece bool) {
 	}
 }
 
-// say gives a line to its speaker. One without a name goes to the unnamed window, and for a while to the
-// speaker before it as well: terminals wrap a line without repeating its prefix.
+// say gives a line to its speaker. One without a name goes to the unnamed window, and to the speaker before
+// it as well while that one is in the middle of something: terminals wrap a line without repeating its prefix.
 func (r *reader) say(text []byte, offset int64, piece bool) {
 	body, who := text, speaker{rank: -1}
 	if !piece {
 		body, who = peel(text)
 	}
+	if len(body) == 0 {
+		return
+	}
 	ref := lineRef{number: r.log.Lines, offset: offset}
 	if w := r.windowOf(who); w != r.unnamed {
-		w.borrows = 0
+		w.own()
 		r.last = w
 		r.add(w, body, ref)
 		return
 	}
-	if r.last != nil && r.last.borrows < maxBorrows {
+	if r.last != nil && r.last.midway() {
 		r.last.borrows++
 		borrowed := ref
 		borrowed.borrowed = true
@@ -163,10 +166,10 @@ func (m Message) signature() string {
 	return fmt.Sprint(m.Rank, " ", m.Format, " ", squash([]byte(m.Text)).s)
 }
 
-// again counts a repetition. The traceback is the first one printed.
+// again counts a repetition. Loggers print a message first and its traceback, with the message again, next.
 func (m *Message) again(other Message) {
 	m.Repeats++
-	if len(m.Tracebacks) == 0 {
+	if len(m.Tracebacks) == 0 && other.Line-m.lastLine <= eventLines {
 		m.Tracebacks = other.Tracebacks
 	}
 }

@@ -1,6 +1,7 @@
 package oomtext
 
 import (
+	"bytes"
 	"sort"
 	"strings"
 )
@@ -92,43 +93,43 @@ func newMessage(kind Kind, format string) Message {
 	return Message{Kind: kind, Format: format, Certain: true, Device: -1, Rank: -1}
 }
 
+// classNames are the exceptions PyTorch raises here, longest first.
+var classNames = []string{
+	"torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError", "torch.AcceleratorError", "OutOfMemoryError", "RuntimeError",
+}
+
 // classBefore reads the exception class in front of i ("torch.OutOfMemoryError:"). It returns where it starts.
 func (t squashed) classBefore(i int) (string, int) {
 	if i < 2 || t.s[i-1] != ':' {
 		return "", i
 	}
+	for _, name := range classNames {
+		start := i - 1 - len(name)
+		if start < 0 || !t.has(start, strings.ToLower(name)) {
+			continue
+		}
+		if start == 0 || !letter(t.s[start-1]) || t.breaks(start) {
+			return name, start
+		}
+	}
 	start := i - 1
-	for start > 0 && (letter(t.s[start-1]) || t.s[start-1] == '.') && !t.breaks(start) {
+	for start > 0 && (letter(t.s[start-1]) || t.s[start-1] == '.') && (start == i-1 || !t.breaks(start)) {
 		start--
 	}
 	for start < i-1 && t.s[start] == '.' {
 		start++
 	}
-	name := t.s[start : i-1]
-	if !strings.HasSuffix(name, "error") && !strings.HasSuffix(name, "exception") && !strings.HasSuffix(name, "outofresources") {
-		return "", i
+	name := t.rawText(start, i-1)
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	for _, end := range []string{"Error", "Exception", "OutOfResources"} {
+		if strings.HasSuffix(last, end) && len(last) > len("Error") {
+			return name, start
+		}
 	}
-	return t.rawText(start, i-1), start
+	return "", i
 }
 
-// breaks tells whether white space other than a line wrap stands in front of s[i].
+// breaks tells whether white space stands between s[i-1] and s[i].
 func (t squashed) breaks(i int) bool {
-	c := t.rawBefore(i)
-	return c == ' ' || c == '\t' || c == '\n' && t.newLine(i)
-}
-
-// newLine tells whether the line in front of s[i] ended for good rather than being wrapped: a wrapped
-// class name goes on with a lower-case letter or a point.
-func (t squashed) newLine(i int) bool {
-	c := t.raw[t.pos[i]]
-	return c >= 'A' && c <= 'Z' || strings.HasPrefix(t.s[i:], "torch.")
-}
-
-// wordBefore returns the letters in front of i.
-func (t squashed) wordBefore(i int) string {
-	start := i
-	for start > 0 && letter(t.s[start-1]) {
-		start--
-	}
-	return t.s[start:i]
+	return i > 0 && bytes.ContainsAny(t.raw[t.pos[i-1]+1:t.pos[i]], " \t\r\n")
 }

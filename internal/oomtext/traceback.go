@@ -45,11 +45,15 @@ func (w *window) tracebacks(at int) []Traceback {
 	for from < at && w.lines[from].number <= w.marks[0] {
 		from++ // what stands above the message before the last belongs to others
 	}
+	earlier := w.marks[1]
 	w.marks = [2]int{w.marks[1], w.lines[at].number}
 	var c chain
 	for i := from; i < at; i++ {
 		if !w.lines[i].borrowed || len(c.open) > 0 {
 			c.feed(w.line(i))
+		}
+		if w.lines[i].number == earlier {
+			c.close(bytes.TrimSpace(w.line(i)))
 		}
 	}
 	return c.end()
@@ -63,6 +67,7 @@ type chain struct {
 	closed bool   // now has got its error line
 	code   bool   // the line after a frame is its source
 	indent int    // of that source line
+	loose  string // a telling source line whose frame is missing
 	open   []byte // a frame line that was wrapped
 	joins  int
 }
@@ -103,6 +108,8 @@ func (c *chain) feedLine(line []byte) {
 		c.source(line)
 	case len(c.now.Frames) > 0 && !c.closed:
 		c.inside(line, text)
+	case len(c.now.Frames) == 0 && oneOf(string(text), backwardCalls):
+		c.loose = clip(text)
 	}
 }
 
@@ -174,7 +181,15 @@ func (c *chain) inside(line, text []byte) {
 		return
 	}
 	if name, _, _ := bytes.Cut(text, []byte(":")); len(name) < 100 && indent(line) == 0 && errorName(name) {
-		c.now.Error, c.closed = clip(text), true
+		c.close(text)
+	}
+}
+
+// close ends the traceback at hand with the line that says what was raised.
+func (c *chain) close(text []byte) {
+	c.loose = ""
+	if len(c.now.Frames) > 0 && !c.closed {
+		c.now.Error, c.closed, c.code = clip(text), true, false
 	}
 }
 
@@ -184,6 +199,9 @@ func (c *chain) end() []Traceback {
 	}
 	if c.closed && c.link != NoLink {
 		return append(c.done, c.now, Traceback{Link: c.link})
+	}
+	if c.loose != "" { // an excerpt that starts below the line naming the call
+		return []Traceback{{Frames: []Frame{{Code: c.loose}}}}
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ package oomtext
 // quote mark nor a hyphen inside a trigger hides it.
 type automaton struct {
 	class  [256]uint8
-	next   []uint16 // next[state*classes+class]; states that accept have the highest numbers
+	next   []uint16 // next[state+class]; a state is the index of its row, those that accept come last
 	accept uint16   // the first state that accepts
 }
 
@@ -51,25 +51,26 @@ func (a *automaton) number(t *trie) {
 		for s, accepts := range t.accepts {
 			if accepts == wanted {
 				order[s] = n
-				n++
+				n += classes
 			}
 		}
 	}
 	a.next = make([]uint16, len(order)*classes)
 	for s, row := range t.children {
 		for c, to := range row {
-			a.next[int(order[s])*classes+c] = order[to]
+			a.next[int(order[s])+c] = order[to]
 		}
-		a.next[int(order[s])*classes+skipping] = order[s]
+		a.next[int(order[s])+skipping] = order[s]
 	}
 }
 
 // scan runs text through the automaton from state and returns where the first trigger ends (-1 none) and
 // the state there.
 func (a *automaton) scan(state uint16, text []byte) (int, uint16) {
+	next, accept := a.next, a.accept
 	for i, c := range text {
-		to := a.next[int(state)*classes+int(a.class[c])]
-		if to >= a.accept && to != state {
+		to := next[int(state)+int(a.class[c])]
+		if to >= accept && to != state {
 			return i + 1, to
 		}
 		state = to

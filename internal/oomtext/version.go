@@ -41,8 +41,11 @@ func (m Message) versions() Versions {
 	case "v22-exp":
 		return m.sentenceVersions(text, accelerator)
 	}
-	if accelerator {
+	switch {
+	case accelerator:
 		return Versions{"2.4", ""}
+	case m.Class == "torch.cuda.OutOfMemoryError":
+		return Versions{"1.13", "2.3"}
 	}
 	return Versions{}
 }

@@ -1,6 +1,9 @@
 package oomtext
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // lineRef says where a line of a window came from.
 type lineRef struct {
@@ -20,16 +23,19 @@ type window struct {
 	hot     int    // end of the last one, -1 when none waits
 	done    int    // text up to here has been searched for messages
 	marks   [2]int // lines of the last two messages
+	asked   bool   // raised is about the speaker's last line
+	raised  bool   // which names an exception
 	borrows int    // unnamed lines borrowed since the last own one
 }
 
 const (
-	keep       = 64 << 10 // bytes of past kept for tracebacks
+	keep       = 48 << 10 // bytes of past kept for tracebacks
 	lookBehind = 1 << 10  // bytes in front of a trigger that can belong to its message
 	lookAhead  = 8 << 10  // bytes behind a trigger that can belong to its message
-	maxWait    = 256 << 10
-	maxBorrows = 120
-	maxText    = 4 << 10 // bytes of a message kept as text
+	maxWait    = 48 << 10 // bytes read at once where one trigger follows another
+	maxLines   = 3000     // lines kept, however short they are
+	maxBorrows = 120      // lines without a name that can go on where a named one broke off
+	maxText    = 4 << 10  // bytes of a message kept as text
 )
 
 func newWindow(rank int) *window { return &window{rank: rank, hot: -1} }
@@ -56,22 +62,30 @@ func (w *window) add(a *automaton, body []byte, ref lineRef) bool {
 		w.forget()
 		return false
 	}
-	return len(w.text)-w.hot > lookAhead || len(w.text)-w.done > maxWait
+	return len(w.text)-w.hot > lookAhead || len(w.text)-w.done > maxWait || len(w.lines) > maxLines
 }
 
-// forget drops the oldest lines once the past has grown to twice what is kept.
+// own takes note that the speaker has begun a line of its own.
+func (w *window) own() { w.borrows, w.asked = 0, false }
+
+// midway tells whether the next line may go on with something: a trigger has been seen, or the beginning of
+// one, or the name of an exception.
+func (w *window) midway() bool {
+	if !w.asked && len(w.lines) > 0 {
+		w.asked, w.raised = true, bytes.Contains(w.line(len(w.lines)-1), []byte("Error"))
+	}
+	return w.borrows < maxBorrows && (w.hot >= 0 || w.state != 0 || w.raised)
+}
+
+// forget drops the oldest lines once the past has grown to twice what is kept, never what waits to be read.
 func (w *window) forget() {
-	if len(w.text) < 2*keep {
+	if len(w.text) < 2*keep && len(w.lines) < maxLines {
 		return
 	}
-	edge := len(w.text) - keep
+	first := max(len(w.lines)-maxLines/2, w.lineAt(len(w.text)-keep))
 	if w.hot >= 0 {
-		edge = min(edge, w.first-lookBehind)
+		first = min(first, w.lineAt(w.first-lookBehind))
 	}
-	if edge <= 0 {
-		return
-	}
-	first := w.lineAt(edge)
 	cut := w.lines[first].start
 	w.text = append(w.text[:0], w.text[cut:]...)
 	w.lines = append(w.lines[:0], w.lines[first:]...)
@@ -116,7 +130,7 @@ func (w *window) harvest(over bool) []Message {
 	}
 	from := max(w.done, w.first-lookBehind)
 	limit := len(w.text)
-	waiting := !over && len(w.text)-w.hot <= lookAhead
+	waiting := !over && len(w.text)-w.hot <= lookAhead && len(w.lines) <= maxLines
 	if waiting {
 		limit -= lookAhead
 	}
