@@ -38,31 +38,34 @@ func newReader() *reader {
 }
 
 func (r *reader) read(in io.Reader) (Log, error) {
-	buf := make([]byte, 0, bufferSize)
-	piece := false // the bytes at hand go on a line already begun
+	buf := make([]byte, bufferSize)
+	start, end := 0, 0 // the line at hand is buf[start:end] as far as it has come
+	piece := false     // and goes on one whose beginning has been taken already
 	for {
-		n, err := in.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		rest := buf
+		n, err := in.Read(buf[end:])
+		fresh := end
+		end += n
 		for {
-			end := bytes.IndexByte(rest, '\n')
-			if end < 0 {
+			stop := bytes.IndexByte(buf[fresh:end], '\n')
+			if stop < 0 {
 				break
 			}
-			r.line(rest[:end], 1, piece)
-			rest, piece = rest[end+1:], false
+			r.line(buf[start:fresh+stop], 1, piece)
+			start, fresh, piece = fresh+stop+1, fresh+stop+1, false
 		}
-		over := errors.Is(err, io.EOF)
-		if len(rest) >= maxLine || over && len(rest) > 0 {
-			r.line(rest, 0, piece)
-			rest, piece = nil, true
+		if start < end && (end-start >= maxLine || err != nil) {
+			r.line(buf[start:end], 0, piece)
+			start, piece = end, true
 		}
-		buf = append(buf[:0], rest...)
-		if over {
+		switch {
+		case errors.Is(err, io.EOF):
 			return r.finish(), nil
-		}
-		if err != nil {
+		case err != nil:
 			return r.finish(), fmt.Errorf("read log at byte %d: %w", r.log.Bytes, err)
+		}
+		if len(buf)-end < maxLine { // what is left of a line moves to the front
+			end = copy(buf, buf[start:end])
+			start = 0
 		}
 	}
 }
