@@ -30,7 +30,7 @@ func readAsync(t squashed, at int) (span, bool) {
 		end = max(end, t.amountBehind(field.anchor, end, to, field.amount))
 	}
 	m.Truncated = m.Allowed.Text == ""
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }
 
 func (t squashed) asyncEnd(from int) int {
@@ -77,13 +77,13 @@ func readReject(t squashed, at int) (span, bool) {
 	i := t.find("requestedsize:", end, end+160)
 	if i < 0 {
 		m.Truncated = true
-		return span{m, start, end}, true
+		return span{&m, start, end}, true
 	}
 	i += len("requestedsize:")
 	var ok bool
 	m.Requested, end, ok = t.amountAt(i)
 	m.Truncated = !ok
-	return span{m, start, max(end, i)}, true
+	return span{&m, start, max(end, i)}, true
 }
 
 // readAttempt reads the warning 2.13 and later log for every attempt the driver refuses.
@@ -105,7 +105,7 @@ func readAttempt(t squashed, at int) (span, bool) {
 	end = max(end, t.amountBehind("(free:", end, to, &m.Free))
 	end = max(end, t.amountBehind("total:", end, to, &m.Capacity))
 	m.Truncated = m.Capacity.Text == ""
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }
 
 // readMPS reads Apple's allocator (aten/src/ATen/mps/MPSAllocator.mm).
@@ -133,7 +133,7 @@ func readMPS(t squashed, at int) (span, bool) {
 		end = i + len("pytorchmpshighwatermarkratio=0.0")
 	}
 	m.Truncated = m.Requested.Text == ""
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }
 
 // readMPSBuffer reads Metal's refusal of one buffer larger than the device allows.
@@ -144,7 +144,7 @@ func readMPSBuffer(t squashed, at int) (span, bool) {
 	var ok bool
 	m.Class, start = t.classBefore(at)
 	m.Requested, end, ok = t.amountAt(at + len("invalidbuffersize:"))
-	return span{m, start, end}, ok
+	return span{&m, start, end}, ok
 }
 
 // readTHC reads the messages of 0.1 to 0.4, which have no numbers (torch/lib/THC/THCGeneral.c).
@@ -164,13 +164,13 @@ func readTHC(t squashed, at int) (span, bool) {
 		if i := strings.LastIndex(t.before(at, 400), "thcudacheckfail"); i >= 0 {
 			start = at - len(t.before(at, 400)) + i
 		}
-		return span{m, start, end}, true
+		return span{&m, start, end}, true
 	}
 	if i := t.find(".cu:", end, end+200); i >= 0 && t.has(end, "at") {
 		_, end, _ = t.intAt(i + len(".cu:"))
 	}
 	m.Class, start = t.classBefore(at)
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }
 
 // readBare reads a device message that has lost, or never had, its numbers.
@@ -193,13 +193,13 @@ func readBare(t squashed, at int) (span, bool) {
 	}
 	m.Class, start = t.classBefore(start)
 	if m.Class != "" {
-		return span{m, start, end}, true
+		return span{&m, start, end}, true
 	}
 	// Without a class only a sentence of its own counts: people and programs write about OOM, too.
 	opens := t.rawBefore(start)
 	closes := t.rawAfter(end - 1)
 	alone := (opens == '\n' || opens == '*') && (closes == '\n' || closes == '.' || closes == '*' || closes == '!')
-	return span{m, start, end}, alone
+	return span{&m, start, end}, alone
 }
 
 // readClassAlone reads an exception class without a message we know: "torch.OutOfMemoryError: …".
@@ -215,7 +215,7 @@ func readClassAlone(t squashed, at int) (span, bool) {
 		}
 		m := newMessage(DeviceOOM, "short")
 		m.Class, m.Truncated = t.rawText(start, end), true
-		return span{m, start, end}, true
+		return span{&m, start, end}, true
 	}
 	return span{}, false
 }

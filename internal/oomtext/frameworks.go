@@ -41,7 +41,7 @@ func readTensorFlow(t squashed, at int) (span, bool) {
 	}
 	m.Requested = tensorBytes(m.Shape, elementSizes[m.DType])
 	m.Truncated = m.DType == ""
-	return span{m, at, end}, true
+	return span{&m, at, end}, true
 }
 
 func typeName(s string) string {
@@ -106,7 +106,7 @@ func readXLA(t squashed, at int) (span, bool) {
 	end := t.find("allocat", at, at+60)
 	if end < 0 { // "Ran out of memory in memory space hbm. Used 17.00G of 15.48G hbm."
 		m.Backend = "tpu"
-		return span{m, start, t.readHBM(&m, at)}, true
+		return span{&m, start, t.readHBM(&m, at)}, true
 	}
 	for end < len(t.s) && letter(t.s[end]) {
 		end++
@@ -127,7 +127,7 @@ func readXLA(t squashed, at int) (span, bool) {
 			m.Device, end = n, next
 		}
 	}
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }
 
 func (t squashed) readHBM(m *Message, at int) int {
@@ -154,7 +154,7 @@ func readVLLM(t squashed, at int) (span, bool) {
 	start := at
 	m.Class, start = t.classBefore(at)
 	if t.has(at, "noavailable") {
-		return span{m, start, at + len("noavailablememoryforthecacheblocks")}, true
+		return span{&m, start, at + len("noavailablememoryforthecacheblocks")}, true
 	}
 	if t.has(at, "availablekv") {
 		end := at + len("availablekvcachememory")
@@ -162,7 +162,7 @@ func readVLLM(t squashed, at int) (span, bool) {
 		if i := t.find("kvcacheisneeded", max(0, at-120), at); i >= 0 {
 			m.Requested, _ = t.amountBefore(i)
 		}
-		return span{m, start, end}, m.Free.Known
+		return span{&m, start, end}, m.Free.Known
 	}
 	end := at + len("freememoryondevice")
 	if t.has(end, "cuda:") {
@@ -186,7 +186,7 @@ func readVLLM(t squashed, at int) (span, bool) {
 			m.Requested, end, _ = t.amountAt(stop + 1)
 		}
 	}
-	return span{m, start, end}, m.Capacity.Known
+	return span{&m, start, end}, m.Capacity.Known
 }
 
 func decimal(s string) float64 {
@@ -203,7 +203,7 @@ func readAccelerate(t squashed, at int) (span, bool) {
 	m.Library = "accelerate"
 	start := at
 	m.Class, start = t.classBefore(at)
-	return span{m, start, at + len("noexecutablebatchsizefound")}, !quotedName(t, at) || m.Class != ""
+	return span{&m, start, at + len("noexecutablebatchsizefound")}, !quotedName(t, at) || m.Class != ""
 }
 
 // readForked reads the error of CUDA used in a forked worker.
@@ -212,5 +212,5 @@ func readForked(t squashed, at int) (span, bool) {
 	m.Backend = "cuda"
 	start := at
 	m.Class, start = t.classBefore(at)
-	return span{m, start, at + len("cannotre-initializecudainforkedsubprocess")}, !quotedName(t, at) || m.Class != ""
+	return span{&m, start, at + len("cannotre-initializecudainforkedsubprocess")}, !quotedName(t, at) || m.Class != ""
 }

@@ -22,7 +22,7 @@ func readCPU(t squashed, at int) (span, bool) {
 		start = at - len(t.before(at, 160)) + i
 	}
 	m.Class, start = t.classBefore(start)
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }
 
 // readNumPy reads "Unable to allocate 3.20 GiB for an array with shape (1, 2) and data type float32".
@@ -47,7 +47,7 @@ func readNumPy(t squashed, at int) (span, bool) {
 	}
 	start := at
 	m.Class, start = t.classBefore(at)
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }
 
 // readHostError reads errors of main memory that come without numbers.
@@ -63,7 +63,7 @@ func readHostError(t squashed, at int) (span, bool) {
 			return span{}, false
 		}
 		m.Class = "MemoryError"
-		return span{m, at, end}, true
+		return span{&m, at, end}, true
 	case t.has(at, "std::badalloc"):
 		end = at + len("std::badalloc")
 	default:
@@ -74,7 +74,7 @@ func readHostError(t squashed, at int) (span, bool) {
 	}
 	start := at
 	m.Class, start = t.classBefore(at)
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }
 
 // readKernel reads the kernel's report of a process it killed (mm/oom_kill.c, 3.x to 6.x).
@@ -92,7 +92,7 @@ func readKernel(t squashed, at int) (span, bool) {
 			m.Host.Command = t.rawText(end, comma)
 			m.Host.PID, end, _ = t.intAt(comma + len(",pid="))
 		}
-		return span{m, at, end}, true
+		return span{&m, at, end}, true
 	}
 	i := t.find("process", at, at+40)
 	if i < 0 {
@@ -117,7 +117,7 @@ func readKernel(t squashed, at int) (span, bool) {
 	} {
 		end = max(end, t.amountBehind(field.anchor, end, min(to, end+40), field.amount))
 	}
-	return span{m, at, end}, true
+	return span{&m, at, end}, true
 }
 
 // readSlurm reads slurmstepd's count of kills in a step's cgroup.
@@ -141,7 +141,7 @@ func readSlurm(t squashed, at int) (span, bool) {
 		}
 		m.Host.Step = t.s[i:end]
 	}
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }
 
 // readSrun reads "srun: error: node: task 0: Out Of Memory".
@@ -157,7 +157,7 @@ func readSrun(t squashed, at int) (span, bool) {
 	if n, next, ok := t.intAt(at - len(head) + task + len("task")); ok && t.has(next, ":") {
 		m.Rank = n
 	}
-	return span{m, at - len(head) + i, at + len("outofmemory")}, true
+	return span{&m, at - len(head) + i, at + len("outofmemory")}, true
 }
 
 // readWorkerKilled reads how a DataLoader reports the end of a worker (torch/csrc/DataLoader.cpp).
@@ -180,7 +180,7 @@ func readWorkerKilled(t squashed, at int) (span, bool) {
 		m.Host.PID, _, _ = t.intAt(i + len("dataloaderworker(pid"))
 		m.Class, start = t.classBefore(i)
 	}
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }
 
 // readWorkerGone reads "DataLoader worker (pid(s) 12, 13) exited unexpectedly": a death without a cause.
@@ -201,7 +201,7 @@ func readWorkerGone(t squashed, at int) (span, bool) {
 	m.Library, m.Certain, m.Host.PID = "dataloader", false, pid
 	var start int
 	m.Class, start = t.classBefore(i)
-	return span{m, start, at + len("exitedunexpectedly")}, true
+	return span{&m, start, at + len("exitedunexpectedly")}, true
 }
 
 // readShared reads what running out of /dev/shm looks like (torch/utils/data/_utils, ATen/MapAllocator.cpp).
@@ -233,7 +233,7 @@ func readShared(t squashed, at int) (span, bool) {
 	}
 	start := at
 	m.Class, start = t.classBefore(at)
-	return span{m, start, max(end, at+1)}, true
+	return span{&m, start, max(end, at+1)}, true
 }
 
 // readExit reads exit codes of a process that got SIGKILL, the signal of the OOM killer and of many others.
@@ -263,7 +263,7 @@ func readExit(t squashed, at int) (span, bool) {
 			break
 		}
 	}
-	return span{m, at, max(end, at+1)}, true
+	return span{&m, at, max(end, at+1)}, true
 }
 
 // readKilled reads the shell's "Killed": alone on a line, or behind a line number and a pid.
@@ -280,14 +280,14 @@ func readKilled(t squashed, at int) (span, bool) {
 	start := at
 	if len(head) == 0 {
 		c := t.rawAfter(end - 1)
-		return span{m, start, end}, c == '\n'
+		return span{&m, start, end}, c == '\n'
 	}
 	pid := number(head[len(head)-1])
 	if pid < 0 || len(head) < 2 && !bytes.HasPrefix(head[0], []byte("[")) || !bytes.HasSuffix(head[len(head)-2], []byte(":")) {
 		return span{}, false
 	}
 	m.Host.PID = pid
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }
 
 // readRay reads Ray's memory monitor, which kills tasks before the kernel does.
@@ -305,5 +305,5 @@ func readRay(t squashed, at int) (span, bool) {
 		m.Utilization = decimal(t.s[end+2 : stop])
 		end = stop
 	}
-	return span{m, at, end}, true
+	return span{&m, at, end}, true
 }

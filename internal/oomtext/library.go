@@ -36,7 +36,7 @@ func readDriver(t squashed, at int) (span, bool) {
 	if i := t.find("device-sideassertions", end, end+420); i >= 0 && t.find("outofmemory", end, i) < 0 {
 		end = i + len("device-sideassertions")
 	}
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }
 
 func quotedName(t squashed, at int) bool {
@@ -84,7 +84,7 @@ func readLibrary(t squashed, at int) (span, bool) {
 		}
 	}
 	m.Class, start = t.classBefore(start)
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }
 
 // readNCCL reads NCCL's own lines: host:pid:tid [device] file:line NCCL WARN ….
@@ -107,7 +107,7 @@ func readNCCL(t squashed, at int) (span, bool) {
 			m.Device, start = n, at-len(head)+open
 		}
 	}
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }
 
 // readNVML reads the assertion that fails when PyTorch builds its message and NVML cannot be loaded
@@ -127,7 +127,7 @@ func readNVML(t squashed, at int) (span, bool) {
 	} else {
 		m.Certain = false
 	}
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }
 
 // readTriton reads the false friend: a kernel's blocks want more on-chip shared memory than a
@@ -139,7 +139,7 @@ func readTriton(t squashed, at int) (span, bool) {
 	m.Class, start = t.classBefore(at)
 	end := at + len("outofresource:sharedmemory")
 	if t.has(at, "uses") {
-		return span{m, start, at + len("usestoomuchshareddata")}, true
+		return span{&m, start, at + len("usestoomuchshareddata")}, true
 	}
 	for _, field := range []struct {
 		anchor string
@@ -152,5 +152,5 @@ func readTriton(t squashed, at int) (span, bool) {
 		}
 		*field.amount, end, _ = t.countAt(i + len(field.anchor))
 	}
-	return span{m, start, end}, true
+	return span{&m, start, end}, true
 }

@@ -8,7 +8,7 @@ import (
 
 // span is a message and the bytes of the squashed text it stands on.
 type span struct {
-	message    Message
+	message    *Message
 	start, end int
 }
 
@@ -20,44 +20,42 @@ type template struct {
 }
 
 // templates in order of preference where two claim the same text.
-func templates() []template {
-	return []template{
-		{[]string{"triedtoallocate"}, readTried},
-		{[]string{"wouldexceedallowedmemory"}, readAsync},
-		{[]string{"waspreemptivelyrejected"}, readReject},
-		{[]string{"failedwithoomondevice"}, readAttempt},
-		{[]string{"mpsbackendoutofmemory"}, readMPS},
-		{[]string{"invalidbuffersize:"}, readMPSBuffer},
-		{[]string{"cudaruntimeerror(2)", "error=2:outofmemory"}, readTHC},
-		{[]string{"cudafailure'outofmemory'", "cudafailure2'outofmemory'", "failedtocudacalloc", "failedtocudahostalloc"}, readNCCL},
-		{[]string{"cudaerror:outofmemory", "cudadrivererror:outofmemory", "hiperror:outofmemory", "cudaerroroutofmemory",
-			"hiperroroutofmemory", "cudaerrormemoryallocation", "outofdevicememory", "acceleratorerror:cudaerror:outofmemory"}, readDriver},
-		{[]string{"statusallocfailed", "statusnotinitialized", "statusallocationfailed", "cufftallocfailed", "statusmemoryerror"}, readLibrary},
-		{[]string{"nvmlsuccess=="}, readNVML},
-		{[]string{"youtriedtoallocate"}, readCPU},
-		{[]string{"unabletoallocate"}, readNumPy},
-		{[]string{"outofmemory:kill", "oom-kill:constraint"}, readKernel},
-		{[]string{"oom-killevent", "oomkillevent"}, readSlurm},
-		{[]string{"iskilledbysignal:"}, readWorkerKilled},
-		{[]string{"exitedunexpectedly"}, readWorkerGone},
-		{[]string{"unexpectedbuserror", "sharedmemoryobject", "unabletowritetofile</torch", "unabletommap"}, readShared},
-		{[]string{"exitcode:-9", "exitcode137", "exitcode:137", "exitstatus137", "oomkilled", "signal9(sigkill)", "signals.sigkill"}, readExit},
-		{[]string{"whichexceedsthememoryusagethreshold"}, readRay},
-		{[]string{"oomwhenallocatingtensor"}, readTensorFlow},
-		{[]string{"outofmemorywhiletryingtoallocate", "outofmemoryallocating", "failedtoallocaterequestfor", "ranoutofmemoryinmemoryspace"}, readXLA},
-		{[]string{"freememoryondevice", "noavailablememoryforthecacheblocks", "availablekvcachememory"}, readVLLM},
-		{[]string{"outofresource:sharedmemory", "usestoomuchshareddata"}, readTriton},
-		{[]string{"noexecutablebatchsizefound"}, readAccelerate},
-		{[]string{"cannotre-initializecudainforkedsubprocess"}, readForked},
-		{[]string{"outofmemory"}, readBare},
-		{[]string{"memoryerror", "std::badalloc", "cannotallocatememory"}, readHostError},
-		{[]string{"killed"}, readKilled},
-	}
+var templates = []template{
+	{[]string{"triedtoallocate"}, readTried},
+	{[]string{"wouldexceedallowedmemory"}, readAsync},
+	{[]string{"waspreemptivelyrejected"}, readReject},
+	{[]string{"failedwithoomondevice"}, readAttempt},
+	{[]string{"mpsbackendoutofmemory"}, readMPS},
+	{[]string{"invalidbuffersize:"}, readMPSBuffer},
+	{[]string{"cudaruntimeerror(2)", "error=2:outofmemory"}, readTHC},
+	{[]string{"cudafailure'outofmemory'", "cudafailure2'outofmemory'", "failedtocudacalloc", "failedtocudahostalloc"}, readNCCL},
+	{[]string{"cudaerror:outofmemory", "cudadrivererror:outofmemory", "hiperror:outofmemory", "cudaerroroutofmemory",
+		"hiperroroutofmemory", "cudaerrormemoryallocation", "outofdevicememory", "acceleratorerror:cudaerror:outofmemory"}, readDriver},
+	{[]string{"statusallocfailed", "statusnotinitialized", "statusallocationfailed", "cufftallocfailed", "statusmemoryerror"}, readLibrary},
+	{[]string{"nvmlsuccess=="}, readNVML},
+	{[]string{"youtriedtoallocate"}, readCPU},
+	{[]string{"unabletoallocate"}, readNumPy},
+	{[]string{"outofmemory:kill", "oom-kill:constraint"}, readKernel},
+	{[]string{"oom-killevent", "oomkillevent"}, readSlurm},
+	{[]string{"iskilledbysignal:"}, readWorkerKilled},
+	{[]string{"exitedunexpectedly"}, readWorkerGone},
+	{[]string{"unexpectedbuserror", "sharedmemoryobject", "unabletowritetofile</torch", "unabletommap"}, readShared},
+	{[]string{"exitcode:-9", "exitcode137", "exitcode:137", "exitstatus137", "oomkilled", "signal9(sigkill)", "signals.sigkill"}, readExit},
+	{[]string{"whichexceedsthememoryusagethreshold"}, readRay},
+	{[]string{"oomwhenallocatingtensor"}, readTensorFlow},
+	{[]string{"outofmemorywhiletryingtoallocate", "outofmemoryallocating", "failedtoallocaterequestfor", "ranoutofmemoryinmemoryspace"}, readXLA},
+	{[]string{"freememoryondevice", "noavailablememoryforthecacheblocks", "availablekvcachememory"}, readVLLM},
+	{[]string{"outofresource:sharedmemory", "usestoomuchshareddata"}, readTriton},
+	{[]string{"noexecutablebatchsizefound"}, readAccelerate},
+	{[]string{"cannotre-initializecudainforkedsubprocess"}, readForked},
+	{[]string{"outofmemory"}, readBare},
+	{[]string{"memoryerror", "std::badalloc", "cannotallocatememory"}, readHostError},
+	{[]string{"killed"}, readKilled},
 }
 
 func triggerWords() []string {
 	var words []string
-	for _, t := range templates() {
+	for _, t := range templates {
 		words = append(words, t.triggers...)
 	}
 	return words
@@ -66,7 +64,7 @@ func triggerWords() []string {
 // readAll reads every message of a text, in order, none inside another.
 func readAll(t squashed) []span {
 	var found []span
-	for _, tpl := range templates() {
+	for _, tpl := range templates {
 		for _, trigger := range tpl.triggers {
 			for at := t.find(trigger, 0, len(t.s)); at >= 0; at = t.find(trigger, at+len(trigger), len(t.s)) {
 				if s, ok := tpl.read(t, at); ok {

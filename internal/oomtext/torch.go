@@ -20,14 +20,14 @@ func readTried(t squashed, at int) (span, bool) {
 	}
 	if lead && t.has(after, "morethan1ebmemory") {
 		m.Format = "v22-1eb"
-		return span{m, start, after + len("morethan1ebmemory")}, true
+		return span{&m, start, after + len("morethan1ebmemory")}, true
 	}
 	to := t.messageEnd(after)
 	var end int
 	var ok bool
 	if m.Requested, end, ok = t.amountAt(after); !ok {
 		m.Format, m.Truncated = "short", true
-		return span{m, start, after}, lead
+		return span{&m, start, after}, lead
 	}
 	switch {
 	case t.find("hasatotalcapac", end, to) >= 0:
@@ -48,7 +48,7 @@ func readTried(t squashed, at int) (span, bool) {
 		m.Advice, end = advice, stop
 	}
 	m.expandFormat()
-	return span{m, start, min(end, len(t.s))}, true
+	return span{&m, start, min(end, len(t.s))}, true
 }
 
 // messageEnd returns where a message that has reached from must be over: at the next message or traceback.

@@ -143,7 +143,7 @@ func (w *window) harvest(over bool) []Message {
 		}
 		w.done = end
 		if !w.lines[w.lineAt(start)].borrowed {
-			found = append(found, w.place(s.message, start, end))
+			found = append(found, w.place(*s.message, start, end))
 		}
 	}
 	w.done = max(w.done, limit)
