@@ -29,7 +29,7 @@ type reader struct {
 func newReader() *reader {
 	unnamed := newWindow(-1)
 	return &reader{
-		triggers: newAutomaton(triggerWords()),
+		triggers: triggerAutomaton(),
 		unnamed:  unnamed,
 		named:    map[uint64]*window{},
 		order:    []*window{unnamed},

@@ -30,7 +30,7 @@ var templates = []template{
 	{[]string{"cudaruntimeerror(2)", "error=2:outofmemory"}, readTHC},
 	{[]string{"cudafailure'outofmemory'", "cudafailure2'outofmemory'", "failedtocudacalloc", "failedtocudahostalloc"}, readNCCL},
 	{[]string{"cudaerror:outofmemory", "cudadrivererror:outofmemory", "hiperror:outofmemory", "cudaerroroutofmemory",
-		"hiperroroutofmemory", "cudaerrormemoryallocation", "outofdevicememory", "acceleratorerror:cudaerror:outofmemory"}, readDriver},
+		"hiperroroutofmemory", "cudaerrormemoryallocation", "outofdevicememory"}, readDriver},
 	{[]string{"statusallocfailed", "statusnotinitialized", "statusallocationfailed", "cufftallocfailed", "statusmemoryerror"}, readLibrary},
 	{[]string{"nvmlsuccess=="}, readNVML},
 	{[]string{"youtriedtoallocate"}, readCPU},

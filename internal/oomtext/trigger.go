@@ -1,5 +1,7 @@
 package oomtext
 
+import "sync"
+
 // automaton finds the triggers of all templates in one pass (Aho and Corasick, 1975). It sees letters and
 // digits only, in lower case; everything else leaves its state as it is, so neither a line break nor a
 // quote mark nor a hyphen inside a trigger hides it.
@@ -13,6 +15,9 @@ const (
 	classes  = 37 // 26 letters, 10 digits, everything else
 	skipping = classes - 1
 )
+
+// triggerAutomaton is built once, when the first text is read.
+var triggerAutomaton = sync.OnceValue(func() *automaton { return newAutomaton(triggerWords()) })
 
 func newAutomaton(words []string) *automaton {
 	a := &automaton{}
