@@ -90,7 +90,7 @@ func readKernel(t squashed, at int) (span, bool) {
 		end := i + len("task=")
 		if comma := t.find(",pid=", end, end+40); comma >= 0 {
 			m.Host.Command = t.rawText(end, comma)
-			m.Host.PID, end, _ = t.intAt(comma + len(",pid="))
+			m.Host.PID, end = t.pidAt(comma + len(",pid="))
 		}
 		return span{&m, at, end}, true
 	}
@@ -128,7 +128,7 @@ func readSlurm(t squashed, at int) (span, bool) {
 	for start > 0 && digit(t.s[start-1]) {
 		start--
 	}
-	m.Host.Events, _, _ = t.intAt(start)
+	m.Host.Events, _ = t.pidAt(start)
 	end := at + len("oomkillevent")
 	if i := t.find("stepid=", end, end+30); i >= 0 {
 		i += len("stepid=")
@@ -177,7 +177,7 @@ func readWorkerKilled(t squashed, at int) (span, bool) {
 	}
 	start := at
 	if i := t.find("dataloaderworker(pid", max(0, at-50), at); i >= 0 {
-		m.Host.PID, _, _ = t.intAt(i + len("dataloaderworker(pid"))
+		m.Host.PID, _ = t.pidAt(i + len("dataloaderworker(pid"))
 		m.Class, start = t.classBefore(i)
 	}
 	return span{&m, start, end}, true
@@ -259,7 +259,7 @@ func readExit(t squashed, at int) (span, bool) {
 	}
 	for _, anchor := range []string{"(pid:", "bypid"} {
 		if i := t.find(anchor, end, to); i >= 0 {
-			m.Host.PID, end, _ = t.intAt(i + len(anchor))
+			m.Host.PID, end = t.pidAt(i + len(anchor))
 			break
 		}
 	}

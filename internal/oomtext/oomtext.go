@@ -125,7 +125,8 @@ type Log struct {
 // MaxMessages bounds what one log may hold; a loop that swallows OOMs prints the same few for ever.
 const MaxMessages = 2000
 
-// Read reads all messages of a text of any length. Memory stays bounded by a window for each speaker.
+// Read reads all messages of a text of any length. Memory stays bounded by a window for each speaker. UTF-16
+// with a byte order mark, as PowerShell redirects it, is read as UTF-8, and offsets count that.
 func Read(r io.Reader) (Log, error) {
 	return newReader().read(r)
 }

@@ -38,6 +38,7 @@ func newReader() *reader {
 }
 
 func (r *reader) read(in io.Reader) (Log, error) {
+	in = decode(in)
 	buf := make([]byte, bufferSize)
 	start, end := 0, 0 // the line at hand is buf[start:end] as far as it has come
 	piece := false     // and goes on one whose beginning has been taken already

@@ -2,12 +2,14 @@ package oomtext
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"unicode/utf16"
 )
 
 func TestALongLogGivesItsMessagesWithTheirPlaces(t *testing.T) {
@@ -136,5 +138,20 @@ func TestUnnamedLinesBelongToNobody(t *testing.T) {
 	messages := read(t, "[rank2]: all well\nplain line\nanother\n"+oom)
 	if len(messages) != 1 || messages[0].Rank != -1 {
 		t.Errorf("%+v", messages)
+	}
+}
+
+func TestALogFromPowerShellIsRead(t *testing.T) {
+	t.Parallel()
+	text := "Früh am Tag\r\n" + trace("train.py:41:<module>:loss.backward()") + v2("capacity", "GPU 1", "") + "\r\n"
+	plain := read(t, text)
+	for name, order := range map[string]binary.AppendByteOrder{"\xff\xfe": binary.LittleEndian, "\xfe\xff": binary.BigEndian} {
+		data := []byte(name)
+		for _, c := range utf16.Encode([]rune(text)) {
+			data = order.AppendUint16(data, c)
+		}
+		if got := read(t, string(data)); len(got) != 1 || fmt.Sprint(got) != fmt.Sprint(plain) {
+			t.Errorf("%q: %+v\nwant %+v", name, got, plain)
+		}
 	}
 }

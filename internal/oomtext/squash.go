@@ -148,7 +148,7 @@ func (t squashed) countAt(i int) (Amount, int, bool) {
 	return a, end, ok
 }
 
-// intAt reads a small whole number, sign allowed.
+// intAt reads a small whole number, sign allowed; -1 and false where there is none or it is absurd.
 func (t squashed) intAt(i int) (int, int, bool) {
 	end := i
 	if t.has(end, "-") {
@@ -158,7 +158,16 @@ func (t squashed) intAt(i int) (int, int, bool) {
 		end++
 	}
 	n, err := strconv.Atoi(t.s[min(i, len(t.s)):end])
-	return n, end, err == nil
+	if err != nil || n > math.MaxInt32 || n < math.MinInt32 {
+		return -1, end, false
+	}
+	return n, end, true
+}
+
+// pidAt reads a process id or a count, 0 for none.
+func (t squashed) pidAt(i int) (int, int) {
+	n, end, _ := t.intAt(i)
+	return max(n, 0), end
 }
 
 // numberEnd returns the end of digits with at most one point inside.
