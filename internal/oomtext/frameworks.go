@@ -44,6 +44,39 @@ func readTensorFlow(t squashed, at int) (span, bool) {
 	return span{&m, at, end}, true
 }
 
+// readBFC reads TensorFlow's allocator, which prints a rounded size and the bytes: "failed to allocate 10.91G
+// (11715084288 bytes) from device", "ran out of memory trying to allocate 2.25GiB (rounded to 2415919104)".
+func readBFC(t squashed, at int) (span, bool) {
+	m := newMessage(DeviceOOM, "tensorflow")
+	m.Library, m.Backend = "tensorflow", "cuda"
+	number := t.find("allocate", at, at+40) + len("allocate")
+	stop := t.numberEnd(number)
+	if stop == number {
+		return span{}, false
+	}
+	open := t.find("(", stop, stop+6)
+	if open < 0 {
+		return span{}, false
+	}
+	exact := open + 1
+	if t.has(exact, "roundedto") {
+		exact += len("roundedto")
+	}
+	amount, end, ok := t.countAt(exact)
+	if !ok || !t.has(end, "bytes)") && !t.has(end, ")") {
+		return span{}, false
+	}
+	m.Requested = amount
+	m.Requested.Text = t.rawText(number, open)
+	if i := t.find("cudaerroroutofmemory", end, end+40); i >= 0 {
+		end = i + len("cudaerroroutofmemory")
+		if t.has(end, ":outofmemory") {
+			end += len(":outofmemory")
+		}
+	}
+	return span{&m, at, end}, true
+}
+
 func typeName(s string) string {
 	best := ""
 	for name := range elementSizes {
@@ -142,7 +175,9 @@ func (t squashed) readHBM(m *Message, at int) int {
 		m.Requested, _ = newAmount(t.s[used:stop], unit{"g", "G", units.GiB})
 		of := stop + len("gof")
 		stop = t.numberEnd(of)
-		m.Capacity, _ = newAmount(t.s[of:stop], unit{"g", "G", units.GiB})
+		if t.has(stop, "g") {
+			m.Capacity, _ = newAmount(t.s[of:stop], unit{"g", "G", units.GiB})
+		}
 	}
 	return stop
 }
@@ -155,6 +190,9 @@ func readVLLM(t squashed, at int) (span, bool) {
 	m.Class, start = t.classBefore(at)
 	if t.has(at, "noavailable") {
 		return span{&m, start, at + len("noavailablememoryforthecacheblocks")}, true
+	}
+	if t.has(at, "canbestored") {
+		return span{&m, start, at + len("canbestoredinkvcache")}, strings.Contains(t.before(at, 80), "maximumnumberoftokens")
 	}
 	if t.has(at, "availablekv") {
 		end := at + len("availablekvcachememory")

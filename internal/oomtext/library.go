@@ -74,7 +74,7 @@ func readLibrary(t squashed, at int) (span, bool) {
 		return span{}, false
 	}
 	m.Format = m.Library
-	m.Certain = !t.has(at, "statusnotinitialized")
+	m.Certain = !t.has(at, "statusnotinitialized") && !t.has(at, "statusinternalerror")
 	if i := t.find("gpu=", end, end+20); i >= 0 {
 		m.Device, end, _ = t.intAt(i + len("gpu="))
 	}
@@ -82,6 +82,24 @@ func readLibrary(t squashed, at int) (span, bool) {
 		if strings.HasSuffix(t.s[:start], opening) {
 			start -= len(opening)
 		}
+	}
+	m.Class, start = t.classBefore(start)
+	return span{&m, start, end}, true
+}
+
+// readEngine reads cuDNN's failure to find an algorithm whose workspace it could get. Unsupported shapes and
+// types fail the same way, so it is a suspicion only.
+func readEngine(t squashed, at int) (span, bool) {
+	m := newMessage(LibraryOOM, "cudnn")
+	m.Library, m.Backend, m.Certain = "cudnn", "cuda", false
+	start, end := at, at+len("unabletofindanengine")
+	for _, opening := range []string{"getwas", "findwas"} {
+		if strings.HasSuffix(t.s[:at], opening) {
+			start = at - len(opening)
+		}
+	}
+	if t.has(at, "unabletofindavalid") {
+		end = at + len("unabletofindavalidcudnnalgorithm")
 	}
 	m.Class, start = t.classBefore(start)
 	return span{&m, start, end}, true
@@ -96,7 +114,9 @@ func readNCCL(t squashed, at int) (span, bool) {
 	if t.has(at, "cudafailure") {
 		end = t.find("memory'", at, at+40) + len("memory'")
 	} else {
-		end = max(t.amountBehind("calloc", at, at+60, &m.Requested), t.amountBehind("hostalloc", at, at+60, &m.Requested))
+		for _, call := range []string{"calloc", "callocasync", "hostalloc"} {
+			end = max(end, t.amountBehind(call, at, at+60, &m.Requested))
+		}
 		if end == at {
 			return span{}, false
 		}

@@ -72,7 +72,8 @@ func (w *window) own() { w.borrows, w.asked = 0, false }
 // one, or the name of an exception.
 func (w *window) midway() bool {
 	if !w.asked && len(w.lines) > 0 {
-		w.asked, w.raised = true, bytes.Contains(w.line(len(w.lines)-1), []byte("Error"))
+		line := w.line(len(w.lines) - 1)
+		w.asked, w.raised = true, bytes.Contains(line, []byte("Error")) || bytes.HasPrefix(line, []byte("torch."))
 	}
 	return w.borrows < maxBorrows && (w.hot >= 0 || w.state != 0 || w.raised)
 }
