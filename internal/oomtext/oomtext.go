@@ -67,8 +67,10 @@ type Host struct {
 // Message is one out-of-memory message.
 type Message struct {
 	Kind Kind
-	// Format names the template: thc, v1-cached, v1-reserved, v1-split, v21-typo, v22-exp, v22-1eb,
-	// short, reject, attempt, async, xpu-block, mps, mps-buffer, driver, cublas, cudnn … (see templates).
+	// Format names the template. PyTorch's own: thc, v1-cached, v1-reserved, v1-split, v21-typo, v22-exp, v22-1eb,
+	// short (numbers lost), reject, attempt, async, xpu-block, mps, mps-buffer. Libraries: driver, nccl, nvml,
+	// triton and the names of the others (cublas …). Main memory: cpu, numpy, host-error, kernel, slurm, killed, ray,
+	// worker-killed, worker-gone, worker-shm, open-files. Other stacks: tensorflow, jax, vllm, accelerate, forked-cuda.
 	Format  string
 	Backend string // cuda, hip, xpu, npu, mps, cpu or another a message names; "" unknown
 	Library string // who speaks when it is not PyTorch's allocator: driver, cublas, nccl, jax …
