@@ -14,7 +14,12 @@ const regionSize = 32 * units.MiB
 // leftover that holds it; where none does, to a fresh region of the next multiple of 32 MiB, at the top of the
 // lowest hole that earlier regions have left, or else directly below all others. Which hole the driver takes
 // is not predictable, so that this is close to it but not exact.
-func Regions() AddressSource { return &regions{low: middle, va: reserved} }
+func Regions() AddressSource { return RegionsBelow(middle) }
+
+// RegionsBelow is Regions that begins below an address, where other segments already lie.
+func RegionsBelow(addr uint64) AddressSource {
+	return &regions{low: addr / uint64(regionSize) * uint64(regionSize), va: reserved}
+}
 
 type regions struct {
 	low   uint64 // where the lowest region so far begins
@@ -61,10 +66,14 @@ func (r *regions) fresh(n uint64) span {
 	return span{r.low, r.low + n}
 }
 
+// use counts n bytes of the region at an address as used and gives its index, -1 where no region lies there.
 func (r *regions) use(addr, n uint64) int {
 	i, found := slices.BinarySearchFunc(r.all, addr, func(x region, a uint64) int { return cmp.Compare(x.from, a) })
 	if !found {
 		i--
+	}
+	if i < 0 || addr >= r.all[i].to {
+		return -1
 	}
 	r.all[i].used += n
 	return i
@@ -77,10 +86,10 @@ func (r *regions) Reserve(size units.Bytes) uint64 {
 }
 
 func (r *regions) Release(addr uint64, size units.Bytes) {
-	if addr >= reserved || len(r.all) == 0 || addr < r.all[0].from {
-		return
-	}
 	i := r.use(addr, -uint64(size))
+	if i < 0 {
+		return // address space of an expandable segment, or memory from before
+	}
 	if whole := r.all[i]; whole.used == 0 {
 		r.all = slices.Delete(r.all, i, i+1)
 		r.gaps = slices.DeleteFunc(r.gaps, func(g span) bool { return g.from >= whole.from && g.to <= whole.to })

@@ -28,6 +28,7 @@ var ranks = map[string]int{
 	"internal/alloc":    4,
 	"internal/timeline": 5,
 	"internal/replay":   6,
+	"internal/textout":  9,
 	"internal/report":   2,
 	"internal/diagnose": 8,
 	"internal/tape":     2,

@@ -117,8 +117,10 @@ severity error, or it does not fit · 4 input unreadable.`,
 var Version = "dev"
 
 // commands lists every verb.
-func commands(Env) []*cobra.Command {
-	return nil
+func commands(env Env) []*cobra.Command {
+	return []*cobra.Command{
+		newReplayCommand(env),
+	}
 }
 
 // wrapArgs turns cobra's complaints about arguments into usage errors.

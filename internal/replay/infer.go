@@ -9,7 +9,7 @@ import (
 // infer finds the limit under which the recording replays best and keeps that replay.
 func (c *Case) infer(known units.Bytes) {
 	peak, suspicious := c.bound()
-	c.Limit.Cap = known
+	c.Limit.Cap, c.Limit.Given = known, known > 0
 	if known > 0 {
 		c.keep(c.validate(c.Limit, false), peak)
 		return
@@ -39,6 +39,7 @@ func (c *Case) keep(v *validation, peak units.Bytes) {
 			c.Fidelity.SegmentEvents++
 		}
 	}
+	c.InUse = v.a.Stats().Peak.Active
 	c.EmptyCaches = v.calls
 	c.tape = c.Recording.Tape
 	c.tape.Events, c.event = v.tape, v.event
@@ -81,10 +82,10 @@ func (c *Case) bound() (peak units.Bytes, suspicious bool) {
 	for i, n := range need {
 		if n > c.Limit.AtLeast && c.Conf.GarbageCollection == 0 {
 			suspicious = true
-			c.below(n)
+			c.lower(n)
 		} else if n > 0 && c.Conf.GarbageCollection > 0 {
 			suspicious = true
-			c.below(max(n, units.Bytes(float64(c.runs[i].before)/c.Conf.GarbageCollection)))
+			c.lower(max(n, units.Bytes(float64(c.runs[i].before)/c.Conf.GarbageCollection)))
 		}
 	}
 	return peak, c.boundByFailures(model) || suspicious
@@ -109,12 +110,13 @@ func (c *Case) boundByFailures(model *alloc.Allocator) bool {
 			c.Limit.Device = max(c.Limit.Device, now+free)
 			continue
 		}
-		c.below(now + more)
+		c.lower(now + more)
 	}
 	return failed
 }
 
-func (c *Case) below(n units.Bytes) {
+// lower brings the bound above the cap down.
+func (c *Case) lower(n units.Bytes) {
 	if c.Limit.Below == 0 || n < c.Limit.Below {
 		c.Limit.Below = n
 	}
@@ -130,43 +132,22 @@ func roundest(from, below units.Bytes) units.Bytes {
 	return from
 }
 
-// searchCap looks for the cap under which garbage collection happens where it was recorded: round numbers first,
-// then by halving the interval, since a cap that is too low collects too early.
+// searchCap looks for the cap under which garbage collection happens where it was recorded, by halving the interval:
+// a cap that is too low collects too early. The roundest number that serves as well is taken.
 func (c *Case) searchCap() units.Bytes {
 	from, below := c.Limit.AtLeast, c.Limit.Below
 	if below <= from {
 		below = 2*from + 1
 	}
 	best, reach := from, -1
-	try := func(n units.Bytes) (exact, tooLow bool) {
-		limit := c.Limit
-		limit.Cap = n
-		v := c.validate(limit, true)
-		if v.f.FirstDivergence < 0 {
-			best, reach = n, c.Recording.Trace.Len()
-			return true, false
-		}
-		if v.f.FirstDivergence > reach {
-			best, reach = n, v.f.FirstDivergence
-		}
-		return false, v.tooLow
-	}
-	last := units.Bytes(0)
-	for step := 16 * units.GiB; step >= 64*units.MiB; step /= 2 {
-		n := (from + step - 1) / step * step
-		if n == last || n >= below {
-			continue
-		}
-		last = n
-		if exact, _ := try(n); exact {
-			return n
-		}
-	}
 	for below-from > 512 {
 		middle := from + (below-from)/2
-		exact, tooLow := try(middle)
+		exact, tooLow, until := c.tryCap(middle)
 		if exact {
-			return middle
+			return c.rounder(middle, from, below)
+		}
+		if until > reach {
+			best, reach = middle, until
 		}
 		if tooLow {
 			from = middle
@@ -175,4 +156,27 @@ func (c *Case) searchCap() units.Bytes {
 		}
 	}
 	return best
+}
+
+// tryCap replays under a cap until something differs.
+func (c *Case) tryCap(n units.Bytes) (exact, tooLow bool, until int) {
+	limit := c.Limit
+	limit.Cap = n
+	v := c.validate(limit, true)
+	return v.f.FirstDivergence < 0, v.tooLow, v.f.FirstDivergence
+}
+
+// rounder is the roundest number near a cap that reproduces the recording as well.
+func (c *Case) rounder(found, from, below units.Bytes) units.Bytes {
+	for step := units.TiB; step >= units.MiB; step /= 2 {
+		for _, n := range []units.Bytes{found / step * step, (found + step - 1) / step * step} {
+			if n <= from || n >= below {
+				continue
+			}
+			if exact, _, _ := c.tryCap(n); exact {
+				return n
+			}
+		}
+	}
+	return found
 }

@@ -33,7 +33,24 @@ func (c *Case) initialState() []alloc.SegmentState {
 		c.Warnings = append(c.Warnings, "what was held before the history began could not be rebuilt")
 		return nil
 	}
-	return c.fillRanges(ranges)
+	return c.fillRanges(coalesce(ranges))
+}
+
+// coalesce joins pages of expandable segments that touch: a block may cross from one to the next.
+func coalesce(ranges []held) []held {
+	var out []held
+	for _, h := range ranges {
+		if n := len(out); n > 0 && h.expandable {
+			joined := out[n-1]
+			joined.addr, joined.end = h.addr, h.end
+			if joined == h && out[n-1].end == h.addr {
+				out[n-1].end = h.end
+				continue
+			}
+		}
+		out = append(out, h)
+	}
+	return out
 }
 
 // initialRanges inverts every segment event, the last first.

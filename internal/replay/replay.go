@@ -37,14 +37,16 @@ type Case struct {
 	ConfText   string
 	Limit      Limit
 	Fidelity   Fidelity
+	InUse      units.Bytes // the most that was in use at once
 	// EmptyCaches is the number of calls of empty_cache found in the history.
 	EmptyCaches int
 	Warnings    []string
 
-	tape  tape.Tape // the recording's, with calls of empty_cache put in
-	event []uint32  // trace event of each event of tape
-	start []alloc.SegmentState
-	runs  []run
+	tape   tape.Tape // the recording's, with calls of empty_cache put in
+	event  []uint32  // trace event of each event of tape
+	start  []alloc.SegmentState
+	before []tape.Live // what was alive when the history began, in the order to ask for it anew
+	runs   []run
 }
 
 // Limit is what bounded the recorded run's memory, as far as its history shows.
@@ -54,6 +56,7 @@ type Limit struct {
 	Cap, AtLeast, Below units.Bytes
 	// Device is what the device could give PyTorch when it ran out; 0: it never did.
 	Device units.Bytes
+	Given  bool // Cap was not inferred but given
 }
 
 // Fidelity is how well the model reproduces a recording under its own settings.
@@ -123,6 +126,7 @@ func open(r *recorded.Recording, v alloc.Version, limit units.Bytes) (*Case, err
 	}
 	c.runs = segmentRuns(r.Trace)
 	c.start = c.initialState()
+	c.before = c.liveBefore()
 	c.infer(limit)
 	return c, nil
 }

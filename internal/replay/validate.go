@@ -28,24 +28,30 @@ type validation struct {
 
 // validate replays the recording; the result is in the validation.
 func (c *Case) validate(limit Limit, impatient bool) *validation {
-	r := c.Recording
-	v := &validation{c: c, limit: limit, impatient: impatient, feed: &feed{trace: r.Trace, other: alloc.Decreasing()}}
-	v.f = Fidelity{Events: r.Trace.Len(), FirstDivergence: -1}
-	v.a = alloc.New(alloc.Policy{
-		Conf: c.Conf, Torch: c.Torch, Cap: limit.Cap, Device: limit.Device,
-		Addresses: v.feed, Streams: r.Tape.Streams, Pools: r.Tape.Pools, OnSegment: v.feed.told,
-	})
-	if err := v.a.Restore(c.start); err != nil {
-		v.diverge(0, err.Error())
-	}
-	v.events()
+	v := &validation{c: c, limit: limit, impatient: impatient}
+	v.start()
+	v.until(c.Recording.Trace.Len())
 	v.f.SegmentMatches = v.feed.matched
 	v.f.ReservedPeakReplayed = v.a.Stats().Peak.Reserved
 	v.final()
 	return v
 }
 
-func (v *validation) events() {
+func (v *validation) start() {
+	r := v.c.Recording
+	v.f = Fidelity{Events: r.Trace.Len(), FirstDivergence: -1}
+	v.feed = &feed{trace: r.Trace, other: alloc.Decreasing()}
+	v.a = alloc.New(alloc.Policy{
+		Conf: v.c.Conf, Torch: v.c.Torch, Cap: v.limit.Cap, Device: v.limit.Device,
+		Addresses: v.feed, Streams: r.Tape.Streams, Pools: r.Tape.Pools, OnSegment: v.feed.told,
+	})
+	if err := v.a.Restore(v.c.start); err != nil {
+		v.diverge(0, err.Error())
+	}
+}
+
+// until replays the events of the history up to and without event end, and the one that event belongs to.
+func (v *validation) until(end int) {
 	r, runs := v.c.Recording, v.c.runs
 	for k := range r.Tape.Events {
 		at := int(r.Event[k])
@@ -61,7 +67,7 @@ func (v *validation) events() {
 			v.diverge(at, v.feed.differs)
 			v.feed.differs = ""
 		}
-		if v.impatient && v.f.FirstDivergence >= 0 {
+		if v.impatient && v.f.FirstDivergence >= 0 || at >= end {
 			return
 		}
 	}

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/alloc"
@@ -56,7 +57,7 @@ type OOM struct {
 
 // WhatIf replays the recording under other settings. Requests that failed in the recording are tried again.
 func (c *Case) WhatIf(s Setting, t Target) Outcome {
-	out := c.play(s, t, alloc.Regions())
+	out := c.play(s, t, c.below())
 	out.ReservedOther = out.Peak.Reserved
 	if !s.Conf.Expandable {
 		out.ReservedOther = c.play(s, t, alloc.Increasing()).Peak.Reserved
@@ -64,31 +65,50 @@ func (c *Case) WhatIf(s Setting, t Target) Outcome {
 	return out
 }
 
+// below places new segments as the driver does, below those held when the history began.
+func (c *Case) below() alloc.AddressSource {
+	if len(c.start) == 0 {
+		return alloc.Regions()
+	}
+	low := c.start[0].Address
+	for i := range c.start {
+		low = min(low, c.start[i].Address)
+	}
+	return alloc.RegionsBelow(low)
+}
+
 // play replays the recording with one order of addresses.
 func (c *Case) play(s Setting, t Target, addresses alloc.AddressSource) Outcome {
-	a := c.begin(s, t, addresses)
 	out := Outcome{Setting: s}
-	if a == nil {
-		return out
-	}
-	out.OOM = c.events(a, &out, nil)
+	a, live := c.begin(s, t, addresses)
+	out.OOM = c.feed(a, live, &out, nil)
 	stats := a.Stats()
 	out.Peak, out.Retries = stats.Peak, stats.Retries
 	return out
 }
 
-func (c *Case) begin(s Setting, t Target, addresses alloc.AddressSource) *alloc.Allocator {
+// begin gives an allocator and the allocations it must be given before the history begins. Where the kind of
+// segments stays the same it holds those from before as they were recorded; otherwise nothing, and they are asked for anew.
+func (c *Case) begin(s Setting, t Target, addresses alloc.AddressSource) (*alloc.Allocator, []tape.Live) {
 	if t.Torch == 0 {
 		t.Torch = c.Torch
 	}
-	return alloc.New(alloc.Policy{
+	policy := alloc.Policy{
 		Conf: s.Conf, Torch: t.Torch, Cap: t.Capacity, Device: t.Device,
 		Addresses: addresses, Streams: c.tape.Streams, Pools: c.tape.Pools,
-	})
+	}
+	if len(c.start) == 0 || s.Conf.Expandable != c.Conf.Expandable {
+		return alloc.New(policy), c.before
+	}
+	a := alloc.New(policy)
+	if err := a.Restore(c.start); err != nil {
+		return alloc.New(policy), c.before
+	}
+	return a, nil
 }
 
-// events feeds everything that happened to an allocator until a request fails that onFailure does not help.
-func (c *Case) events(a *alloc.Allocator, out *Outcome, onFailure func() bool) *OOM {
+// feed gives an allocator everything that happened until a request fails that onFailure does not help.
+func (c *Case) feed(a *alloc.Allocator, before []tape.Live, out *Outcome, onFailure func() bool) *OOM {
 	fails := func(event int, id uint32, size units.Bytes, stream, pool uint16) *OOM {
 		for !a.Malloc(id, size, stream, pool) {
 			if onFailure == nil || !onFailure() {
@@ -97,7 +117,7 @@ func (c *Case) events(a *alloc.Allocator, out *Outcome, onFailure func() bool) *
 		}
 		return nil
 	}
-	for _, l := range c.initial() {
+	for _, l := range before {
 		if oom := fails(0, l.ID, l.Size, l.Stream, l.Pool); oom != nil {
 			return oom
 		}
@@ -115,7 +135,7 @@ func (c *Case) events(a *alloc.Allocator, out *Outcome, onFailure func() bool) *
 			a.FreeCompleted(e.ID)
 		case tape.EmptyCache:
 			a.EmptyCache()
-		case tape.OOM:
+		case tape.OOM: // it failed in the recording; what the program did with the memory is not known
 			extra := uint32(c.tape.Allocs)
 			if oom := fails(int(c.event[k]), extra, e.Size, e.Stream, e.Pool); oom != nil {
 				return oom
@@ -127,38 +147,23 @@ func (c *Case) events(a *alloc.Allocator, out *Outcome, onFailure func() bool) *
 	return nil
 }
 
-// initial lists what was alive when the history began in the order it was probably allocated in: segments downwards, as the
-// driver places them, and upwards within each.
-func (c *Case) initial() []tape.Live {
-	live := slices.Clone(c.tape.Initial)
-	segment := func(id uint32) uint64 {
-		addr := c.Recording.Addr[id]
-		for i := range c.start {
-			if s := &c.start[i]; addr >= s.Address && addr < s.Address+uint64(s.Size) {
-				return s.Address
+// liveBefore lists what was alive when the history began in the order it was probably allocated in: segments downwards,
+// as the driver places them, and upwards within each.
+func (c *Case) liveBefore() []tape.Live {
+	segment := map[uint32]uint64{}
+	for i := range c.start {
+		for _, b := range c.start[i].Blocks {
+			if !b.Free {
+				segment[b.ID] = c.start[i].Address
 			}
 		}
-		return 0
 	}
-	where := make([]uint64, len(live))
-	for i, l := range live {
-		where[l.ID] = segment(live[i].ID)
-	}
-	slices.SortFunc(live, func(x, y tape.Live) int {
-		if a, b := where[x.ID], where[y.ID]; a != b {
-			return compareDown(a, b)
+	live := slices.Clone(c.Recording.Tape.Initial)
+	slices.SortStableFunc(live, func(x, y tape.Live) int {
+		if by := cmp.Compare(segment[y.ID], segment[x.ID]); by != 0 {
+			return by
 		}
-		return -compareDown(c.Recording.Addr[x.ID], c.Recording.Addr[y.ID])
+		return cmp.Compare(c.Recording.Addr[x.ID], c.Recording.Addr[y.ID])
 	})
 	return live
-}
-
-func compareDown(a, b uint64) int {
-	switch {
-	case a > b:
-		return -1
-	case a < b:
-		return 1
-	}
-	return 0
 }
