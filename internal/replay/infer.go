@@ -39,7 +39,8 @@ func (c *Case) keep(v *validation, peak units.Bytes) {
 			c.Fidelity.SegmentEvents++
 		}
 	}
-	c.InUse = v.a.Stats().Peak.Active
+	peaks := v.a.Stats().Peak
+	c.InUse, c.requested = peaks.Active, peaks.Requested
 	c.EmptyCaches = v.calls
 	c.tape = c.Recording.Tape
 	c.tape.Events, c.event = v.tape, v.event

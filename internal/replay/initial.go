@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/alloc"
@@ -19,8 +20,8 @@ type held struct {
 	expandable bool
 }
 
-// maxRanges bounds the work on a hostile file: no real process holds so many pieces.
-const maxRanges = 1 << 16
+// maxRanges bounds the work on a hostile file: no real process has its expandable segments in so many pieces.
+const maxRanges = 1 << 13
 
 // initialState rebuilds what PyTorch held when the history began, by walking it backwards from the final
 // segments. It is empty for a history that reaches back to the start.
@@ -53,35 +54,82 @@ func coalesce(ranges []held) []held {
 	return out
 }
 
+// sane tells whether a range can lie in a GPU's address space (57 bits at most, CUDA programming guide).
+func sane(addr uint64, size int64) bool { return size > 0 && size < 1<<57 && addr < 1<<57 }
+
 // initialRanges inverts every segment event, the last first.
 func (c *Case) initialRanges() ([]held, bool) {
 	t := c.Recording.Trace
-	var ranges []held
-	for _, s := range c.Recording.Snapshot.Segments {
-		if s.Device == c.Recording.Device {
-			ranges = append(ranges, held{s.Address, s.Address + uint64(s.TotalSize), s.Stream, s.PoolID, s.Small, s.Expandable})
-		}
-	}
-	slices.SortFunc(ranges, func(x, y held) int { return cmp.Compare(x.addr, y.addr) })
+	whole, pages := c.finalRanges()
 	for i := t.Len() - 1; i >= 0; i-- {
-		if !isSegment(t.Action[i]) || t.Size[i] <= 0 {
+		if !isSegment(t.Action[i]) || !sane(t.Addr[i], t.Size[i]) {
 			continue
 		}
-		addr, end := t.Addr[i], t.Addr[i]+uint64(t.Size[i])
-		if isGrowth(t.Action[i]) {
-			ranges = cutOut(ranges, addr, end)
-			continue
+		h := held{addr: t.Addr[i], end: t.Addr[i] + uint64(t.Size[i]), stream: t.Streams[t.Stream[i]]}
+		switch t.Action[i] {
+		case snapshot.ActionSegmentAlloc:
+			delete(whole, h.addr)
+		case snapshot.ActionSegmentFree:
+			h.small = h.end-h.addr == uint64(2*units.MiB) // segments of the large pool are larger
+			whole[h.addr] = h
+		case snapshot.ActionSegmentMap:
+			pages = cutOut(pages, h.addr, h.end)
+		case snapshot.ActionSegmentUnmap:
+			if len(pages) >= maxRanges {
+				return nil, false
+			}
+			pages = c.putBack(pages, h)
 		}
-		if len(ranges) >= maxRanges {
-			return nil, false
-		}
-		h := held{addr: addr, end: end, stream: t.Streams[t.Stream[i]]}
-		h.expandable = t.Action[i] == snapshot.ActionSegmentUnmap
-		h.small = c.isSmall(h)
-		at, _ := slices.BinarySearchFunc(ranges, addr, func(r held, a uint64) int { return cmp.Compare(r.addr, a) })
-		ranges = slices.Insert(ranges, at, h)
 	}
+	ranges := slices.AppendSeq(pages, maps.Values(whole))
+	slices.SortFunc(ranges, byAddress)
 	return ranges, true
+}
+
+func byAddress(x, y held) int { return cmp.Compare(x.addr, y.addr) }
+
+// finalRanges are the segments at the end: whole ones by address, and the pages of expandable ones in order.
+func (c *Case) finalRanges() (whole map[uint64]held, pages []held) {
+	whole = map[uint64]held{}
+	for _, s := range c.Recording.Snapshot.Segments {
+		if s.Device != c.Recording.Device || !sane(s.Address, s.TotalSize) {
+			continue
+		}
+		h := held{s.Address, s.Address + uint64(s.TotalSize), s.Stream, s.PoolID, s.Small, s.Expandable}
+		if h.expandable {
+			pages = append(pages, h)
+		} else {
+			whole[h.addr] = h
+		}
+	}
+	slices.SortFunc(pages, byAddress)
+	return whole, pages
+}
+
+// putBack adds pages that were unmapped. They belong to the segment of the nearest pages of their stream; where there
+// are none, their size tells: pages of the large pool come in multiples of a large page.
+func (c *Case) putBack(pages []held, h held) []held {
+	const near = 64 * uint64(units.GiB) // segments are more than a device apart
+	h.expandable = true
+	h.small = (h.end-h.addr)%uint64(c.largePage()) != 0
+	at, _ := slices.BinarySearchFunc(pages, h, byAddress)
+	best := near
+	for _, i := range []int{at - 1, at} {
+		if i < 0 || i >= len(pages) || pages[i].stream != h.stream {
+			continue
+		}
+		if d := max(pages[i].addr, h.addr) - min(pages[i].addr, h.addr); d < best {
+			best, h.small, h.pool = d, pages[i].small, pages[i].pool
+		}
+	}
+	return slices.Insert(pages, at, h)
+}
+
+func (c *Case) largePage() units.Bytes {
+	if c.Conf.LargeSegment > 0 {
+		return c.Conf.LargeSegment
+	}
+	return 20 * units.MiB
 }
 
 // cutOut removes [addr, end) from the ranges; what sticks out stays.
@@ -107,22 +155,9 @@ func cutOut(ranges []held, addr, end uint64) []held {
 	return ranges
 }
 
-// isSmall tells the small from the large pool for ranges that are no longer there at the end: a segment of 2 MiB
-// is of the small pool, and pages that are no multiple of the large page are small ones.
-func (c *Case) isSmall(h held) bool {
-	if !h.expandable {
-		return h.end-h.addr == uint64(2*units.MiB)
-	}
-	page := c.Conf.LargeSegment
-	if page == 0 {
-		page = 20 * units.MiB
-	}
-	return (h.end-h.addr)%uint64(page) != 0
-}
-
 // fillRanges puts the allocations alive at the start into the ranges.
 func (c *Case) fillRanges(ranges []held) []alloc.SegmentState {
-	blocks := c.initialBlocks(ranges)
+	blocks, mapped := c.initialBlocks(ranges), c.everMapped()
 	var out []alloc.SegmentState
 	groups := map[held]*alloc.SegmentState{}
 	var order []held
@@ -137,7 +172,7 @@ func (c *Case) fillRanges(ranges []held) []alloc.SegmentState {
 		key := held{stream: h.stream, pool: h.pool, small: h.small, expandable: true}
 		if groups[key] == nil {
 			s := c.segmentState(h)
-			s.Address = c.lowest(h)
+			s.Address = base(h, mapped)
 			s.Size = units.TiB + units.TiB/8
 			groups[key] = &s
 			order = append(order, key)
@@ -163,18 +198,27 @@ func (c *Case) segmentState(h held) alloc.SegmentState {
 	}
 }
 
-// lowest is the lowest address seen of the expandable segment a range belongs to: its base.
-func (c *Case) lowest(h held) uint64 {
-	t, low := c.Recording.Trace, h.addr
-	for i, a := range t.Action {
-		if (a == snapshot.ActionSegmentMap || a == snapshot.ActionSegmentUnmap) &&
-			t.Streams[t.Stream[i]] == h.stream && t.Addr[i] < low && h.addr-t.Addr[i] < uint64(units.TiB) {
-			if c.isSmall(held{addr: t.Addr[i], end: t.Addr[i] + uint64(t.Size[i]), expandable: true}) == h.small {
-				low = t.Addr[i]
-			}
-		}
+// base is where an expandable segment begins whose lowest page at the start is h: the lowest page ever mapped in it.
+func base(h held, mapped []held) uint64 {
+	low := h.addr
+	at, _ := slices.BinarySearchFunc(mapped, h, byAddress)
+	for i := at - 1; i >= 0 && mapped[i].stream == h.stream && low-mapped[i].addr < 64*uint64(units.GiB); i-- {
+		low = mapped[i].addr
 	}
 	return low
+}
+
+// everMapped lists the pages that the history maps or unmaps, by address.
+func (c *Case) everMapped() []held {
+	t := c.Recording.Trace
+	var out []held
+	for i, a := range t.Action {
+		if (a == snapshot.ActionSegmentMap || a == snapshot.ActionSegmentUnmap) && sane(t.Addr[i], t.Size[i]) {
+			out = append(out, held{addr: t.Addr[i], end: t.Addr[i] + uint64(t.Size[i]), stream: t.Streams[t.Stream[i]]})
+		}
+	}
+	slices.SortFunc(out, byAddress)
+	return out
 }
 
 // tile covers a range with the blocks in it and free ones between them.
@@ -249,7 +293,9 @@ func (c *Case) initialBlocks(ranges []held) []alloc.BlockState {
 			f := final[b.Address]
 			b.Size, b.Pending = units.Bytes(f.Size), f.State == snapshot.PendingFree
 		}
-		blocks = append(blocks, b)
+		if sane(b.Address, int64(b.Size)) {
+			blocks = append(blocks, b)
+		}
 	}
 	slices.SortFunc(blocks, func(x, y alloc.BlockState) int { return cmp.Compare(x.Address, y.Address) })
 	blocks = slices.CompactFunc(blocks, func(x, y alloc.BlockState) bool { return x.Address == y.Address })

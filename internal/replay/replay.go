@@ -47,6 +47,8 @@ type Case struct {
 	start  []alloc.SegmentState
 	before []tape.Live // what was alive when the history began, in the order to ask for it anew
 	runs   []run
+	// requested is the most that was asked for at once: no capacity below it can suffice.
+	requested units.Bytes
 }
 
 // Limit is what bounded the recorded run's memory, as far as its history shows.

@@ -9,10 +9,10 @@ const grain = 2 * units.MiB
 
 // Smallest finds the smallest capacity at which every request is served under a setting: it serves there, and fails
 // one grain below. More memory does not always help, since the allocator then recovers at other moments; where a setting
-// is known to fail at fails (0: not known), the search begins above. 0 says that none was found.
+// is known to fail at some capacity (0: not known), the search begins above. 0 says that none was found.
 func (c *Case) Smallest(s Setting, t Target, fails units.Bytes) units.Bytes {
 	t.Device = 0
-	least := max(c.floor(s, t), fails/grain*grain)
+	least := max(c.requested/grain*grain-grain, fails/grain*grain, 0)
 	enough := c.raised(s, t, least+grain)
 	for tries := 0; !c.serves(s, t, enough); tries++ { // a capacity raised on the way need not suffice from the start
 		if tries == 8 {
@@ -56,10 +56,4 @@ func (c *Case) raised(s Setting, t Target, from units.Bytes) units.Bytes {
 		return true
 	})
 	return t.Capacity
-}
-
-// floor is a capacity that cannot suffice: less than was in use at once.
-func (c *Case) floor(s Setting, t Target) units.Bytes {
-	t.Capacity = 0
-	return max(0, c.play(s, t, c.below()).Peak.Active/grain*grain-grain)
 }

@@ -95,7 +95,7 @@ func (c *Case) begin(s Setting, t Target, addresses alloc.AddressSource) (*alloc
 	}
 	policy := alloc.Policy{
 		Conf: s.Conf, Torch: t.Torch, Cap: t.Capacity, Device: t.Device,
-		Addresses: addresses, Streams: c.tape.Streams, Pools: c.tape.Pools,
+		Addresses: addresses, Streams: c.tape.Streams, Pools: c.tape.Pools, IDs: c.tape.Allocs + 1,
 	}
 	if len(c.start) == 0 || s.Conf.Expandable != c.Conf.Expandable {
 		return alloc.New(policy), c.before
