@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -66,7 +63,7 @@ func runReplay(env Env, o replayOptions, path string) error {
 	}
 	r, err := readRecording(env, path, o.device)
 	if err != nil {
-		return unreadable(err)
+		return err
 	}
 	c, err := openReplay(r, known)
 	if err != nil {
@@ -150,19 +147,14 @@ func openReplay(r *recorded.Recording, known replay.Options) (*replay.Case, erro
 
 // readRecording reads a snapshot and picks a device.
 func readRecording(env Env, path string, device int) (*recorded.Recording, error) {
-	in := env.Stdin
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
-	}
-	s, err := snapshot.Read(in)
+	evidence, err := readEvidence(env, []string{path})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
+	if len(evidence) != 1 || evidence[0].Snapshot == nil {
+		return nil, unreadable(fmt.Errorf("%s: replay needs one snapshot with a history", path))
+	}
+	s := evidence[0].Snapshot
 	if device < 0 {
 		device = firstWithHistory(s)
 	}
@@ -185,12 +177,4 @@ func (o replayOptions) print(env Env, r *report.Replay) error {
 	s := screen.New(env.Stdout, env.Style)
 	textout.Replay(s, r)
 	return s.Err()
-}
-
-// printJSON writes a report for programs to read.
-func printJSON(w io.Writer, value any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(value)
 }

@@ -161,7 +161,7 @@ func replayNotes(s *screen.Screen, r *report.Replay) {
 		notes = append(notes, fmt.Sprintf("The file does not name its PyTorch; the rules of %s were used (--torch sets it).", r.Torch))
 	}
 	for _, w := range r.Warnings {
-		notes = append(notes, upperFirst(screen.Clean(w))+".")
+		notes = append(notes, sentence(screen.Clean(w))+".")
 	}
 	if len(notes) > 0 {
 		s.Blank()
@@ -181,7 +181,7 @@ func settingNotes(r *report.Replay) []string {
 			other = append(other, fmt.Sprintf("%s for %s", row.ReservedOther, screen.Clean(row.Conf)))
 		}
 		for _, w := range row.Warnings {
-			if text := upperFirst(screen.Clean(w)) + "."; !slices.Contains(warnings, text) && (i > 0 || !r.Helps) {
+			if text := sentence(screen.Clean(w)) + "."; !slices.Contains(warnings, text) && (i > 0 || !r.Helps) {
 				warnings = append(warnings, text)
 			}
 		}
@@ -192,8 +192,8 @@ func settingNotes(r *report.Replay) []string {
 	return warnings
 }
 
-// upperFirst begins a sentence; the name of a setting stays as it is.
-func upperFirst(text string) string {
+// sentence begins a sentence; the name of a setting stays as it is.
+func sentence(text string) string {
 	word, _, _ := strings.Cut(text, " ")
 	if text == "" || text[0] < 'a' || text[0] > 'z' || strings.ContainsAny(word, "_:") {
 		return text
