@@ -30,7 +30,10 @@ func Cases(e Evidence) []*diagnose.Case {
 	origins := origin.NewTable(&e.Snapshot.Stacks)
 	var cases []*diagnose.Case
 	for _, d := range recorded.Devices(e.Snapshot) {
-		cases = append(cases, diagnose.NewCase(e.Name, timeline.New(recorded.New(e.Snapshot, d), origins)))
+		r := recorded.New(e.Snapshot, d)
+		c := diagnose.NewCase(e.Name, timeline.New(r, origins))
+		askAllocator(c, r)
+		cases = append(cases, c)
 	}
 	return cases
 }
