@@ -22,25 +22,18 @@ const module = "github.com/plimsoll/plimsoll/"
 var ranks = map[string]int{
 	"internal/units":    1,
 	"internal/pickle":   1,
-<<<<<<< HEAD
-=======
 	"internal/tape":     2,
 	"internal/screen":   2,
 	"internal/oomtext":  2,
 	"internal/report":   2,
->>>>>>> main
 	"snapshot":          3,
-	"internal/tape":     2,
 	"internal/tensor":   3,
 	"internal/eager":    20,
 	"internal/arch":     22,
 	"internal/predict":  24,
-	"internal/screen":   2,
 	"internal/alloc":    4,
-	"internal/report":   2,
 	"internal/recorded": 4,
 	"internal/origin":   4,
-	"internal/alloc":    4,
 	"internal/timeline": 5,
 	"internal/replay":   6,
 	"internal/diagnose": 8,
@@ -50,14 +43,11 @@ var ranks = map[string]int{
 	"internal/traceout": 10,
 	"internal/cli":      -90,
 	"cmd/plimsoll":      -100,
-<<<<<<< HEAD
 	"internal/hfconfig": 3,
 	"internal/spelling": 1,
 	"internal/gpu":      5,
 	"internal/job":      3,
 	"internal/opgraph":  3,
-=======
->>>>>>> main
 
 	// Imported by tests only.
 	"internal/goldentest": 1,
