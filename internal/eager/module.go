@@ -130,6 +130,24 @@ func (m *Module) Load() {
 	}
 }
 
+// ToChannelsLast is model.to(memory_format=torch.channels_last) on a loaded model: every parameter of four dimensions is copied and
+// the original let go, children first (nn.Module._apply).
+func (m *Module) ToChannelsLast() {
+	for _, c := range m.children {
+		c.ToChannelsLast()
+	}
+	for _, t := range m.own {
+		if t.Rank() != 4 || t.store == nil {
+			continue
+		}
+		old := t.store
+		t.store = nil
+		t.Layout = tensor.ChannelsLast(t.Sizes...)
+		m.place(t, "parameter")
+		old.release()
+	}
+}
+
 func (m *Module) place(t *Tensor, op string) {
 	if t.store != nil {
 		return

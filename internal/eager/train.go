@@ -26,6 +26,8 @@ type Options struct {
 	Plain      bool // a script's loop: the last iteration's values live on while the next runs
 	Freeze     []string
 	Steps      int // 0 is 3
+
+	ChannelsLast bool // the model is converted after it was loaded
 }
 
 // Names of the phases; a Mark "step N phase" begins each.
@@ -45,14 +47,21 @@ func (p *Process) Train(m Model, o Options) error {
 	return p.Guard(func() {
 		p.Mark(PhaseLoad)
 		m.Root().Load()
+		if o.ChannelsLast {
+			m.Root().ToChannelsLast()
+		}
 		m.Root().Freeze(o.Freeze)
 		opt, err := newOptimizer(p, o.Optimizer, trainable(m.Root()))
 		if err != nil {
 			panic(Fault(err.Error()))
 		}
 		loop := &loop{p: p, m: m, o: o, opt: opt}
-		for step := 1; step <= max(o.Steps, 1) || (o.Steps == 0 && step <= 3); step++ {
-			loop.step(step)
+		steps := o.Steps
+		if steps == 0 {
+			steps = 3
+		}
+		for step := range steps {
+			loop.step(step + 1)
 		}
 	})
 }
