@@ -37,6 +37,7 @@ var families = map[string]builder{
 	"bart":        newBart,
 	"bert":        newBert,
 	"bloom":       newBloom,
+	"deberta-v2":  newDeberta,
 	"deit":        newViT,
 	"dinov2":      newDinov2,
 	"distilbert":  newDistilBert,

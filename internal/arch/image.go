@@ -46,18 +46,9 @@ func (m *imageClassifier) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eage
 	pixels, labels := batch[0], batch[1]
 	c := m.root.Enter(pixels, labels)
 	logits := c.Let(m.logits(c, pixels))
-	loss := c.Let(m.loss(logits, labels))
+	loss := c.Let(classifierLoss(logits, labels, m.labels))
 	out := c.ReturnAll(loss, logits)
 	return out[0], out[1:]
-}
-
-// loss is ForSequenceClassificationLoss: cross entropy, or the mean square for a single label.
-func (m *imageClassifier) loss(logits, labels *eager.Tensor) *eager.Tensor {
-	c := m.root.Process().Function(logits, labels)
-	if m.labels == 1 {
-		return c.Return(eager.MSELoss(logits.Squeeze(-1), labels))
-	}
-	return c.Return(eager.CrossEntropy(logits.View(-1, m.labels), labels.View(-1)))
 }
 
 // patches is the convolution that cuts an image into tokens: projection(pixels).flatten(2).transpose(1, 2).

@@ -58,7 +58,7 @@ func (m *t5) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
 		c.Set(&sequence, sequence.MulScalar())
 	}
 	logits := c.Let(m.head.Forward(sequence))
-	loss := c.Let(tokenLoss(logits, labels))
+	loss := c.Let(targetLoss(logits, labels))
 	kept := append([]*eager.Tensor{loss, logits}, cache...)
 	out := c.ReturnAll(append(kept, encoded)...)
 	return out[0], out[1:]

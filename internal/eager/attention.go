@@ -1,11 +1,6 @@
 package eager
 
-import (
-	"slices"
-
-	"github.com/plimsoll/plimsoll/internal/tensor"
-	"github.com/plimsoll/plimsoll/internal/units"
-)
+import "github.com/plimsoll/plimsoll/internal/tensor"
 
 // Attention holds the arguments of scaled_dot_product_attention beside q, k and v.
 type Attention struct {
@@ -42,18 +37,24 @@ func ScaledDotProduct(q, k, v *Tensor, a Attention) *Tensor {
 		return c.Return(mathAttention(q, k, v, a))
 	}
 	if b == efficientBackend && a.Mask != nil {
-		a.Mask = c.Let(a.Mask.aligned().Expand(q.Dim(0), q.Dim(1), q.Dim(2), k.Dim(2)))
+		a.Mask = c.Let(a.Mask.aligned(16).Expand(q.Dim(0), q.Dim(1), q.Dim(2), k.Dim(2)))
+	}
+	if b == flashBackend && q.Dim(-1)%8 != 0 {
+		dim := q.Dim(-1)
+		more := roundUp(dim, 8) - dim
+		q, k, v = c.Let(q.Pad(0, more)), c.Let(k.Pad(0, more)), c.Let(v.Pad(0, more))
+		return c.Return(p.fusedAttention(b, q, k, v, a).Slice(-1, 0, dim))
 	}
 	return c.Return(p.fusedAttention(b, q, k, v, a))
 }
 
-// aligned is what efficient attention makes of a mask whose rows do not begin at multiples of 16 elements: a copy with wider
-// rows (attention.cpp, preprocess_mask and pad_bias; always at least one element more).
-func (t *Tensor) aligned() *Tensor {
+// aligned copies a mask whose rows do not begin at multiples of some length into longer rows and views the part that counts
+// (attention.cpp, preprocess_mask and pad_bias); efficient attention saves that copy.
+func (t *Tensor) aligned(to int) *Tensor {
 	rank, last := t.Rank(), t.Dim(-1)
-	for i, s := range t.Strides {
-		if i < rank-1 && s%16 != 0 {
-			return t.Pad(0, 16-last%16).Slice(-1, 0, last)
+	for _, s := range t.Strides[:rank-1] {
+		if s%to != 0 {
+			return t.Pad(0, to-last%to).Slice(-1, 0, last)
 		}
 	}
 	return t
@@ -99,7 +100,7 @@ func (p *Process) fusedAttention(b backend, q, k, v *Tensor, a Attention) *Tenso
 	sizes := []int{batch, heads, rows, dim}
 	layout, lseRows := tensor.Ordered(sizes, []int{0, 2, 1, 3}), rows
 	switch b {
-	case cudnnBackend:
+	case cudnnBackend, flashBackend:
 		layout = likeOrder(q, sizes)
 	case efficientBackend:
 		lseRows = roundUp(rows, 32)
@@ -119,19 +120,22 @@ func (p *Process) fusedAttention(b backend, q, k, v *Tensor, a Attention) *Tenso
 	p.observe(p.op, q.DType, flops, q.Bytes()+k.Bytes()+v.Bytes(), out.Bytes())
 	n.backward(func(g []*Tensor) []*Tensor {
 		p.observe("ScaledDotProductAttentionBackward0", q.DType, 2.5*flops, 2*(q.Bytes()+k.Bytes()+v.Bytes()), q.Bytes()+k.Bytes()+v.Bytes())
-		return p.fusedGrads(n, b, q, k, v, a)
+		return p.fusedGrads(n, b, g[0], out.Layout, q, k, v, a)
 	})
 	drop(lse, seed, offset)
 	return out
 }
 
 // randomState is what dropout inside a kernel needs in backward. cuDNN always has both numbers on the card, with
-// or without dropout (recorded trace), efficient attention keeps them on the host.
+// or without dropout (recorded trace), flash one tensor of both (flash_api.cpp, rng_state), efficient attention keeps them on the host.
 func (p *Process) randomState(b backend) (seed, offset *Tensor) {
-	if b != cudnnBackend {
-		return nil, nil
+	switch b {
+	case cudnnBackend:
+		return p.emptyOf(tensor.Int64), p.emptyOf(tensor.Int64)
+	case flashBackend:
+		return p.emptyOf(tensor.Int64, 2), nil
 	}
-	return p.emptyOf(tensor.Int64), p.emptyOf(tensor.Int64)
+	return nil, nil
 }
 
 // likeOrder lays sizes out in the order of dimensions of another tensor (cuDNN's output follows the query).
@@ -142,88 +146,6 @@ func likeOrder(t *Tensor, sizes []int) tensor.Layout {
 		slow[len(order)-1-i] = d
 	}
 	return tensor.Ordered(sizes, slow)
-}
-
-// fusedGrads are dq, dk, dv and the kernel's own buffers, measured for cuDNN and efficient attention, read in
-// flash_api.cpp for flash.
-func (p *Process) fusedGrads(n *Node, b backend, q, k, v *Tensor, a Attention) []*Tensor {
-	batch, heads, rows, dim := q.Dim(0), q.Dim(1), q.Dim(2), q.Dim(3)
-	perRow := units.Bytes(batch * heads * rows * 4)
-	dq := p.empty(gradLayout(b, q), q.DType)
-	dk := p.empty(gradLayout(b, k), k.DType)
-	dv := p.empty(gradLayout(b, v), v.DType)
-	grads := []*Tensor{dq, dk, dv, nil}
-	if a.Mask != nil && n.needs(3) {
-		grads[3] = p.maskGrad(a.Mask)
-	}
-	switch b {
-	case cudnnBackend:
-		size := perRow*units.Bytes(dim) + perRow + 256
-		if heads != k.Dim(1) {
-			size += 2 * 2 * units.Bytes(batch*heads*k.Dim(2)*dim)
-		}
-		p.scratch(size)
-	case efficientBackend:
-		product := p.emptyOf(tensor.Float32, batch, heads, rows, dim)
-		if q.DType == tensor.Float32 {
-			delta := p.emptyOf(tensor.Float32, batch, heads, rows)
-			p.scratch(perRow)
-			drop(delta)
-		} else {
-			p.scratch(perRow)
-		}
-		drop(product)
-	case flashBackend:
-		p.flashScratch(q, k)
-	}
-	for i := range grads {
-		if !n.needs(i) && grads[i] != nil {
-			drop(grads[i])
-			grads[i] = nil
-		}
-	}
-	return grads
-}
-
-// maskGrad has rows of multiples of 16 elements, one matrix for every head of every sample
-// (cuda/attention_backward.cu, _efficient_attention_backward).
-func (p *Process) maskGrad(mask *Tensor) *Tensor {
-	last := mask.Rank() - 1
-	sizes := slices.Clone(mask.Sizes)
-	sizes[last] = roundUp(sizes[last], 16)
-	wide := p.emptyOf(mask.DType, sizes...)
-	if wide.Same(mask.Sizes) {
-		return wide
-	}
-	grad := wide.alias(wide.Layout.Slice(last, mask.Sizes[last], 1))
-	drop(wide)
-	return grad
-}
-
-// gradLayout: efficient attention lays gradients out as [batch, seq, heads, dim]; cuDNN and flash follow the operand.
-func gradLayout(b backend, t *Tensor) tensor.Layout {
-	if b == cudnnBackend {
-		return t.Like()
-	}
-	return tensor.Ordered(t.Sizes, []int{0, 2, 1, 3})
-}
-
-// flashScratch: softmax_d and dq_accum in fp32, padded; GQA expands dk and dv (flash_api.cpp, mha_bwd).
-func (p *Process) flashScratch(q, k *Tensor) {
-	batch, heads, rows, dim := q.Dim(0), q.Dim(1), q.Dim(2), q.Dim(3)
-	padded := roundUp(rows, 128)
-	width := roundUp(dim, 32)
-	if dim >= 224 {
-		width = 256
-	}
-	softmaxD := p.emptyOf(tensor.Float32, batch, heads, padded)
-	accumulated := p.emptyOf(tensor.Float32, batch, padded, heads, width)
-	if heads != k.Dim(1) {
-		dk := p.emptyOf(q.DType, batch, k.Dim(2), heads, dim)
-		dv := p.emptyOf(q.DType, batch, k.Dim(2), heads, dim)
-		drop(dk, dv)
-	}
-	drop(softmaxD, accumulated)
 }
 
 // mathAttention is _scaled_dot_product_attention_math (attention.cpp, 2.11).
