@@ -104,3 +104,30 @@ func (d *dropPath) forward(x *eager.Tensor) *eager.Tensor {
 	c.Set(&random, random.AddScalar().Floor())
 	return c.Return(x.DivScalar().Mul(random))
 }
+
+// interpolated is interpolate_pos_encoding: position embeddings for images of another size than they were made for, computed in a
+// type of at least that width.
+func interpolated(places, x, pixels *eager.Tensor, cut *patches, wide tensor.DType) *eager.Tensor {
+	if x.Dim(1) == places.Dim(1) && pixels.Dim(2) == pixels.Dim(3) {
+		return places
+	}
+	c := x.Process().Function(x, pixels)
+	width, side, size := x.Dim(2), squareRoot(places.Dim(1)-1), cut.projection.Args.Stride[0]
+	class := c.Let(places.Slice(1, 0, 1))
+	rest := c.Let(places.Slice(1, 1, places.Dim(1)))
+	c.Set(&rest, rest.Reshape(1, side, side, width))
+	c.Set(&rest, rest.Permute(0, 3, 1, 2))
+	dtype := rest.DType
+	c.Set(&rest, rest.To(tensor.Promote(dtype, wide)).Upsample(pixels.Dim(2)/size, pixels.Dim(3)/size).To(dtype))
+	c.Set(&rest, rest.Permute(0, 2, 3, 1).View(1, -1, width))
+	return c.Return(eager.Cat(1, class, rest))
+}
+
+// squareRoot is the side of a square of n patches.
+func squareRoot(n int) int {
+	side := 0
+	for (side+1)*(side+1) <= n {
+		side++
+	}
+	return side
+}
