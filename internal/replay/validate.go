@@ -143,6 +143,7 @@ func (v *validation) step(k int) {
 	r := v.c.Recording
 	e := &r.Tape.Events[k]
 	at := int(r.Event[k])
+	v.feed.now = at
 	v.tape = append(v.tape, *e)
 	v.event = append(v.event, uint32(at))
 	switch e.Kind {
