@@ -24,6 +24,7 @@ var ranks = map[string]int{
 	"internal/pickle":   1,
 	"internal/tape":     2,
 	"internal/screen":   2,
+	"internal/oomtext":  2,
 	"internal/report":   2,
 	"snapshot":          3,
 	"internal/recorded": 4,

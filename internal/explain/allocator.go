@@ -2,18 +2,28 @@ package explain
 
 import (
 	"github.com/plimsoll/plimsoll/internal/diagnose"
-	"github.com/plimsoll/plimsoll/internal/recorded"
 	"github.com/plimsoll/plimsoll/internal/replay"
 )
 
-// askAllocator lets the allocator model say whether other settings would have saved a run that failed.
-func askAllocator(c *diagnose.Case, r *recorded.Recording) {
-	if c.OOM == nil {
+// replayWorthwhile is the number of events up to which a healthy recording is replayed only to know its blocks to the byte:
+// beyond it, the bytes asked for and held are exact all the same, and those in blocks are at least what rounding gives.
+const replayWorthwhile = 500_000
+
+// askAllocator replays a recording. Where the allocator model reproduces it, the bytes in whole blocks are known
+// exactly; where the run failed, the model says whether other settings would have saved it.
+func askAllocator(c *diagnose.Case) {
+	if c.OOM == nil && c.Trace.Len() > replayWorthwhile {
 		return
 	}
-	played, err := replay.Open(r, replay.Options{})
+	played, err := replay.Open(c.Recording, replay.Options{})
 	if err != nil {
 		return // no history, or a backend that is not modelled: nothing can be said
+	}
+	if played.Fidelity.Exact() {
+		c.Peak.Allocated, c.BlocksExact = played.Allocated, true
+	}
+	if c.OOM == nil {
+		return
 	}
 	rescue := played.Rescue()
 	c.Frag = &diagnose.Fragmentation{

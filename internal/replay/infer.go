@@ -57,7 +57,7 @@ func (c *Case) keep(v *validation, peak units.Bytes) {
 		}
 	}
 	peaks := v.a.Stats().Peak
-	c.InUse, c.requested = peaks.Active, peaks.Requested
+	c.InUse, c.Allocated, c.requested = peaks.Active, peaks.Allocated, peaks.Requested
 	c.EmptyCaches = v.calls
 	c.tape = c.Recording.Tape
 	c.tape.Events, c.event = v.tape, v.event

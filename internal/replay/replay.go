@@ -38,6 +38,7 @@ type Case struct {
 	Limit      Limit
 	Fidelity   Fidelity
 	InUse      units.Bytes // the most that was in use at once
+	Allocated  units.Bytes // the same without what waited for other streams: PyTorch's peak of allocated_bytes
 	// EmptyCaches is the number of calls of empty_cache found in the history.
 	EmptyCaches int
 	Warnings    []string
