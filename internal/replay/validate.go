@@ -114,8 +114,8 @@ func (v *validation) leave(at int) {
 // had no reason to release anything.
 func (v *validation) called(r *run, k int) bool {
 	c := v.c
-	if r.certainlyCalled(c.Recording.Snapshot, c.Recording.Trace) {
-		return true
+	if known := r.cause(c.Recording.Snapshot, c.Recording.Trace); known != unknownCause {
+		return known == calledByUser
 	}
 	for k < len(c.Recording.Event) && int(c.Recording.Event[k]) < r.next {
 		k++
