@@ -9,5 +9,5 @@ CGO_ENABLED=0 go build ./...
 go test -count=1 ./...
 # A short look for inputs that break a reader; the corpus beside each target is always run above.
 for target in internal/pickle:FuzzRead snapshot:FuzzRead internal/oomtext:FuzzRead internal/explain:FuzzExplain; do
-	go test -run '^$' -fuzz "^${target#*:}\$" -fuzztime 5s "./${target%%:*}"
+	go test -run '^$' -fuzz "^${target#*:}\$" -fuzztime 5s -fuzzminimizetime 20x "./${target%%:*}"
 done
