@@ -121,6 +121,7 @@ func commands(env Env) []*cobra.Command {
 	return []*cobra.Command{
 		newExplainCommand(env),
 		newDiffCommand(env),
+		newPredictCommand(env),
 	}
 }
 

@@ -76,6 +76,19 @@ func TestDerivedValuesFollowPostInit(t *testing.T) {
 	}
 }
 
+func TestTheTaskFollowsTheHeadElseTheFamily(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"model_type":"llama"}`: "causal-lm", `{"model_type":"bert"}`: "masked-lm", `{"model_type":"whisper"}`: "speech-seq2seq", `{"model_type":"vit"}`: "image-cls",
+		`{"model_type":"bert","architectures":["BertForSequenceClassification"]}`: "seq-cls", `{"model_type":"t5","architectures":null}`: "seq2seq-lm",
+		`{"model_type":"whisper","architectures":["WhisperForConditionalGeneration"]}`: "speech-seq2seq", `{"model_type":"gpt2","architectures":["GPT2LMHeadModel"]}`: "causal-lm",
+	} {
+		if got := parse(t, text).Task(); got != want {
+			t.Errorf("%s: task %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestAnUnknownFamilySaysWhatIsKnownAndWhatElseToDo(t *testing.T) {
 	t.Parallel()
 	_, err := Parse([]byte(`{"model_type":"mamba"}`))
