@@ -176,11 +176,23 @@ func (t *Tensor) MulInPlace(o *Tensor) *Tensor {
 	return t
 }
 
-// Maximum saves both; each gradient is masked (masked_fill of grad by a comparison, the tie's half included).
+// Maximum saves both: at::where(self == other, grad / 2, grad).masked_fill_(self < other, 0), for each.
 func (t *Tensor) Maximum(o *Tensor) *Tensor {
-	keep := func(n *Node) { n.save(t, o) }
+	p := t.p
+	keep := func(n *Node) { n.save(o, t) }
 	return t.binary("aten::maximum", "MaximumBackward0", o, keep, func(n *Node, g *Tensor) []*Tensor {
-		return t.p.bothGrads(n, "aten::maximum", g, 2, 2)
+		out := make([]*Tensor, 2)
+		for _, i := range []int{1, 0} {
+			if !n.needs(i) {
+				continue
+			}
+			equal := p.emptyOf(tensor.Bool, g.Sizes...)
+			half := p.empty(g.Like(), g.DType)
+			out[i] = p.empty(g.Like(), g.DType)
+			less := p.emptyOf(tensor.Bool, g.Sizes...)
+			drop(equal, half, less)
+		}
+		return out
 	})
 }
 

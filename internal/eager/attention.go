@@ -88,7 +88,7 @@ func (p *Process) fusedAttention(b backend, q, k, v *Tensor, a Attention) *Tenso
 	seed, offset := p.randomState(b)
 	out := p.empty(layout, q.DType)
 	lse := p.emptyOf(tensor.Float32, batch, heads, lseRows)
-	n.save(out, lse, seed, offset)
+	n.save(lse, out, offset, seed)
 	n.out(out)
 	if b == cudnnBackend {
 		p.scratch(256)

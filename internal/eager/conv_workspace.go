@@ -83,10 +83,11 @@ func (s convShape) wCopy() units.Bytes {
 	return s.w.Bytes()
 }
 
-// split is the partial sums of a weight gradient: as many fp32 copies of the weight as tiles of 128×128 leave room for on
-// the card.
+// split is the partial sums of a weight gradient: as many fp32 copies of the (padded) weight as tiles of 128×128 leave
+// room for on the card; every group has tiles of its own.
 func (s convShape) split() units.Bytes {
-	tiles := ceilDiv(s.w.Dim(0), 128) * ceilDiv(s.w.Numel()/max(1, s.w.Dim(0)), 128)
+	groups := s.c.Groups
+	tiles := groups * ceilDiv(s.w.Dim(0)/groups, 128) * ceilDiv(s.w.Numel()/max(1, s.w.Dim(0)), 128)
 	count := s.sms / max(tiles, 1)
 	if s.x.DType.Half() {
 		count--
@@ -94,7 +95,7 @@ func (s convShape) split() units.Bytes {
 	if count < 2 {
 		return 0
 	}
-	return units.Bytes(count) * units.Bytes(s.w.Numel()) * 4
+	return units.Bytes(count) * s.wCopy() / s.w.DType.Width() * 4
 }
 
 // lastForward: channels_last needs no copies, but for images of three channels.
@@ -108,6 +109,8 @@ func (s convShape) lastForward() units.Bytes {
 func (s convShape) lastGrad() units.Bytes {
 	half := s.x.DType.Half()
 	switch {
+	case s.thin():
+		return padded(s.x, 1, 16/int(s.x.DType.Width()))
 	case s.x.Dim(1) <= 4 && half:
 		return s.xCopy()
 	case s.x.Dim(1) <= 4:

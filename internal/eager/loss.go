@@ -28,17 +28,19 @@ func NLLLoss(logp, target *Tensor) *Tensor {
 	return out
 }
 
-// MSELoss saves both; on autocast's fp32 list.
+// MSELoss saves both; on autocast's fp32 list. Its scalar keeps the storage of all squares, which it was resized from
+// (measured; aten/src/ATen/native/Loss.cpp, mse_loss_out).
 func MSELoss(a, b *Tensor) *Tensor {
 	p := a.p
 	lb, la := p.raise(b), p.raise(a)
 	p.op = "aten::mse_loss"
 	n := p.record("MseLossBackward0", la, lb)
 	n.save(la, lb)
+	out := p.empty(la.Like(), la.DType)
 	squares := p.empty(la.Like(), la.DType)
-	out := p.emptyOf(la.DType)
 	p.reductionScratch(la.Layout, seqDims(la.Rank()), la.DType)
 	drop(squares)
+	out.Layout = tensor.Of()
 	n.out(out)
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := make([]*Tensor, 2)

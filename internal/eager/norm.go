@@ -1,9 +1,6 @@
 package eager
 
-import (
-	"github.com/plimsoll/plimsoll/internal/tensor"
-	"github.com/plimsoll/plimsoll/internal/units"
-)
+import "github.com/plimsoll/plimsoll/internal/tensor"
 
 // LayerNorm normalises over the last dimensions that weight covers. native_layer_norm is a formula of several outputs: it saves input,
 // mean, rstd (fp32), weight and bias whatever needs a gradient. On autocast's fp32 list.
@@ -35,7 +32,6 @@ func LayerNorm(x, w, b *Tensor, width int) *Tensor {
 				grads[i+1] = p.emptyOf(param.DType, param.Sizes...)
 			}
 		}
-		p.layerNormParts(rows, width, n.needs(1) || n.needs(2))
 		p.observe("NativeLayerNormBackward0", in.DType, 16*float64(in.Numel()), 2*in.Bytes(), in.Bytes())
 		if gc != g[0] {
 			drop(gc)
@@ -44,12 +40,6 @@ func LayerNorm(x, w, b *Tensor, width int) *Tensor {
 	})
 	drop(mean, rstd, bias, b, weight, w, in, x)
 	return out
-}
-
-// layerNormParts are the partial sums of the weight's and bias's gradients.
-func (p *Process) layerNormParts(rows, width int, wanted bool) {
-	_ = units.Bytes(rows * width)
-	_ = wanted
 }
 
 // Softmax saves its result; its backward makes a product and the result. Autocast computes it in fp32 (fp32_set_opt_dtype).
@@ -62,7 +52,8 @@ func (t *Tensor) Softmax(dim int) *Tensor {
 	return t.SoftmaxTo(dim, d)
 }
 
-// SoftmaxTo is softmax with a dtype argument. A 16-bit input with an fp32 result is converted inside the kernel.
+// SoftmaxTo is softmax with a dtype argument. A float16 input with an fp32 result is converted inside the kernel; a
+// bfloat16 one is copied first (aten/src/ATen/native/SoftMax.cpp: half_to_float is for kHalf alone).
 func (t *Tensor) SoftmaxTo(dim int, d tensor.DType) *Tensor {
 	return t.softmaxOp("aten::_softmax", "SoftmaxBackward0", dim, d, 2)
 }
@@ -74,7 +65,7 @@ func (t *Tensor) LogSoftmax(dim int) *Tensor {
 
 func (t *Tensor) softmaxOp(name, node string, dim int, d tensor.DType, temps int) *Tensor {
 	in := t
-	if d != t.DType && !(t.DType.Half() && d == tensor.Float32) {
+	if d != t.DType && !(t.DType == tensor.Float16 && d == tensor.Float32) {
 		in = t.To(d)
 	}
 	in = in.Contiguous()

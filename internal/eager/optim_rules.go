@@ -77,6 +77,7 @@ func foreach(lists int, names ...string) func(*optimizer) {
 		for range lists {
 			held = append(held, o.temporary("foreach", which)...)
 		}
+		slices.Reverse(held) // a Python list lets its last member go first
 		drop(held...)
 	}
 }

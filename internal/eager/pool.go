@@ -117,3 +117,9 @@ func (t *Tensor) resample(name, node string, keep bool, sizes []int) *Tensor {
 	drop(t)
 	return out
 }
+
+// PixelShuffle moves channels into space: a permuted view made whole (aten/src/ATen/native/PixelShuffle.cpp).
+func (t *Tensor) PixelShuffle(factor int) *Tensor {
+	n, c, h, w := t.Dim(0), t.Dim(1)/(factor*factor), t.Dim(2), t.Dim(3)
+	return t.Reshape(n, c, factor, factor, h, w).Permute(0, 1, 4, 2, 5, 3).Reshape(n, c, h*factor, w*factor)
+}

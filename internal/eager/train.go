@@ -90,9 +90,10 @@ func (l *loop) step(number int) {
 	micro := max(l.o.Accumulate, 1)
 	for i := range micro {
 		l.phase(number, PhaseForward)
-		rebind(&l.batch, l.m.Batch())
-		loss, outputs := l.forward(l.batch)
-		rebind(&l.outputs, append(outputs, loss))
+		batch := retained(l.m.Batch())
+		loss, outputs := l.forward(batch)
+		rebind(&l.outputs, append([]*Tensor{loss}, outputs...))
+		release(&l.batch, batch)
 		l.phase(number, PhaseBackward)
 		scaled := l.scale(loss)
 		p.Backward(scaled)
@@ -101,18 +102,25 @@ func (l *loop) step(number int) {
 			l.phase(number, PhaseOptimizer)
 		}
 		if !l.o.Plain { // the step is a function: its locals die when it returns, after backward
-			rebind(&l.outputs, nil)
 			rebind(&l.batch, nil)
+			rebind(&l.outputs, nil)
 		}
 	}
-	l.opt.step()
+	l.update()
 }
 
 // rebind gives names to new values; the old ones go afterwards.
-func rebind(names *[]*Tensor, values []*Tensor) {
+func rebind(names *[]*Tensor, values []*Tensor) { release(names, retained(values)) }
+
+func retained(values []*Tensor) []*Tensor {
 	for _, t := range values {
 		t.Retain()
 	}
+	return values
+}
+
+// release lets the old values of some names go; the new ones are references already.
+func release(names *[]*Tensor, values []*Tensor) {
 	for _, t := range *names {
 		t.Release()
 	}
@@ -140,13 +148,37 @@ func (l *loop) scale(loss *Tensor) *Tensor {
 	if !l.o.Scaler {
 		return out
 	}
-	if !l.scaling {
+	if !l.scaling { // _lazy_init_scale_growth_tracker
 		l.scaling = true
-		was := l.p.category
-		l.p.category, l.p.op = tape.Optimizer, "scaler"
-		l.p.emptyOf(tensor.Float32).Retain()
-		l.p.emptyOf(tensor.Int32).Retain()
-		l.p.category = was
+		l.scalar("scale", tensor.Float32).Retain()
+		l.scalar("growth_tracker", tensor.Int32).Retain()
 	}
 	return out.MulScalar()
+}
+
+// update is optimizer.step(), or scaler.step(optimizer) and scaler.update(): gradients are unscaled in place, with a few scalars
+// (torch/amp/grad_scaler.py). The steady state is computed: no step is skipped.
+func (l *loop) update() {
+	if !l.o.Scaler {
+		l.opt.step()
+		return
+	}
+	double := l.scalar("inv_scale", tensor.Float64)
+	reciprocal := l.scalar("inv_scale", tensor.Float64)
+	drop(double)
+	inverse := l.scalar("inv_scale", tensor.Float32)
+	drop(reciprocal)
+	found := l.scalar("found_inf", tensor.Float32)
+	copies := []*Tensor{l.scalar("found_inf", tensor.Float32), l.scalar("inv_scale", tensor.Float32)}
+	drop(found, inverse, copies[1])
+	l.opt.step()
+	drop(copies[0])
+}
+
+func (l *loop) scalar(name string, d tensor.DType) *Tensor {
+	was := l.p.category
+	l.p.category, l.p.op = tape.Optimizer, name
+	t := l.p.emptyOf(d)
+	l.p.category = was
+	return t
 }
