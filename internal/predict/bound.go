@@ -29,12 +29,12 @@ func (c *convolutions) see(w eager.Work) {
 	if w.Op != "aten::convolution" {
 		return
 	}
-	c.largest = max(c.largest, 2*w.Read+w.Written)
+	c.largest = max(c.largest, 2*(w.Read+w.Written))
 	c.input = max(c.input, w.Read)
 }
 
-// workspace is the most a convolution was seen to take beyond what its rule says: in backward copies of the input, of the incoming
-// gradient and of the gradient it writes. Depthwise kernels of 7×7 and more in channels_last, as ConvNeXt has them, take nine
+// workspace is the most a convolution may take beyond what its rule says: copies of all that it reads and writes, in forward or of their
+// gradients beside them in backward, in a segment of its own. Depthwise kernels of 7×7 and more in channels_last, as ConvNeXt has them, take nine
 // inputs in fp32 (measured: 157 MiB for an input of 18 MiB).
 func (c convolutions) workspace(src Source) units.Bytes {
 	if src.Config != nil && src.Config.Type == "convnext" || src.Graph != nil && wideDepthwise(src.Graph) {
