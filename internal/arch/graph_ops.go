@@ -19,14 +19,23 @@ type graphOpFunc func(o *graphOp) *eager.Tensor
 // run finds what the operator does: a function of this file, something without gradient, or an unknown.
 func (o *graphOp) run() []*eager.Tensor {
 	base, _, _ := strings.Cut(strings.TrimPrefix(o.node.Target, "aten."), ".")
-	if f, ok := manyResults[base]; ok {
-		return f(o)
+	if undifferentiable(base) {
+		return o.plain()
 	}
-	if f, ok := graphOps[base]; ok {
-		return []*eager.Tensor{f(o)}
+	for _, table := range []map[string]func(*graphOp) []*eager.Tensor{manyResults, moreResults} {
+		if f, ok := table[base]; ok {
+			return f(o)
+		}
 	}
-	if f, ok := pointwise[base]; ok && len(o.tensors()) == 1 {
-		return []*eager.Tensor{f(o.self())}
+	for _, table := range []map[string]graphOpFunc{graphOps, moreOps} {
+		if f, ok := table[base]; ok {
+			return []*eager.Tensor{f(o)}
+		}
+	}
+	for _, table := range []map[string]func(*eager.Tensor) *eager.Tensor{pointwise, morePointwise} {
+		if f, ok := table[base]; ok && len(o.tensors()) == 1 {
+			return []*eager.Tensor{f(o.self())}
+		}
 	}
 	if !o.differentiable() {
 		return o.plain()
