@@ -1,9 +1,6 @@
 package eager
 
-import (
-	"github.com/plimsoll/plimsoll/internal/tensor"
-	"github.com/plimsoll/plimsoll/internal/units"
-)
+import "github.com/plimsoll/plimsoll/internal/tensor"
 
 // Attention holds the arguments of scaled_dot_product_attention beside q, k and v.
 type Attention struct {
@@ -35,12 +32,30 @@ func ScaledDotProduct(q, k, v *Tensor, a Attention) *Tensor {
 	if a.Mask != nil && a.Mask.DType == tensor.Bool {
 		a.Mask = c.Let(a.Mask.additive(q.DType))
 	}
-	switch b := p.attentionBackend(q, k, a); b {
-	case mathBackend:
+	b := p.attentionBackend(q, k, a)
+	if b == mathBackend {
 		return c.Return(mathAttention(q, k, v, a))
-	default:
-		return c.Return(p.fusedAttention(b, q, k, v, a))
 	}
+	if b == efficientBackend && a.Mask != nil {
+		a.Mask = c.Let(a.Mask.padRows(16))
+	}
+	if b == flashBackend && q.Dim(-1)%8 != 0 {
+		dim := q.Dim(-1)
+		more := roundUp(dim, 8) - dim
+		q, k, v = c.Let(q.Pad(0, more)), c.Let(k.Pad(0, more)), c.Let(v.Pad(0, more))
+		return c.Return(p.fusedAttention(b, q, k, v, a).Slice(-1, 0, dim))
+	}
+	return c.Return(p.fusedAttention(b, q, k, v, a))
+}
+
+// padRows copies a mask whose rows are no multiple of some length into longer rows and views the part that counts
+// (attention.cpp, pad_bias); efficient attention saves that copy.
+func (t *Tensor) padRows(to int) *Tensor {
+	cols := t.Dim(-1)
+	if cols%to == 0 {
+		return t
+	}
+	return t.Pad(0, roundUp(cols, to)-cols).Slice(-1, 0, cols)
 }
 
 // additive turns a boolean mask into an additive one of the query's type, on every call
@@ -80,7 +95,7 @@ func (p *Process) fusedAttention(b backend, q, k, v *Tensor, a Attention) *Tenso
 	sizes := []int{batch, heads, rows, dim}
 	layout, lseRows := tensor.Ordered(sizes, []int{0, 2, 1, 3}), rows
 	switch b {
-	case cudnnBackend:
+	case cudnnBackend, flashBackend:
 		layout = likeOrder(q, sizes)
 	case efficientBackend:
 		lseRows = roundUp(rows, 32)
@@ -100,19 +115,22 @@ func (p *Process) fusedAttention(b backend, q, k, v *Tensor, a Attention) *Tenso
 	p.observe(p.op, q.DType, flops, q.Bytes()+k.Bytes()+v.Bytes(), out.Bytes())
 	n.backward(func(g []*Tensor) []*Tensor {
 		p.observe("ScaledDotProductAttentionBackward0", q.DType, 2.5*flops, 2*(q.Bytes()+k.Bytes()+v.Bytes()), q.Bytes()+k.Bytes()+v.Bytes())
-		return p.fusedGrads(n, b, q, k, v, a)
+		return p.fusedGrads(n, b, g[0], out.Layout, q, k, v, a)
 	})
 	drop(lse, seed, offset)
 	return out
 }
 
 // randomState is what dropout inside a kernel needs in backward. cuDNN always has both numbers on the card, with
-// or without dropout (recorded trace), efficient attention keeps them on the host.
+// or without dropout (recorded trace), flash one tensor of both (flash_api.cpp, rng_state), efficient attention keeps them on the host.
 func (p *Process) randomState(b backend) (seed, offset *Tensor) {
-	if b != cudnnBackend {
-		return nil, nil
+	switch b {
+	case cudnnBackend:
+		return p.emptyOf(tensor.Int64), p.emptyOf(tensor.Int64)
+	case flashBackend:
+		return p.emptyOf(tensor.Int64, 2), nil
 	}
-	return p.emptyOf(tensor.Int64), p.emptyOf(tensor.Int64)
+	return nil, nil
 }
 
 // likeOrder lays sizes out in the order of dimensions of another tensor (cuDNN's output follows the query).
@@ -123,73 +141,6 @@ func likeOrder(t *Tensor, sizes []int) tensor.Layout {
 		slow[len(order)-1-i] = d
 	}
 	return tensor.Ordered(sizes, slow)
-}
-
-// fusedGrads are dq, dk, dv and the kernel's own buffers, measured for cuDNN and efficient attention, read in
-// flash_api.cpp for flash.
-func (p *Process) fusedGrads(n *Node, b backend, q, k, v *Tensor, a Attention) []*Tensor {
-	batch, heads, rows, dim := q.Dim(0), q.Dim(1), q.Dim(2), q.Dim(3)
-	perRow := units.Bytes(batch * heads * rows * 4)
-	dq := p.empty(gradLayout(b, q), q.DType)
-	dk := p.empty(gradLayout(b, k), k.DType)
-	dv := p.empty(gradLayout(b, v), v.DType)
-	grads := []*Tensor{dq, dk, dv, nil}
-	if a.Mask != nil && n.needs(3) {
-		grads[3] = p.emptyOf(a.Mask.DType, a.Mask.Sizes...)
-	}
-	switch b {
-	case cudnnBackend:
-		size := perRow*units.Bytes(dim) + perRow + 256
-		if heads != k.Dim(1) {
-			size += 2 * 2 * units.Bytes(batch*heads*k.Dim(2)*dim)
-		}
-		p.scratch(size)
-	case efficientBackend:
-		product := p.emptyOf(tensor.Float32, batch, heads, rows, dim)
-		if q.DType == tensor.Float32 {
-			delta := p.emptyOf(tensor.Float32, batch, heads, rows)
-			p.scratch(perRow)
-			drop(delta)
-		} else {
-			p.scratch(perRow)
-		}
-		drop(product)
-	case flashBackend:
-		p.flashScratch(q, k)
-	}
-	for i := range grads {
-		if !n.needs(i) && grads[i] != nil {
-			drop(grads[i])
-			grads[i] = nil
-		}
-	}
-	return grads
-}
-
-// gradLayout: efficient attention lays gradients out as [batch, seq, heads, dim]; cuDNN and flash follow the operand.
-func gradLayout(b backend, t *Tensor) tensor.Layout {
-	if b == cudnnBackend {
-		return t.Like()
-	}
-	return tensor.Ordered(t.Sizes, []int{0, 2, 1, 3})
-}
-
-// flashScratch: softmax_d and dq_accum in fp32, padded; GQA expands dk and dv (flash_api.cpp, mha_bwd).
-func (p *Process) flashScratch(q, k *Tensor) {
-	batch, heads, rows, dim := q.Dim(0), q.Dim(1), q.Dim(2), q.Dim(3)
-	padded := roundUp(rows, 128)
-	width := roundUp(dim, 32)
-	if dim >= 224 {
-		width = 256
-	}
-	softmaxD := p.emptyOf(tensor.Float32, batch, heads, padded)
-	accumulated := p.emptyOf(tensor.Float32, batch, padded, heads, width)
-	if heads != k.Dim(1) {
-		dk := p.emptyOf(q.DType, batch, k.Dim(2), heads, dim)
-		dv := p.emptyOf(q.DType, batch, k.Dim(2), heads, dim)
-		drop(dk, dv)
-	}
-	drop(softmaxD, accumulated)
 }
 
 // mathAttention is _scaled_dot_product_attention_math (attention.cpp, 2.11).

@@ -121,10 +121,16 @@ type storage struct {
 	none  bool // no device memory: zero bytes, or a scalar of the host
 }
 
+// maxEvents bounds a tape (1.5 GiB of events); the largest measured job has 60 thousand.
+const maxEvents = 1 << 26
+
 // alloc records a request. PyTorch allocates nothing for zero bytes.
 func (p *Process) alloc(size units.Bytes) *storage {
 	if size < 0 || size > 1<<50 {
 		panic(fault("a tensor of %d bytes", size))
+	}
+	if len(p.tape.Events) > maxEvents {
+		panic(fault("more than %d events: the model is too large to be computed", maxEvents))
 	}
 	if size == 0 {
 		return &storage{p: p, refs: 1, none: true}

@@ -56,8 +56,12 @@ func (p *Process) Train(m Model, o Options) error {
 			panic(Fault(err.Error()))
 		}
 		loop := &loop{p: p, m: m, o: o, opt: opt}
-		for step := 1; step <= max(o.Steps, 1) || (o.Steps == 0 && step <= 3); step++ {
-			loop.step(step)
+		steps := o.Steps
+		if steps == 0 {
+			steps = 3
+		}
+		for step := range steps {
+			loop.step(step + 1)
 		}
 	})
 }

@@ -109,10 +109,16 @@ func seq(from, to int) []int {
 // Rank is the number of dimensions.
 func (l Layout) Rank() int { return len(l.Sizes) }
 
+// maxElements is more than any device holds; products of sizes stay far from overflow.
+const maxElements = 1 << 50
+
 // Numel is the number of elements.
 func (l Layout) Numel() int {
 	n := 1
 	for _, s := range l.Sizes {
+		if s < 0 || (s > 0 && n > maxElements/s) {
+			panic(mismatch("a tensor of shape %v is larger than any memory", l.Sizes))
+		}
 		n *= s
 	}
 	return n
