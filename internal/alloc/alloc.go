@@ -35,6 +35,8 @@ type Policy struct {
 	Streams []uint64
 	// Pools are the ids of private pools by index; nil: every private pool is a graph's.
 	Pools [][2]uint64
+	// IDs is how many ids will be used, so that room is made for them at once; 0: not known.
+	IDs int
 	// OnSegment, where set, is told of every segment taken from and given back to the device.
 	OnSegment func(SegmentEvent)
 }
@@ -125,7 +127,7 @@ type Allocator struct {
 
 // New gives an allocator that holds nothing yet.
 func New(p Policy) *Allocator {
-	a := &Allocator{policy: p, blocks: make([]block, 1, 1024)}
+	a := &Allocator{policy: p, blocks: make([]block, 1, 1024), live: make([]ref, p.IDs)}
 	a.conf = p.Conf.resolved()
 	if a.policy.Total == 0 {
 		a.policy.Total = units.TiB
@@ -219,7 +221,7 @@ func (a *Allocator) remove(r ref) {
 // order they were created come before the address (BlockComparatorSize).
 func (a *Allocator) itemOf(r ref) item {
 	b := &a.blocks[r]
-	it := item{size: b.size, addr: b.addr, block: r}
+	it := item{b.size, rank{addr: b.addr, block: r}}
 	if a.policy.Torch.atLeast(2, 13) {
 		it.order = a.segments[b.segment].order
 	}
@@ -228,12 +230,12 @@ func (a *Allocator) itemOf(r ref) item {
 
 func (a *Allocator) insertUnmapped(r ref) {
 	b := &a.blocks[r]
-	freeOf(&a.pools[b.pool].unmapped, b.stream).insert(item{addr: b.addr, block: r})
+	freeOf(&a.pools[b.pool].unmapped, b.stream).insert(item{rank: rank{addr: b.addr, block: r}})
 }
 
 func (a *Allocator) removeUnmapped(r ref) {
 	b := &a.blocks[r]
-	a.pools[b.pool].unmapped[b.stream].remove(item{addr: b.addr, block: r})
+	a.pools[b.pool].unmapped[b.stream].remove(item{rank: rank{addr: b.addr, block: r}})
 }
 
 // freeOf is the set of one stream, made where it is new.

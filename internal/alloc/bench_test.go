@@ -48,8 +48,7 @@ func benchmarkTape(b *testing.B, conf string, limit units.Bytes) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a := New(Policy{Conf: c, Cap: limit})
-	a.live = make([]ref, t.Allocs)
+	a := New(Policy{Conf: c, Cap: limit, IDs: t.Allocs})
 	a.Play(t, nil)
 	b.ReportAllocs()
 	for b.Loop() {

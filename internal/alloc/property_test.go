@@ -136,11 +136,11 @@ func TestTheFreeSetIsASortedSet(t *testing.T) {
 		var s freeSet
 		model := map[item]bool{}
 		for i := range rapid.IntRange(0, 600).Draw(t, "operations") {
-			it := item{
-				size:  units.Bytes(rapid.IntRange(0, 30).Draw(t, "size")),
+			it := item{units.Bytes(rapid.IntRange(0, 30).Draw(t, "size")), rank{
 				addr:  uint64(rapid.IntRange(0, 30).Draw(t, "addr")),
+				order: uint32(rapid.IntRange(0, 1).Draw(t, "order")),
 				block: 1,
-			}
+			}}
 			if model[it] {
 				s.remove(it)
 				delete(model, it)
@@ -154,7 +154,7 @@ func TestTheFreeSetIsASortedSet(t *testing.T) {
 		}
 		n, last := 0, item{size: -1}
 		for p := s.seek(item{}); s.at(p) != 0; p = s.next(p) {
-			it := s.runs[p.run].items[p.i]
+			it := s.runs[p.run].item(p.i)
 			if !last.less(it) || !model[it] {
 				t.Fatalf("%v follows %v", it, last)
 			}

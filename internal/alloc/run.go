@@ -33,8 +33,8 @@ func Run(t *tape.Tape, p Policy, visit func(i int, a *Allocator)) (Result, error
 	if p.Pools == nil {
 		p.Pools = t.Pools
 	}
+	p.IDs = t.Allocs
 	a := New(p)
-	a.live = make([]ref, t.Allocs)
 	for _, l := range t.Initial {
 		if !a.Malloc(l.ID, l.Size, l.Stream, l.Pool) {
 			return Result{Stats: a.Stats(), OOM: 0, Failure: a.LastFailure()}, nil

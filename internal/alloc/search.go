@@ -13,21 +13,24 @@ func (a *Allocator) search(r *request) ref {
 		return 0
 	}
 	set := &p.free[r.stream]
+	at, b := a.find(set, r)
+	if b != 0 {
+		set.removeAt(at)
+	}
+	return b
+}
+
+// find is search without taking.
+func (a *Allocator) find(set *freeSet, r *request) (place, ref) {
 	at := set.seek(item{size: r.size})
 	b := set.at(at)
-	if b == 0 {
-		return 0
+	if b != 0 && a.isExpandable(b) {
+		at, b = a.searchExpandable(set, at, a.expandable(&a.pools[r.pool]))
 	}
-	if a.isExpandable(b) {
-		if at, b = a.searchExpandable(set, at, a.expandable(p)); b == 0 {
-			return 0
-		}
+	if b == 0 || a.refusesOversize(r.size, a.blocks[b].size) {
+		return place{}, 0
 	}
-	if a.refusesOversize(r.size, a.blocks[b].size) {
-		return 0
-	}
-	set.removeAt(at)
-	return b
+	return at, b
 }
 
 // searchExpandable steps past a block that would be better left to grow: as long as the next block, with the

@@ -50,9 +50,9 @@ func (v Version) orLatest() Version {
 
 func (v Version) atLeast(major, minor int) bool { return int(v.orLatest()) >= 100*major+minor }
 
-// EnvVar is the environment variable this version documents and reads for its settings. Sources: torch up to
-// 2.9 reads PYTORCH_CUDA_ALLOC_CONF alone; 2.10 prefers PYTORCH_ALLOC_CONF in its own advice; 2.11 and later
-// give PYTORCH_CUDA_ALLOC_CONF precedence again.
+// EnvVar is the environment variable to set for this version. Every version reads PYTORCH_CUDA_ALLOC_CONF; 2.8 and 2.9
+// announce PYTORCH_ALLOC_CONF but ignore expandable_segments in it (pytorch issue 183387); 2.10 reads both and calls the
+// old name deprecated; 2.11 and later advise the old name again.
 func (v Version) EnvVar() string {
 	if v.orLatest() == 210 {
 		return "PYTORCH_ALLOC_CONF"

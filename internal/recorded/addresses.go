@@ -48,6 +48,11 @@ func (a *addresses) has(addr uint64) bool {
 	return ok
 }
 
+func (a *addresses) get(addr uint64) (uint32, bool) {
+	s, ok := a.find(addr)
+	return a.ids[s], ok
+}
+
 func (a *addresses) put(addr uint64, id uint32) {
 	s, ok := a.find(addr)
 	if !ok {
