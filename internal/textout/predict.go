@@ -53,16 +53,45 @@ func predictedCategories(s *screen.Screen, r *report.Prediction) {
 	names := []string{"parameters", "gradients", "optimizer", "activations", "inputs", "workspace", "other", "context"}
 	slices.SortStableFunc(names, func(a, b string) int { return int(min(1, max(-1, r.ByCategory[b]-r.ByCategory[a]))) })
 	labels := map[string]string{"optimizer": "optimizer state", "workspace": "library workspaces", "other": "rounding and other", "context": "CUDA context"}
+	var rest units.Bytes
 	for _, name := range names {
 		bytes := r.ByCategory[name]
-		if bytes <= 0 {
+		if bytes < r.Peak.Device/100 {
+			rest += bytes
 			continue
 		}
 		label := name
 		if l, ok := labels[name]; ok {
 			label = l
 		}
-		s.Line("  ", s.Bar(float64(bytes), float64(r.ByCategory[names[0]]), 32), " ", screen.Pad(label, 20), screen.PadLeft(bytes.Short(), 10), screen.PadLeft(units.Percent(bytes, r.Peak.Device), 7))
+		categoryLine(s, r, label, bytes)
+	}
+	if rest > 0 {
+		categoryLine(s, r, "everything else", rest)
+	}
+	mostly(s, r)
+}
+
+func categoryLine(s *screen.Screen, r *report.Prediction, label string, bytes units.Bytes) {
+	s.Line("  ", s.Bar(float64(bytes), float64(r.Peak.Device), 32), " ", screen.Pad(label, 20), screen.PadLeft(bytes.Short(), 10), screen.PadLeft(units.Percent(bytes, r.Peak.Device), 7))
+}
+
+// mostly names the modules that hold most of the activations.
+func mostly(s *screen.Screen, r *report.Prediction) {
+	var parts []string
+	for _, o := range r.Top {
+		if o.Category != "activations" || o.Bytes < r.Peak.Device/50 || len(parts) == 3 {
+			continue
+		}
+		name := o.Module
+		if name == "" {
+			name = "the model itself"
+		}
+		parts = append(parts, name+" "+o.Bytes.Short())
+	}
+	if len(parts) > 0 {
+		s.Blank()
+		s.Hanging("  activations of  ", screen.Plain, screen.Clean(strings.Join(parts, " · ")))
 	}
 }
 
