@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/predict"
 	"github.com/plimsoll/plimsoll/internal/report"
 	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/shard"
 	"github.com/plimsoll/plimsoll/internal/textout"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -20,6 +21,7 @@ import (
 type predictOptions struct {
 	jobFlags
 	machineFlags
+	spreadFlags
 	Jobs  string
 	Sweep string
 	JSON  bool
@@ -43,12 +45,14 @@ Exit code 3: it does not fit.`,
 		Example: `  plimsoll predict --config config.json --batch 4 --seq 2048 --precision amp-bf16 --gpu rtx-4090
   plimsoll predict --graph resnet50.pt2 --batch 64 --loss cross-entropy --optimizer sgdm --memory 16GiB
   plimsoll predict --config config.json --seq 1024 --sweep batch=1..64 --gpu a100-40g
+  plimsoll predict --config config.json --batch 1 --seq 4096 --precision bf16 --gpus 8 --sharding fsdp2 --gpu a100-80g
   plimsoll predict --jobs jobs.jsonl --gpu h200 --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPredict(env, cmd, o) },
 	}
 	o.jobFlags.add(cmd)
 	o.machineFlags.add(cmd)
+	o.spreadFlags.add(cmd)
 	cmd.Flags().StringVar(&o.Jobs, "jobs", "", "file with one job as JSON a line")
 	cmd.Flags().StringVar(&o.Sweep, "sweep", "", "try every combination of values, for example batch=1..64,seq=512,1024 (a..b doubles)")
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON ("+report.PredictSchema+"), one object a line")
@@ -75,6 +79,9 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.asked() {
+		return predictSpread(env, o, j, src, m)
+	}
 	res, err := predict.Run(j.Job, src, m)
 	if err != nil {
 		return usageError("%w", err)
@@ -82,6 +89,51 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	r := res.Report
 	r.Largest = predict.Largest(j.Job, src, m)
 	return printPrediction(env, o.JSON, r)
+}
+
+// predictSpread predicts a job on several cards.
+func predictSpread(env Env, o predictOptions, j fileJob, src predict.Source, m predict.Machine) error {
+	s, err := o.spread()
+	if err != nil {
+		return err
+	}
+	res, err := predict.RunSpread(j.Job, src, m, s)
+	if err != nil {
+		return usageError("%w", err)
+	}
+	return printPrediction(env, o.JSON, res.Report)
+}
+
+// spreadFlags say how a job is distributed over cards.
+type spreadFlags struct {
+	GPUs       int
+	Sharding   string
+	BucketView bool
+	Tensor     int
+	Stages     int
+}
+
+func (f *spreadFlags) add(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&f.GPUs, "gpus", 1, "cards that see different data (analytic: not measured)")
+	cmd.Flags().StringVar(&f.Sharding, "sharding", "ddp", "with --gpus: "+strings.Join(shard.Kinds(), ", "))
+	cmd.Flags().BoolVar(&f.BucketView, "bucket-view", false, "DDP with gradient_as_bucket_view=True")
+	cmd.Flags().IntVar(&f.Tensor, "tensor", 1, "cards that share every layer (tensor parallel)")
+	cmd.Flags().IntVar(&f.Stages, "stages", 1, "pipeline stages")
+}
+
+func (f *spreadFlags) asked() bool { return f.GPUs != 1 || f.Tensor != 1 || f.Stages != 1 }
+
+func (f *spreadFlags) spread() (predict.Spread, error) {
+	s := predict.Spread{Plan: shard.Plan{Kind: f.Sharding, Ranks: f.GPUs, BucketView: f.BucketView, Stages: f.Stages}, Tensor: f.Tensor}
+	if f.GPUs < 1 || f.Tensor < 1 || f.Stages < 1 {
+		return s, usageError("--gpus, --tensor and --stages are at least one")
+	}
+	if f.GPUs > 1 {
+		if err := s.Plan.Check(); err != nil {
+			return s, usageError("--sharding: %w", err)
+		}
+	}
+	return s, nil
 }
 
 func printPrediction(env Env, asJSON bool, r report.Prediction) error {

@@ -34,6 +34,7 @@ func TestPredictScreens(t *testing.T) {
 	}{
 		"does-not-fit": {3, []string{"predict", "--config", llamaConfig, "--batch", "4", "--seq", "2048", "--precision", "amp-bf16", "--gpu", "rtx-4090"}},
 		"graph-fits":   {0, []string{"predict", "--graph", graphs + "resnet18.json.gz", "--batch", "64", "--loss", "cross-entropy", "--optimizer", "sgdm", "--gpu", "l4"}},
+		"sharded":      {0, []string{"predict", "--config", llamaConfig, "--batch", "1", "--seq", "2048", "--precision", "bf16", "--gpu", "rtx-4090", "--gpus", "4", "--sharding", "fsdp2", "--tensor", "2"}},
 		"sweep":        {3, []string{"predict", "--config", llamaConfig, "--sweep", "batch=1..4,seq=512,1024,precision=bf16", "--memory", "16GiB"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,6 +137,8 @@ func TestPredictRefusesClearly(t *testing.T) {
 		"unknown card":     {2, "rtx-4090", append([]string{"--batch", "4", "--gpu", "rtx-4900"}, mlp...)},
 		"unknown word":     {2, "did you mean adamw", append([]string{"--batch", "4", "--optimizer", "adamww"}, mlp...)},
 		"bad memory":       {2, "--memory", append([]string{"--batch", "4", "--memory", "lots"}, mlp...)},
+		"bad sharding":     {2, "fsdp2", []string{"--config", llamaConfig, "--batch", "1", "--seq", "8", "--gpus", "2", "--sharding", "fsdp"}},
+		"a graph in parts": {2, "cannot be cut", append([]string{"--batch", "4", "--loss", "cross-entropy", "--tensor", "2"}, mlp...)},
 		"bad version":      {2, "--torch", append([]string{"--batch", "4", "--torch", "two"}, mlp...)},
 		"bad sweep":        {2, "--sweep", append([]string{"--batch", "4", "--sweep", "bitch=1"}, mlp...)},
 		"contradiction":    {2, "attention already", append([]string{"--batch", "4", "--attn", "eager"}, mlp...)},

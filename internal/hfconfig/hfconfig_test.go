@@ -165,3 +165,26 @@ func FuzzReadHeader(f *testing.F) {
 		}
 	})
 }
+
+func TestARankHasItsPartOfHeadsWidthAndLayers(t *testing.T) {
+	t.Parallel()
+	c := parse(t, `{"model_type":"gemma2"}`)
+	part, err := c.Divide(2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if part.Int("num_attention_heads") != 4 || part.Int("num_key_value_heads") != 2 || part.Int("head_dim") != 256 || part.Int("intermediate_size") != 4608 || part.Int("num_hidden_layers") != 13 || len(part.Strings("layer_types")) != 13 {
+		t.Errorf("part %v", part.values)
+	}
+	if c.Int("num_attention_heads") != 8 {
+		t.Error("the whole was changed")
+	}
+	for _, bad := range [][2]int{{0, 1}, {3, 1}, {1, 99}, {8, 1}} {
+		if _, err := c.Divide(bad[0], bad[1]); err == nil {
+			t.Errorf("%v was accepted", bad)
+		}
+	}
+	if _, err := parse(t, `{"model_type":"bert"}`).Divide(2, 1); err == nil {
+		t.Error("bert was divided")
+	}
+}

@@ -20,7 +20,15 @@ func Predict(s *screen.Screen, r *report.Prediction) {
 	if !r.Fits {
 		verdict, ink = fmt.Sprintf("Does not fit: %s needed (at most %s), %s available.", need.Short(), safe.Short(), r.Capacity.Short()), screen.Red
 	}
-	s.Line(s.Ink(ink, verdict))
+	if r.Sharded != nil {
+		verdict, ink = shardedVerdict(r)
+	}
+	for _, line := range screen.Wrap(verdict, s.Width()) {
+		s.Line(s.Ink(ink, line))
+	}
+	if r.Sharded != nil {
+		s.Line("  ", s.Ink(screen.Faint, "computed by arithmetic, not measured; on one card:"))
+	}
 	s.Blank()
 	s.Paragraph(2, screen.Clean(peakSentence(r)))
 	predictedCategories(s, r)
@@ -29,12 +37,36 @@ func Predict(s *screen.Screen, r *report.Prediction) {
 		r.Phases["forward"].Short(), r.Phases["backward"].Short(), r.Phases["optimizer"].Short(), r.AfterLoad.Short()))
 	s.Line(fmt.Sprintf("  %s allocated · %s held from CUDA · %s seen by the driver", r.Peak.Allocated.Short(), r.Peak.Reserved.Short(), r.Peak.Device.Short()))
 	largestLine(s, r)
-	for i, a := range r.Assumptions {
+	assumptions := r.Assumptions
+	if r.Sharded != nil {
+		assumptions = slices.Concat(r.Sharded.Assumptions, assumptions)
+	}
+	for i, a := range assumptions {
 		if i == 0 {
 			s.Blank()
 		}
 		s.Hanging("  assumed  ", screen.Faint, screen.Clean(a))
 	}
+}
+
+func shardedVerdict(r *report.Prediction) (string, screen.Ink) {
+	sh := r.Sharded
+	how := []string{}
+	if sh.Ranks > 1 {
+		how = append(how, fmt.Sprintf("%s over %d", sh.Kind, sh.Ranks))
+	}
+	if sh.Tensor > 1 {
+		how = append(how, fmt.Sprintf("tensor parallel %d", sh.Tensor))
+	}
+	if sh.Stages > 1 {
+		how = append(how, fmt.Sprintf("%d stages", sh.Stages))
+	}
+	text := fmt.Sprintf("each card needs %s (at most %s) of %s, %s.", (sh.Allocated + r.ByCategory["context"]).Short(),
+		(sh.Safe + r.ByCategory["context"]).Short(), r.Capacity.Short(), strings.Join(how, ", "))
+	if sh.Fits {
+		return "Fits: " + text, screen.Green
+	}
+	return "Does not fit: " + text, screen.Red
 }
 
 func peakSentence(r *report.Prediction) string {
@@ -69,6 +101,9 @@ func predictedCategories(s *screen.Screen, r *report.Prediction) {
 	if rest > 0 {
 		categoryLine(s, r, "everything else", rest)
 	}
+	if idle := r.Peak.Reserved - r.Peak.Allocated; idle >= r.Peak.Device/100 {
+		categoryLine(s, r, "held but not in use", idle)
+	}
 	mostly(s, r)
 }
 
@@ -85,7 +120,7 @@ func mostly(s *screen.Screen, r *report.Prediction) {
 		}
 		name := o.Module
 		if name == "" {
-			name = "the model itself"
+			name = "top level (loss)"
 		}
 		parts = append(parts, name+" "+o.Bytes.Short())
 	}
