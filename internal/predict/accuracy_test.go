@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -90,8 +91,9 @@ func h200(t testing.TB) Machine {
 func percent(got, want units.Bytes) float64 { return 100 * (float64(got)/float64(want) - 1) }
 
 // predicted computes every row that can be computed and lists the others.
-func predicted(t testing.TB) (rows []row, failed []error) {
+func predicted(t testing.TB) (rows []row, failed map[string]error) {
 	t.Helper()
+	failed = map[string]error{}
 	only := os.Getenv("PLIMSOLL_ROWS")
 	m := h200(t)
 	for _, r := range measuredRows(t) {
@@ -107,7 +109,7 @@ func predicted(t testing.TB) (rows []row, failed []error) {
 			}
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", r.ID, err))
+			failed[r.Model] = err
 		}
 	}
 	return rows, failed
@@ -174,12 +176,12 @@ func compare(t *testing.T, rows []row) errorsOf {
 func TestAccuracy(t *testing.T) {
 	t.Parallel()
 	rows, failed := predicted(t)
-	for _, err := range failed {
-		t.Logf("not computed: %v", err)
+	for _, model := range slices.Sorted(maps.Keys(failed)) {
+		t.Logf("not computed: %s: %.120s", model, failed[model])
 	}
 	e := compare(t, rows)
 	t.Logf("%-22s rows   median      p90     worst   error of the peak, percent", "")
-	for _, model := range slices.Sorted(keys(e.byModel)) {
+	for _, model := range slices.Sorted(maps.Keys(e.byModel)) {
 		t.Logf("%-22s %s", model, summarize(e.byModel[model]))
 	}
 	hf, graph, reserved, phases := summarize(e.hf), summarize(e.graph), summarize(e.reserved), summarize(e.phases)
@@ -217,16 +219,6 @@ func TestAccuracy(t *testing.T) {
 	hold("share of rows above the safe bound", 100*float64(e.exceeded)/float64(len(rows)), 1)
 	hold("share of phases off by more than 2 %", 100-100*float64(within)/float64(len(e.phases)), 10)
 	hold("share of rows with the wrong phase", 100-100*float64(e.rightPhase)/float64(len(rows)), 2)
-}
-
-func keys(m map[string][]float64) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // phaseOf is the phase in which the measured peak was reached first.
