@@ -91,6 +91,9 @@ func peaks(t *tape.Tape) (map[string]units.Bytes, alloc.Stats, error) {
 	label := ""
 	res, err := alloc.Run(t, alloc.Policy{}, func(i int, a *alloc.Allocator) {
 		if e := t.Events[i]; e.Kind == tape.Mark {
+			if label == eager.PhaseLoad { // measured when all is loaded, weights that were tied away are gone
+				out[label] = a.Stats().Allocated
+			}
 			label = t.Labels[e.Owner]
 		}
 		out[label] = max(out[label], a.Stats().Allocated)

@@ -33,11 +33,26 @@ type builder func(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, er
 
 // families are the builders by model_type.
 var families = map[string]builder{
-	"gpt2":    newGPT2,
-	"llama":   newLlama,
-	"mistral": newLlama,
-	"qwen2":   newLlama,
-	"qwen3":   newLlama,
+	"albert":      newAlbert,
+	"bert":        newBert,
+	"bloom":       newBloom,
+	"deberta-v2":  newDeberta,
+	"distilbert":  newDistilBert,
+	"electra":     newBert,
+	"falcon":      newFalcon,
+	"gemma":       newGemma,
+	"gemma2":      newGemma,
+	"gemma3_text": newGemma,
+	"gpt2":        newGPT2,
+	"gpt_neox":    newNeoX,
+	"llama":       newLlama,
+	"mistral":     newLlama,
+	"mixtral":     newLlama,
+	"opt":         newOPT,
+	"phi3":        newPhi3,
+	"qwen2":       newLlama,
+	"qwen3":       newLlama,
+	"roberta":     newBert,
 }
 
 // Families lists the model types that can be built, sorted.

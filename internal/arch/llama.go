@@ -6,11 +6,12 @@ import (
 	"github.com/plimsoll/plimsoll/internal/tensor"
 )
 
-// llama is LlamaForCausalLM, and with other switches MistralForCausalLM, Qwen2ForCausalLM and Qwen3ForCausalLM
-// (transformers 5.17, modeling_llama.py and its modular children).
+// llama is LlamaForCausalLM, and with other switches MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM and
+// Qwen3ForCausalLM (transformers 5.17, modeling_llama.py and its modular children).
 type llama struct {
 	root   *eager.Module
 	spec   Spec
+	window windowing
 	embed  *eager.EmbeddingModule
 	layers []*llamaLayer
 	norm   *rmsNorm
@@ -23,13 +24,13 @@ func newLlama(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error)
 		return nil, wrongTask(c, s, "causal-lm")
 	}
 	root := eager.NewModel(p, s.DType)
-	m := &llama{root: root, spec: s}
+	m := &llama{root: root, spec: s, window: windowingOf(c)}
 	model := root.Child("model")
 	hidden := c.Int("hidden_size")
 	m.embed = model.Embedding("embed_tokens", c.Int("vocab_size"), hidden, !c.Null("pad_token_id"))
 	list := model.Child("layers")
 	for i := range c.Int("num_hidden_layers") {
-		l, err := newLlamaLayer(list.Item(i), c, s)
+		l, err := newLlamaLayer(list.Item(i), c, s, i)
 		if err != nil {
 			return nil, err
 		}
@@ -57,13 +58,7 @@ func (m *llama) Batch() []*eager.Tensor { return causalTokens(m.root.Process(), 
 
 // Forward is LlamaForCausalLM.forward.
 func (m *llama) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
-	ids, labels := batch[0], batch[1]
-	c := m.root.Enter(ids, labels)
-	hidden := c.Let(m.model(ids))
-	logits := c.Let(m.head.Forward(hidden))
-	loss := c.Let(eager.CausalLMLoss(logits, labels))
-	out := c.ReturnAll(loss, logits)
-	return out[0], out[1:]
+	return causalLM(m.root, batch, m.model, m.head.Forward)
 }
 
 // model is LlamaModel.forward.
@@ -72,13 +67,13 @@ func (m *llama) model(ids *eager.Tensor) *eager.Tensor {
 	c := m.root.Enter(ids)
 	embeds := c.Let(m.embed.Forward(ids))
 	positions := c.Let(positionIDs(p, m.spec.Seq))
-	mask := c.Let(causalMask(m.spec, p, embeds.DType))
+	masks := newMaskPair(c, m.spec, embeds.DType, m.window)
 	hidden := c.Let(embeds)
 	cos, sin := m.rope.forward(hidden, positions)
 	c.Let(cos)
 	c.Let(sin)
 	for _, l := range m.layers {
-		h := hidden
+		h, mask := hidden, masks.of(l.sliding)
 		run := func() *eager.Tensor { return l.forward(h, cos, sin, mask) }
 		c.Set(&hidden, layer(p, m.spec.Checkpointing, run, h, cos, sin, mask, positions))
 	}
@@ -161,18 +156,25 @@ func applyRotary(q, k, cos, sin *eager.Tensor) (*eager.Tensor, *eager.Tensor) {
 // llamaLayer is LlamaDecoderLayer.
 type llamaLayer struct {
 	*eager.Module
-	attn               *llamaAttention
-	mlp                *gatedMLP
+	attn *llamaAttention
+	mlp  interface {
+		forward(*eager.Tensor) *eager.Tensor
+	}
 	inputNorm, midNorm *rmsNorm
+	sliding            bool // attends within the window
 }
 
-func newLlamaLayer(m *eager.Module, c *hfconfig.Config, s Spec) (*llamaLayer, error) {
-	l := &llamaLayer{Module: m, attn: newLlamaAttention(m.Child("self_attn"), c, s)}
-	mlp, err := newGatedMLP(m.Child("mlp"), c)
+func newLlamaLayer(m *eager.Module, c *hfconfig.Config, s Spec, i int) (*llamaLayer, error) {
+	l := &llamaLayer{Module: m, attn: newLlamaAttention(m.Child("self_attn"), c, s), sliding: windowingOf(c).of(i)}
+	var err error
+	if c.Type == "mixtral" {
+		l.mlp, err = newMixtralMoE(m.Child("mlp"), c)
+	} else {
+		l.mlp, err = newGatedMLP(m.Child("mlp"), c)
+	}
 	if err != nil {
 		return nil, err
 	}
-	l.mlp = mlp
 	l.inputNorm = newRMSNorm(m, "input_layernorm", c.Int("hidden_size"))
 	l.midNorm = newRMSNorm(m, "post_attention_layernorm", c.Int("hidden_size"))
 	return l, nil
@@ -182,7 +184,9 @@ func (l *llamaLayer) forward(hidden, cos, sin, mask *eager.Tensor) *eager.Tensor
 	c := l.Enter(hidden, cos, sin, mask)
 	residual := c.Let(hidden)
 	hidden = c.Let(l.inputNorm.forward(hidden))
-	c.Set(&hidden, l.attn.forward(hidden, cos, sin, mask))
+	attended, weights := l.attn.forward(hidden, cos, sin, mask)
+	c.Set(&hidden, attended)
+	c.Let(weights)
 	c.Set(&hidden, residual.Add(hidden))
 	c.Set(&residual, hidden)
 	c.Set(&hidden, l.midNorm.forward(hidden))
@@ -191,11 +195,12 @@ func (l *llamaLayer) forward(hidden, cos, sin, mask *eager.Tensor) *eager.Tensor
 	return c.Return(hidden)
 }
 
-// llamaAttention is LlamaAttention; Qwen3 normalises queries and keys by head.
+// llamaAttention is LlamaAttention; Qwen3 and Gemma 3 normalise queries and keys by head.
 type llamaAttention struct {
 	*eager.Module
 	q, k, v, o   *eager.LinearModule
-	qNorm, kNorm *rmsNorm
+	qNorm, kNorm *rmsNorm     // Qwen3: before the transposition
+	gemmaNorms   *gemmaQKNorm // Gemma 3: after it
 	dim          int
 	impl         attention
 }
@@ -209,26 +214,29 @@ func newLlamaAttention(m *eager.Module, c *hfconfig.Config, s Spec) *llamaAttent
 	a.k = m.Linear("k_proj", hidden, kv*dim, inBias)
 	a.v = m.Linear("v_proj", hidden, kv*dim, inBias)
 	a.o = m.Linear("o_proj", heads*dim, hidden, outBias)
-	if c.Type == "qwen3" {
+	switch c.Type {
+	case "qwen3":
 		a.qNorm = newRMSNorm(m, "q_norm", dim)
 		a.kNorm = newRMSNorm(m, "k_norm", dim)
+	case "gemma3_text":
+		a.gemmaNorms = &gemmaQKNorm{newGemmaNorm(m, "q_norm", dim), newGemmaNorm(m, "k_norm", dim)}
 	}
 	a.impl = attention{impl: s.Attn, dropout: c.Float("attention_dropout"), causal: true, groups: heads / kv}
 	return a
 }
 
-// attentionBias: Llama and Qwen3 have attention_bias, Mistral none, Qwen2 a bias on q, k and v only.
+// attentionBias: Llama and Qwen3 have attention_bias, Mistral and Mixtral none, Qwen2 a bias on q, k and v only.
 func attentionBias(c *hfconfig.Config) (in, out bool) {
 	switch c.Type {
 	case "qwen2":
 		return true, false
-	case "mistral":
+	case "mistral", "mixtral":
 		return false, false
 	}
 	return c.Bool("attention_bias"), c.Bool("attention_bias")
 }
 
-func (a *llamaAttention) forward(hidden, cos, sin, mask *eager.Tensor) *eager.Tensor {
+func (a *llamaAttention) forward(hidden, cos, sin, mask *eager.Tensor) (*eager.Tensor, *eager.Tensor) {
 	c := a.Enter(hidden, cos, sin, mask)
 	batch, seq := hidden.Dim(0), hidden.Dim(1)
 	heads := func(l *eager.LinearModule, norm *rmsNorm) *eager.Tensor {
@@ -241,13 +249,20 @@ func (a *llamaAttention) forward(hidden, cos, sin, mask *eager.Tensor) *eager.Te
 	q := heads(a.q, a.qNorm)
 	k := heads(a.k, a.kNorm)
 	v := heads(a.v, nil)
+	if a.gemmaNorms != nil {
+		c.Set(&q, a.gemmaNorms.q.forward(q))
+		c.Set(&k, a.gemmaNorms.k.forward(k))
+	}
 	qe, ke := applyRotary(q, k, cos, sin)
 	c.Set(&q, qe)
 	c.Set(&k, ke)
-	out := c.Let(a.impl.forward(q, k, v, mask))
+	out, weights := a.impl.forward(q, k, v, mask)
+	c.Let(out)
+	c.Let(weights)
 	c.Set(&out, out.Reshape(batch, seq, -1).Contiguous())
 	c.Set(&out, a.o.Forward(out))
-	return c.Return(out)
+	c.ReturnAll(out, weights)
+	return out, weights
 }
 
 // gatedMLP is LlamaMLP.
@@ -264,7 +279,11 @@ func newGatedMLP(m *eager.Module, c *hfconfig.Config) (*gatedMLP, error) {
 	g.gate = m.Linear("gate_proj", hidden, inner, bias)
 	g.up = m.Linear("up_proj", hidden, inner, bias)
 	g.down = m.Linear("down_proj", inner, hidden, bias)
-	act, err := activation(m, c.String("hidden_act"))
+	name := "hidden_act"
+	if c.Has("hidden_activation") { // Gemma 2 and 3
+		name = "hidden_activation"
+	}
+	act, err := activation(m, c.String(name))
 	g.act = act
 	return g, err
 }

@@ -70,6 +70,9 @@ func (p *Process) attentionBackend(q, k *Tensor, a Attention) backend {
 	if a.Mask != nil && a.Mask.Strides[a.Mask.Rank()-1] != 1 {
 		return mathBackend
 	}
+	if !a.GQA && q.Dim(1) != k.Dim(1) {
+		return mathBackend // check_batch_size_and_num_heads_dense; the product broadcasts
+	}
 	half := q.DType.Half()
 	maskGrad := a.Mask != nil && a.Mask.requires
 	if half && p.Device.Major >= 8 && !maskGrad {

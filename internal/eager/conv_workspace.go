@@ -164,5 +164,15 @@ func (s convShape) lastGrad() units.Bytes {
 	return 0
 }
 
-// depthwiseGrad: only channels_last 7×7 in fp32 was seen to need a large buffer.
-func (s convShape) depthwiseGrad() units.Bytes { return 0 }
+// depthwiseGrad: channels_last kernels of 7×7 need fp32 copies of input and gradient in 16 bit, and in fp32 the input unfolded along the
+// kernel's rows (measured once, and the reserved bytes of convnext_tiny agree); smaller kernels nothing.
+func (s convShape) depthwiseGrad() units.Bytes {
+	if !s.last || s.taps() < 49 {
+		return 0
+	}
+	if s.x.DType.Half() {
+		return units.Bytes(s.x.Numel()) * 2 * 4
+	}
+	kernel, width := s.c.Kernel[0], s.x.Dim(3)+s.c.Kernel[1]-1
+	return units.Bytes(s.x.Numel()/max(1, s.x.Dim(3))) * units.Bytes(width*kernel*4)
+}

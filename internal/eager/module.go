@@ -254,6 +254,13 @@ func (l *LinearModule) Tie(t *Tensor) {
 	l.Weight = t
 }
 
+// TieBias replaces the bias by another parameter.
+func (l *LinearModule) TieBias(t *Tensor) {
+	l.own[1].untied = true
+	l.own[1] = t
+	l.Bias = t
+}
+
 // ConvModule is nn.Conv1d, nn.Conv2d, nn.Conv3d or their transposed forms.
 type ConvModule struct {
 	*Module

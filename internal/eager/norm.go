@@ -32,6 +32,7 @@ func LayerNorm(x, w, b *Tensor, width int) *Tensor {
 				grads[i+1] = p.emptyOf(param.DType, param.Sizes...)
 			}
 		}
+		p.sumTallNorm(rows, width, grads[1:])
 		p.observe("NativeLayerNormBackward0", in.DType, 16*float64(in.Numel()), 2*in.Bytes(), in.Bytes())
 		if gc != g[0] {
 			drop(gc)
@@ -112,8 +113,34 @@ func RMSNorm(x, w *Tensor, width int) *Tensor {
 		if w != nil && n.needs(1) {
 			grads[1] = p.emptyOf(w.DType, w.Sizes...)
 		}
+		p.sumTallNorm(in.Numel()/max(width, 1), width, grads[1:])
 		return grads
 	})
 	drop(rstd, x, w)
 	return out
+}
+
+// sumTallNorm: with very many short rows the gradients of weight and bias are first summed over blocks of 32 rows; the sum of those
+// takes the place of the gradient (layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel).
+func (p *Process) sumTallNorm(rows, width int, grads []*Tensor) {
+	if rows <= 64*1024 || width/32 >= p.Device.SMs/2 {
+		return
+	}
+	blocks := min(32*1024/ceilDiv(width, 32), ceilDiv(rows, 32))
+	parts := make([]*Tensor, len(grads))
+	for i, g := range grads {
+		if g != nil {
+			parts[i] = p.emptyOf(g.DType, blocks, width)
+		}
+	}
+	for i, g := range grads {
+		if g == nil {
+			continue
+		}
+		sum := p.reduceDims(parts[i], []int{0}, g.DType)
+		sum.Layout = g.Layout
+		drop(g)
+		grads[i] = sum
+	}
+	drop(parts...)
 }

@@ -111,6 +111,9 @@ func (t *Tensor) GELU() *Tensor { return t.unary("aten::gelu", "GeluBackward0", 
 // SiLU saves its input.
 func (t *Tensor) SiLU() *Tensor { return t.unary("aten::silu", "SiluBackward0", input, 1) }
 
+// Erf saves its input: 2/√π * exp(-(self.pow(2))) * grad, five temporaries of one expression.
+func (t *Tensor) Erf() *Tensor { return t.unary("aten::erf", "ErfBackward0", input, 5) }
+
 // Neg saves nothing.
 func (t *Tensor) Neg() *Tensor { return t.unary("aten::neg", "NegBackward0", nothing, 1) }
 

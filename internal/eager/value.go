@@ -182,6 +182,9 @@ func (p *Process) Function(args ...*Tensor) *Call {
 	return c
 }
 
+// Process is the process the call runs in.
+func (c *Call) Process() *Process { return c.p }
+
 func (p *Process) push(name string) {
 	path := p.module()
 	if path != "" && name != "" {

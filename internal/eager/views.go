@@ -96,11 +96,15 @@ func (t *Tensor) Expand(sizes ...int) *Tensor {
 // Slice keeps entries [from, to) of a dimension; its gradient is full size (slice_backward: zeros, then a copy).
 func (t *Tensor) Slice(dim, from, to int) *Tensor { return t.SliceStep(dim, from, to, 1) }
 
-// SliceStep is Slice with a step. Taking everything still makes a view, but needs no zeros for PyTorch's alias.
+// SliceStep is Slice with a step. Taking everything is an alias, whose gradient passes through (torch/csrc/autograd/
+// python_variable_indexing.cpp skips such slices).
 func (t *Tensor) SliceStep(dim, from, to, step int) *Tensor {
 	dim = t.Axis(dim)
 	size := t.Sizes[dim]
 	from, to = clampIndex(from, size), clampIndex(to, size)
+	if from == 0 && to == size && step == 1 {
+		return t.viewOp("AliasBackward0", t.Layout, func(g *Tensor) *Tensor { return g })
+	}
 	length := max(ceilDiv(to-from, step), 0)
 	layout := t.Layout
 	return t.viewOp("SliceBackward0", t.Layout.Slice(dim, length, step), func(g *Tensor) *Tensor {

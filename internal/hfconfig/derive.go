@@ -10,7 +10,14 @@ import (
 // models/*/configuration_*.py).
 func (c *Config) derive(raw map[string]json.RawMessage) error {
 	switch c.Type {
-	case "llama", "mistral", "mixtral", "phi3", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text":
+	case "phi3":
+		if err := c.deriveRotaryFactor(raw, "partial_rotary_factor", 1); err != nil {
+			return err
+		}
+		return c.deriveDecoder(raw)
+	case "gpt_neox":
+		return c.deriveRotaryFactor(raw, "rotary_pct", 0.25)
+	case "llama", "mistral", "mixtral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text":
 		return c.deriveDecoder(raw)
 	case "opt":
 		c.orElse("word_embed_proj_dim", "hidden_size")
@@ -25,7 +32,7 @@ func (c *Config) derive(raw map[string]json.RawMessage) error {
 	case "swin":
 		return c.deriveSwin()
 	case "deberta-v2":
-		c.deriveDebertaV2()
+		return c.deriveDebertaV2(raw)
 	}
 	return nil
 }
@@ -64,6 +71,30 @@ func (c *Config) deriveDecoder(raw map[string]json.RawMessage) error {
 		c.values["sliding_window"] = nil
 	}
 	return c.deriveLayerTypes(raw)
+}
+
+// deriveRotaryFactor sets partial_rotary_factor, the share of a head that is rotated: from rope_scaling or
+// rope_parameters, else from its older name, else the family's default (convert_rope_params_to_dict).
+func (c *Config) deriveRotaryFactor(raw map[string]json.RawMessage, older string, standard float64) error {
+	factor := standard
+	sources := map[string]json.RawMessage{}
+	for _, name := range []string{"rope_parameters", "rope_scaling"} {
+		var nested map[string]json.RawMessage
+		if json.Unmarshal(raw[name], &nested) == nil && len(nested) > 0 {
+			sources = nested
+		}
+	}
+	text, ok := sources["partial_rotary_factor"]
+	if !ok {
+		text, ok = raw[older]
+	}
+	if ok && string(text) != "null" {
+		if json.Unmarshal(text, &factor) != nil || factor <= 0 || factor > 1 {
+			return fmt.Errorf("config.json: %s is not a share of a head that could be rotated", clip(string(text)))
+		}
+	}
+	c.values["partial_rotary_factor"] = factor
+	return nil
 }
 
 // deriveLayerTypes says which layers attend within a window, for the families that alternate.
@@ -153,7 +184,21 @@ func (c *Config) deriveSwin() error {
 	return nil
 }
 
-func (c *Config) deriveDebertaV2() {
+// debertaExtras are what DeBERTa's code reads with getattr though its config class has no such field.
+var debertaExtras = map[string]field{
+	"share_att_key":       {kindBool, false},
+	"position_buckets":    {kindInt, 0}, // or -1: none
+	"norm_rel_ebd":        {kindString, "none"},
+	"conv_kernel_size":    {kindInt, 0},
+	"conv_groups":         {kindInt, 1},
+	"conv_act":            {kindString, "tanh"},
+	"embedding_size":      {kindInt, nil}, // hidden_size
+	"pooler_hidden_size":  {kindInt, nil}, // hidden_size
+	"attention_head_size": {kindInt, nil}, // hidden_size / num_attention_heads
+	"cls_dropout":         {kindFloat, nil},
+}
+
+func (c *Config) deriveDebertaV2(raw map[string]json.RawMessage) error {
 	if types := c.Strings("pos_att_type"); len(types) == 1 && strings.Contains(types[0], "|") {
 		split := strings.Split(strings.ToLower(types[0]), "|")
 		for i := range split {
@@ -161,4 +206,33 @@ func (c *Config) deriveDebertaV2() {
 		}
 		c.values["pos_att_type"] = split
 	}
+	for _, name := range sortedKeys(debertaExtras) {
+		extra := debertaExtras[name]
+		c.values[name] = extra.standard
+		if text, ok := raw[name]; ok && string(text) != "null" {
+			v, err := extra.kind.decode(text)
+			if err != nil {
+				return fmt.Errorf("config.json: %s of %s: %w", name, c.Class, err)
+			}
+			c.values[name] = v
+		}
+	}
+	c.orElse("embedding_size", "hidden_size")
+	c.orElse("pooler_hidden_size", "hidden_size")
+	if c.Null("attention_head_size") && c.Int("num_attention_heads") > 0 {
+		c.values["attention_head_size"] = c.Int("hidden_size") / c.Int("num_attention_heads")
+	}
+	for _, name := range []string{"embedding_size", "pooler_hidden_size", "attention_head_size", "conv_groups"} {
+		if v := c.Int(name); v <= 0 || v > 1<<20 {
+			return fmt.Errorf("config.json: %s %d is not a size", name, v)
+		}
+	}
+	c.values["position_buckets"] = max(0, c.Int("position_buckets"))
+	if v := c.Int("position_buckets"); v > 1<<20 {
+		return fmt.Errorf("config.json: position_buckets %d is more than any model has", v)
+	}
+	if v := c.Int("conv_kernel_size"); v < 0 || v > 1<<10 {
+		return fmt.Errorf("config.json: conv_kernel_size %d is not the size of a kernel", v)
+	}
+	return nil
 }
