@@ -34,9 +34,15 @@ type builder func(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, er
 // families are the builders by model_type.
 var families = map[string]builder{
 	"albert":      newAlbert,
+	"bart":        newBart,
 	"bert":        newBert,
 	"bloom":       newBloom,
+<<<<<<< HEAD
 	"deberta-v2":  newDeberta,
+=======
+	"deit":        newViT,
+	"dinov2":      newDinov2,
+>>>>>>> families-b
 	"distilbert":  newDistilBert,
 	"electra":     newBert,
 	"falcon":      newFalcon,
@@ -53,6 +59,8 @@ var families = map[string]builder{
 	"qwen2":       newLlama,
 	"qwen3":       newLlama,
 	"roberta":     newBert,
+	"vit":         newViT,
+	"whisper":     newWhisper,
 }
 
 // Families lists the model types that can be built, sorted.
