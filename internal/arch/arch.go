@@ -37,12 +37,9 @@ var families = map[string]builder{
 	"bart":        newBart,
 	"bert":        newBert,
 	"bloom":       newBloom,
-<<<<<<< HEAD
 	"deberta-v2":  newDeberta,
-=======
 	"deit":        newViT,
 	"dinov2":      newDinov2,
->>>>>>> families-b
 	"distilbert":  newDistilBert,
 	"electra":     newBert,
 	"falcon":      newFalcon,
