@@ -51,6 +51,9 @@ var moreOps = map[string]graphOpFunc{
 	"constant_pad_nd": func(o *graphOp) *eager.Tensor {
 		return o.self().Moved("constant_pad_nd", o.sizes(0))
 	},
+	"transformers.grouped_mm_fallback": func(o *graphOp) *eager.Tensor {
+		return eager.GroupedMM(o.self(), o.arg("weight"), o.arg("offs"))
+	},
 	"hstack": func(o *graphOp) *eager.Tensor { return eager.Cat(min(1, len(o.sizes(0))-1), o.tensors()...) },
 	"vstack": func(o *graphOp) *eager.Tensor { return eager.Cat(0, o.tensors()...) },
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/eager"
+	"github.com/plimsoll/plimsoll/internal/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/job"
 	"github.com/plimsoll/plimsoll/internal/opgraph"
 	"github.com/plimsoll/plimsoll/internal/tape"
@@ -171,4 +172,61 @@ func FuzzGraph(f *testing.F) {
 		// Errors are fine; crashes are not.
 		_, _, _ = trainGraph(g, row{Job: job.Job{Batch: 2, Optimizer: "sgd", ParamDType: "fp32"}})
 	})
+}
+
+// TestTheSameModelByConfigAndByGraphAgrees runs every job whose model is there both ways; the graphs have a fixed sequence length, so only
+// jobs of that length count, and a graph contains its attention.
+func TestTheSameModelByConfigAndByGraphAgrees(t *testing.T) {
+	t.Parallel()
+	compared := 0
+	for _, r := range measuredRows(t) {
+		path := filepath.Join("..", "opgraph", "testdata", r.Model+".json.gz")
+		if _, err := os.Stat(path); r.Source != "hf" || r.Checkpointing || r.Attn == "eager" || err != nil {
+			continue
+		}
+		if c, err := hfconfig.Parse(r.Config); err != nil || families[c.Type] == nil {
+			continue
+		}
+		g := readGraph(t, r.Model)
+		if !lengthIs(t, g, r.Seq) {
+			continue
+		}
+		fromGraph, m, err := trainGraph(g, r)
+		if err != nil {
+			t.Errorf("%s: %v", r.ID, err)
+			continue
+		}
+		fromConfig, err := train(r)
+		if err != nil {
+			t.Errorf("%s: %v", r.ID, err)
+			continue
+		}
+		_, a, errA := peaks(fromGraph)
+		_, b, errB := peaks(fromConfig)
+		if errA != nil || errB != nil {
+			t.Fatal(errA, errB)
+		}
+		if e := percent(a.Peak.Allocated, b.Peak.Allocated); math.Abs(e) > 0.5 || len(m.Unknown()) > 0 {
+			t.Errorf("%s: the graph needs %+.3f %% of the configuration's bytes more; unknown operators %v", r.ID, e, m.Unknown())
+		}
+		compared++
+	}
+	if compared < 10 {
+		t.Errorf("only %d jobs were compared", compared)
+	}
+}
+
+// lengthIs tells whether a graph was exported for a sequence length; graphs of images have none.
+func lengthIs(t *testing.T, g *opgraph.Graph, seq int) bool {
+	t.Helper()
+	b, err := g.Bind(func(opgraph.Symbol) (int64, error) { return 2, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range g.Inputs {
+		if v := &g.Values[at]; v.Role == opgraph.UserInput && seq > 0 && len(v.Sizes) == 2 && b.Dims(v.Sizes)[1] != seq {
+			return false
+		}
+	}
+	return true
 }
