@@ -34,9 +34,12 @@ type builder func(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, er
 // families are the builders by model_type.
 var families = map[string]builder{
 	"albert":      newAlbert,
+	"bart":        newBart,
 	"bert":        newBert,
 	"bloom":       newBloom,
 	"deberta-v2":  newDeberta,
+	"deit":        newViT,
+	"dinov2":      newDinov2,
 	"distilbert":  newDistilBert,
 	"electra":     newBert,
 	"falcon":      newFalcon,
@@ -53,6 +56,8 @@ var families = map[string]builder{
 	"qwen2":       newLlama,
 	"qwen3":       newLlama,
 	"roberta":     newBert,
+	"vit":         newViT,
+	"whisper":     newWhisper,
 }
 
 // Families lists the model types that can be built, sorted.

@@ -162,13 +162,20 @@ type headAttention struct {
 	q, k, v *eager.LinearModule
 	head    int
 	impl    attention
+
+	queryLast bool // keys and values are projected before the queries
 }
 
 func newHeadAttention(m *eager.Module, names [3]string, width, heads int, s Spec, dropout float64) headAttention {
+	return newHeadAttentionBias(m, names, width, heads, s, dropout, true)
+}
+
+// newHeadAttentionBias may leave the bias of the projections out.
+func newHeadAttentionBias(m *eager.Module, names [3]string, width, heads int, s Spec, dropout float64, bias bool) headAttention {
 	a := headAttention{head: width / max(heads, 1), impl: attention{impl: s.Attn, dropout: dropout, plain: true}}
-	a.q = m.Linear(names[0], width, heads*a.head, true)
-	a.k = m.Linear(names[1], width, heads*a.head, true)
-	a.v = m.Linear(names[2], width, heads*a.head, true)
+	a.q = m.Linear(names[0], width, heads*a.head, bias)
+	a.k = m.Linear(names[1], width, heads*a.head, bias)
+	a.v = m.Linear(names[2], width, heads*a.head, bias)
 	return a
 }
 
@@ -178,9 +185,15 @@ func (a headAttention) forward(c *eager.Call, hidden *eager.Tensor) (out, weight
 	split := func(l *eager.LinearModule) *eager.Tensor {
 		return c.Let(l.Forward(hidden).View(batch, seq, -1, a.head).Transpose(1, 2))
 	}
-	q := split(a.q)
+	var q *eager.Tensor
+	if !a.queryLast {
+		q = split(a.q)
+	}
 	k := split(a.k)
 	v := split(a.v)
+	if a.queryLast {
+		q = split(a.q)
+	}
 	out, weights = a.impl.forward(q, k, v, nil)
 	c.Let(out)
 	c.Let(weights)

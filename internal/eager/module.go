@@ -20,7 +20,7 @@ type Module struct {
 	children []*Module
 	root     *Module
 	onDevice bool      // of the root: see CreateOnDevice
-	created  []*Tensor // of the root: everything registered, in order
+	created  []*Tensor // of the root: everything registered, in order; what is replaced by a tied weight again at that moment
 }
 
 // NewModel starts a model whose parameters have a type.
@@ -75,6 +75,9 @@ func (m *Module) leaf(name string, d tensor.DType, sizes []int) *Tensor {
 	return t
 }
 
+// Fix switches a parameter's gradient off (requires_grad_(False) in a constructor).
+func (m *Module) Fix(t *Tensor) { t.requires, t.frozen = false, true }
+
 // Share registers another module's parameter under this one too (tied weights): it exists once.
 func (m *Module) Share(t *Tensor) { m.own = append(m.own, t) }
 
@@ -110,12 +113,11 @@ func (m *Module) Load() {
 		m.p.category, m.p.op = tape.Other, "import"
 		m.p.alloc(4)
 		for _, t := range m.created {
-			m.place(t, "parameter")
-		}
-		for _, t := range m.created {
-			if t.untied {
+			if t.store != nil { // its second appearance: another has taken its place
 				t.Release()
+				continue
 			}
+			m.place(t, "parameter")
 		}
 		return
 	}
@@ -247,17 +249,27 @@ func (d *DropoutModule) Forward(x *Tensor) *Tensor {
 	return c.Return(x.Dropout(d.Prob))
 }
 
+// replace puts a tied parameter in the place of the i-th, whose memory goes at this moment of the construction.
+func (m *Module) replace(i int, t *Tensor) {
+	m.root.created = append(m.root.created, m.own[i])
+	m.own[i] = t
+}
+
 // Tie replaces the weight by another module's (tie_weights): it exists once.
 func (l *LinearModule) Tie(t *Tensor) {
-	l.own[0].untied = true
-	l.own[0] = t
+	l.replace(0, t)
 	l.Weight = t
+}
+
+// Tie replaces the table by another module's.
+func (e *EmbeddingModule) Tie(t *Tensor) {
+	e.replace(0, t)
+	e.Weight = t
 }
 
 // TieBias replaces the bias by another parameter.
 func (l *LinearModule) TieBias(t *Tensor) {
-	l.own[1].untied = true
-	l.own[1] = t
+	l.replace(1, t)
 	l.Bias = t
 }
 

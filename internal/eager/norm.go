@@ -7,23 +7,21 @@ import "github.com/plimsoll/plimsoll/internal/tensor"
 func LayerNorm(x, w, b *Tensor, width int) *Tensor {
 	p := x.p
 	bias, weight, in := p.raise(b), p.raise(w), p.raise(x)
-	in = in.Contiguous()
 	p.op = "aten::native_layer_norm"
 	n := p.record("NativeLayerNormBackward0", in, weight, bias)
 	n.save(in, weight, bias)
 	rows := in.Numel() / max(width, 1)
+	whole := p.inFormat(in, false) // expect_contiguous: the kernel's own copy (layer_norm_kernel.cu)
 	out := p.emptyOf(in.DType, in.Sizes...)
 	mean := p.emptyOf(tensor.Float32, rows)
 	rstd := p.emptyOf(tensor.Float32, rows)
 	n.save(mean, rstd)
 	n.out(out)
+	drop(whole)
 	p.observe(p.op, in.DType, 8*float64(in.Numel()), in.Bytes(), out.Bytes())
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := make([]*Tensor, 3)
-		gc := g[0]
-		if !gc.IsContiguous() {
-			gc = p.emptyOf(gc.DType, gc.Sizes...)
-		}
+		gc, xc := p.inFormat(g[0], false), p.inFormat(in, false)
 		if n.needs(0) {
 			grads[0] = p.emptyOf(in.DType, in.Sizes...)
 		}
@@ -34,9 +32,7 @@ func LayerNorm(x, w, b *Tensor, width int) *Tensor {
 		}
 		p.sumTallNorm(rows, width, grads[1:])
 		p.observe("NativeLayerNormBackward0", in.DType, 16*float64(in.Numel()), 2*in.Bytes(), in.Bytes())
-		if gc != g[0] {
-			drop(gc)
-		}
+		drop(gc, xc)
 		return grads
 	})
 	drop(mean, rstd, bias, b, weight, w, in, x)

@@ -30,7 +30,6 @@ type Tensor struct {
 	sink     *Node  // a leaf's gradient accumulator
 	Name     string // of a parameter or buffer
 	frozen   bool
-	untied   bool // a parameter that another took the place of
 }
 
 // newTensor makes a temporary over a storage whose reference it takes over.
