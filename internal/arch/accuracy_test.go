@@ -143,7 +143,8 @@ func TestPredictedPeaksAgreeWithMeasuredOnes(t *testing.T) {
 	}
 }
 
-// checkPhases holds every phase of every step to two percent of the measurement, and the loaded model to the byte.
+// checkPhases holds every phase of every step to two percent of the measurement, and the loaded model to the byte. With fp16 a phase may
+// be lower than computed: the scaler skips steps while gradients overflow, and optimizer state appears later.
 func checkPhases(t *testing.T, r row, got map[string]units.Bytes) {
 	t.Helper()
 	if diff := got[eager.PhaseLoad] - r.Measured.AfterLoad; diff != 0 {
@@ -152,7 +153,7 @@ func checkPhases(t *testing.T, r row, got map[string]units.Bytes) {
 	for i, phases := range r.Measured.Phases {
 		for name, want := range phases {
 			g := got[eager.PhaseLabel(i+1, name)]
-			if e := percent(g, want); math.Abs(e) > 2 {
+			if e := percent(g, want); math.Abs(e) > 2 && (e < 0 || r.Autocast != "fp16") {
 				t.Errorf("%s, step %d %s: %d bytes, measured %d (%+.2f %%)", r.ID, i+1, name, g, want, e)
 			}
 		}
