@@ -2,6 +2,7 @@ package arch
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -31,6 +32,9 @@ type Graph struct {
 
 // NewGraph makes a model of a graph whose symbolic sizes are bound.
 func NewGraph(p *eager.Process, b *opgraph.Bound, s GraphSpec) (*Graph, error) {
+	if lossOutput(b, "") < 0 {
+		return nil, fmt.Errorf("the graph returns no tensor")
+	}
 	if s.Loss == "" && !isScalar(b, b.Outputs[0]) {
 		return nil, fmt.Errorf("the graph ends in %q, which is no loss; give loss cross-entropy, or export a model that returns its loss", b.Outputs[0].Name)
 	}
@@ -221,6 +225,9 @@ func (g *Graph) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) 
 		outs = append(outs, c.Let(run.vals[o.Value]))
 	}
 	run.finish()
+	if len(outs) == 0 {
+		panic(eager.Fault("no operator computes what the graph returns"))
+	}
 	if g.spec.Loss == "" {
 		ret := c.ReturnAll(outs...)
 		return ret[0], ret[1:]
@@ -288,6 +295,7 @@ func (r *graphRun) leave(depth int) {
 
 // step runs one operator and keeps its results as long as the plan says.
 func (r *graphRun) step(pn *planNode) {
+	defer refuseMisfit(pn)
 	op := &graphOp{graphRun: r, node: pn}
 	var outs []*eager.Tensor
 	if pn.NoGrad {
@@ -305,6 +313,17 @@ func (r *graphRun) step(pn *planNode) {
 			continue
 		}
 		r.vals[v] = t.Retain()
+	}
+}
+
+// refuseMisfit turns a crash over arguments no exporter writes (an index beyond a shape) into an error that names the operator.
+func refuseMisfit(pn *planNode) {
+	switch r := recover().(type) {
+	case nil:
+	case runtime.Error:
+		panic(eager.Fault(fmt.Sprintf("operator %.60s has arguments that do not fit it: %v", pn.Target, r)))
+	default:
+		panic(r)
 	}
 }
 

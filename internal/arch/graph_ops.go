@@ -18,20 +18,38 @@ type graphOpFunc func(o *graphOp) *eager.Tensor
 
 // run finds what the operator does: a function of this file, something without gradient, or an unknown.
 func (o *graphOp) run() []*eager.Tensor {
-	base, _, _ := strings.Cut(strings.TrimPrefix(o.node.Target, "aten."), ".")
-	if f, ok := manyResults[base]; ok {
-		return f(o)
+	base := o.name()
+	if undifferentiable(base) {
+		return o.plain()
 	}
-	if f, ok := graphOps[base]; ok {
-		return []*eager.Tensor{f(o)}
+	for _, table := range []map[string]func(*graphOp) []*eager.Tensor{manyResults, moreResults} {
+		if f, ok := table[base]; ok {
+			return f(o)
+		}
 	}
-	if f, ok := pointwise[base]; ok && len(o.tensors()) == 1 {
-		return []*eager.Tensor{f(o.self())}
+	for _, table := range []map[string]graphOpFunc{graphOps, moreOps} {
+		if f, ok := table[base]; ok {
+			return []*eager.Tensor{f(o)}
+		}
+	}
+	for _, table := range []map[string]func(*eager.Tensor) *eager.Tensor{pointwise, morePointwise} {
+		if f, ok := table[base]; ok && len(o.tensors()) == 1 {
+			return []*eager.Tensor{f(o.self())}
+		}
 	}
 	if !o.differentiable() {
 		return o.plain()
 	}
 	return o.conservative()
+}
+
+// name is the operator's name without overload; operators of other libraries than PyTorch keep the library's.
+func (o *graphOp) name() string {
+	target := strings.TrimPrefix(o.node.Target, "aten.")
+	if i := strings.LastIndexByte(target, '.'); i > 0 {
+		return target[:i]
+	}
+	return target
 }
 
 // self is the operator's first tensor.
@@ -87,7 +105,7 @@ func (o *graphOp) differentiable() bool {
 // plain allocates the results of an operator that no gradient passes: masks, positions, random numbers. In-place
 // forms (a name that ends in _) give their argument back.
 func (o *graphOp) plain() []*eager.Tensor {
-	base, _, _ := strings.Cut(strings.TrimPrefix(o.node.Target, "aten."), ".")
+	base := o.name()
 	if strings.HasSuffix(base, "_") && !strings.HasSuffix(base, "__") {
 		return []*eager.Tensor{o.self()}
 	}

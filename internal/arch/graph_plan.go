@@ -39,6 +39,7 @@ func newGraphPlan(b *opgraph.Bound) *graphPlan {
 	p.outputs = slices.Clone(b.Outputs)
 	p.unconvert(b)
 	p.findCalls(b)
+	p.fuse(b)
 	p.findDeaths(b)
 	return p
 }
@@ -148,6 +149,32 @@ func (p *graphPlan) holdUntil(i, m int, end []int) int {
 		}
 	}
 	return i
+}
+
+// fused are modules whose forward is an autograd function of its own: it keeps its input and nothing of what it computes on the way.
+// The trace shows its operators only.
+var fused = []string{".BloomGelu"}
+
+// fuse lets the operators of such a module run without gradient, and its last one stand for the function.
+func (p *graphPlan) fuse(b *opgraph.Bound) {
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		stack := b.Stacks[n.Stack]
+		if len(stack) == 0 || !slices.ContainsFunc(fused, func(f string) bool { return strings.HasSuffix(stack[len(stack)-1].Class, f) }) {
+			continue
+		}
+		first := i
+		call := n.calls[len(n.calls)-1]
+		for first > 0 && slices.Contains(p.nodes[first-1].calls, call) {
+			first--
+		}
+		if i+1 < len(p.nodes) && slices.Contains(p.nodes[i+1].calls, call) {
+			n.NoGrad = true
+			continue
+		}
+		n.Target = "aten.gelu.default"
+		n.Args = []opgraph.Arg{{Name: "self", Kind: opgraph.Tensor, Values: []int{p.nodes[first].Tensor("self")}}}
+	}
 }
 
 // noteArgument remembers the first activation each call reads from outside: its input.

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -12,8 +13,8 @@ import (
 var manyResults = map[string]func(o *graphOp) []*eager.Tensor{
 	"split":            (*graphOp).split,
 	"split_with_sizes": (*graphOp).split,
-	"chunk":            func(o *graphOp) []*eager.Tensor { return o.self().Chunk(o.int("chunks", 1), o.int("dim", 0)) },
-	"unbind":           func(o *graphOp) []*eager.Tensor { return o.self().Unbind(o.int("dim", 0)) },
+	"chunk":            (*graphOp).chunk,
+	"unbind":           (*graphOp).unbind,
 	"topk": func(o *graphOp) []*eager.Tensor {
 		values, indices := o.self().TopK(o.int("k", 1), o.int("dim", -1))
 		return []*eager.Tensor{values, indices}
@@ -69,12 +70,33 @@ func (o *graphOp) slice() *eager.Tensor {
 	return t.SliceStep(dim, from, to, step)
 }
 
+// pieces refuses a cut into another number of pieces than the graph lists.
+func (o *graphOp) pieces(n int) {
+	if n != len(o.node.Outputs) {
+		panic(eager.Fault(fmt.Sprintf("%s makes %d pieces, the graph lists %d", o.node.Target, n, len(o.node.Outputs))))
+	}
+}
+
+func (o *graphOp) chunk() []*eager.Tensor {
+	t, dim, n := o.self(), o.int("dim", 0), o.int("chunks", 1)
+	step := max((t.Dim(dim)+n-1)/max(n, 1), 1)
+	o.pieces((t.Dim(dim) + step - 1) / step)
+	return t.Chunk(n, dim)
+}
+
+func (o *graphOp) unbind() []*eager.Tensor {
+	t, dim := o.self(), o.int("dim", 0)
+	o.pieces(t.Dim(dim))
+	return t.Unbind(dim)
+}
+
 func (o *graphOp) split() []*eager.Tensor {
 	t := o.self()
 	dim := t.Axis(o.int("dim", 0))
 	lengths := o.ints("split_sizes")
 	if lengths == nil {
 		step := max(o.int("split_size", 1), 1)
+		o.pieces((t.Sizes[dim] + step - 1) / step)
 		for at := 0; at < t.Sizes[dim]; at += step {
 			lengths = append(lengths, min(step, t.Sizes[dim]-at))
 		}

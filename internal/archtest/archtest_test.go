@@ -31,6 +31,7 @@ var ranks = map[string]int{
 	"internal/eager":    20,
 	"internal/arch":     22,
 	"internal/predict":  24,
+	"internal/shard":    6,
 	"internal/alloc":    4,
 	"internal/recorded": 4,
 	"internal/origin":   4,

@@ -9,6 +9,7 @@ package eager
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/plimsoll/plimsoll/internal/tape"
 	"github.com/plimsoll/plimsoll/internal/tensor"
@@ -93,6 +94,8 @@ func (p *Process) Guard(work func()) (err error) {
 			err = fmt.Errorf("%s%w", p.where(), r)
 		case tensor.Mismatch:
 			err = fmt.Errorf("%s%w", p.where(), r)
+		case runtime.Error: // a graph from a file may do what no model does; its operators run again in backward
+			err = fmt.Errorf("%sdoes not fit together: %w", p.where(), r)
 		default:
 			panic(r)
 		}

@@ -37,6 +37,8 @@ type Config struct {
 	class  class
 	values map[string]any
 	labels int
+
+	architectures []string
 }
 
 // Read reads a config.json.
@@ -65,7 +67,7 @@ func Parse(data []byte) (*Config, error) {
 	if !ok {
 		return nil, unsupported(modelType)
 	}
-	c := &Config{Type: modelType, Class: cls.Class, class: cls, values: map[string]any{}}
+	c := &Config{Type: modelType, Class: cls.Class, class: cls, values: map[string]any{}, architectures: readArchitectures(raw)}
 	for name, f := range cls.Fields {
 		c.values[name] = f.standard
 	}

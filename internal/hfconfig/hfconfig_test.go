@@ -76,6 +76,19 @@ func TestDerivedValuesFollowPostInit(t *testing.T) {
 	}
 }
 
+func TestTheTaskFollowsTheHeadElseTheFamily(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"model_type":"llama"}`: "causal-lm", `{"model_type":"bert"}`: "masked-lm", `{"model_type":"whisper"}`: "speech-seq2seq", `{"model_type":"vit"}`: "image-cls",
+		`{"model_type":"bert","architectures":["BertForSequenceClassification"]}`: "seq-cls", `{"model_type":"t5","architectures":null}`: "seq2seq-lm",
+		`{"model_type":"whisper","architectures":["WhisperForConditionalGeneration"]}`: "speech-seq2seq", `{"model_type":"gpt2","architectures":["GPT2LMHeadModel"]}`: "causal-lm",
+	} {
+		if got := parse(t, text).Task(); got != want {
+			t.Errorf("%s: task %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestAnUnknownFamilySaysWhatIsKnownAndWhatElseToDo(t *testing.T) {
 	t.Parallel()
 	_, err := Parse([]byte(`{"model_type":"mamba"}`))
@@ -151,4 +164,27 @@ func FuzzReadHeader(f *testing.F) {
 			t.Errorf("%d parameters", h.Parameters())
 		}
 	})
+}
+
+func TestARankHasItsPartOfHeadsWidthAndLayers(t *testing.T) {
+	t.Parallel()
+	c := parse(t, `{"model_type":"gemma2"}`)
+	part, err := c.Divide(2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if part.Int("num_attention_heads") != 4 || part.Int("num_key_value_heads") != 2 || part.Int("head_dim") != 256 || part.Int("intermediate_size") != 4608 || part.Int("num_hidden_layers") != 13 || len(part.Strings("layer_types")) != 13 {
+		t.Errorf("part %v", part.values)
+	}
+	if c.Int("num_attention_heads") != 8 {
+		t.Error("the whole was changed")
+	}
+	for _, bad := range [][2]int{{0, 1}, {3, 1}, {1, 99}, {8, 1}} {
+		if _, err := c.Divide(bad[0], bad[1]); err == nil {
+			t.Errorf("%v was accepted", bad)
+		}
+	}
+	if _, err := parse(t, `{"model_type":"bert"}`).Divide(2, 1); err == nil {
+		t.Error("bert was divided")
+	}
 }

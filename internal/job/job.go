@@ -61,8 +61,9 @@ var (
 	attentions = []string{"sdpa", "eager"}
 	loops      = []string{"function", "plain"}
 	optimizers = []string{
-		"sgd", "sgdm", "adam", "adam-fused", "adam-loop", "adamw", "adamw-fused", "adamw-loop", "amsgrad", "nadam", "radam", "adamax",
-		"adagrad", "adadelta", "rmsprop", "asgd", "rprop", "adafactor", "adamw-8bit",
+		"sgd", "sgdm", "adam", "adam-fused", "adam-loop", "adamw", "adamw-fused", "adamw-loop", "amsgrad", "amsgrad-fused", "amsgrad-loop",
+		"nadam", "nadam-loop", "radam", "radam-loop", "adamax", "adamax-loop", "adagrad", "adagrad-loop", "adadelta", "adadelta-loop",
+		"rmsprop", "rmsprop-loop", "asgd", "rprop", "adafactor", "adamw-8bit",
 	}
 )
 

@@ -128,9 +128,9 @@ func (p *played) divide(t *tape.Tape) {
 		o := t.Owners[e.Owner]
 		total += e.Size
 		p.categories[o.Category.String()] += e.Size
-		k := key{o.Category, o.Module}
+		k := key{o.Category, alike(o.Module)}
 		if owned[k] == nil {
-			owned[k] = &report.Owned{Category: o.Category.String(), Module: o.Module}
+			owned[k] = &report.Owned{Category: o.Category.String(), Module: k.module}
 		}
 		owned[k].Bytes += e.Size
 		owned[k].Count++
@@ -147,4 +147,15 @@ func (p *played) divide(t *tape.Tape) {
 	if t.Events[p.event].Kind == tape.Alloc {
 		p.where = strings.TrimSpace(at.Module + " " + at.Op)
 	}
+}
+
+// alike names a module by its place in a layer: model.layers.3.mlp and model.layers.4.mlp are both model.layers.*.mlp.
+func alike(module string) string {
+	parts := strings.Split(module, ".")
+	for i, part := range parts {
+		if part != "" && strings.Trim(part, "0123456789") == "" {
+			parts[i] = "*"
+		}
+	}
+	return strings.Join(parts, ".")
 }

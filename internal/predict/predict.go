@@ -46,6 +46,14 @@ func (m Machine) capacity() units.Bytes {
 	return m.Card.Capacity()
 }
 
+// name is what to call the card on a screen.
+func (m Machine) name() string {
+	if m.Assumed {
+		return "a card not named"
+	}
+	return m.Card.Title
+}
+
 func (m Machine) context() units.Bytes {
 	if m.Card.Context > 0 {
 		return m.Card.Context
@@ -88,7 +96,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 		return nil, err
 	}
 	r := report.Prediction{
-		Schema: report.PredictSchema, ID: j.ID, Title: title(j, src), Card: m.Card.Title,
+		Schema: report.PredictSchema, ID: j.ID, Title: title(j, src), Card: m.name(),
 		AfterLoad: played.afterLoad,
 		Peak:      report.PredictedPeak{Allocated: played.peak, Reserved: played.reserved, Device: played.reserved + m.context()},
 		Phase:     played.phase, Step: played.step, Where: played.where,

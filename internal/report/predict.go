@@ -31,6 +31,8 @@ type Prediction struct {
 	Fits     bool        `json:"fits"`
 	Largest  *Largest    `json:"largest,omitempty"`
 
+	Sharded *Sharded `json:"sharded,omitempty"` // where the job is spread over cards; Fits is then each card's
+
 	Assumptions []string `json:"assumptions"`
 	Unknown     []string `json:"unknown_operators,omitempty"`
 	Error       string   `json:"error,omitempty"` // of a job that could not be predicted, where others could
@@ -55,4 +57,17 @@ type Owned struct {
 type Largest struct {
 	Batch int `json:"batch"` // 0: not even one
 	Seq   int `json:"seq,omitempty"`
+}
+
+// Sharded is what each of several cards needs: analytic, not measured.
+type Sharded struct {
+	Kind        string      `json:"kind,omitempty"` // ddp, zero1, zero2, zero3, fsdp2
+	Ranks       int         `json:"ranks"`
+	Tensor      int         `json:"tensor"`
+	Stages      int         `json:"stages"`
+	Allocated   units.Bytes `json:"allocated"`
+	Buffers     units.Bytes `json:"buffers"`
+	Safe        units.Bytes `json:"safe"`
+	Fits        bool        `json:"fits"`
+	Assumptions []string    `json:"assumptions"`
 }
