@@ -25,7 +25,18 @@ var ranks = map[string]int{
 	"internal/tape":   2,
 	"internal/screen": 2,
 	"internal/cli":    -90,
-	"cmd/plimsoll":    -100,
+
+	// What the machine's GPUs do now. The conclusions are pure; only asking the machine is not.
+	"internal/sample":  10,
+	"internal/simgpu":  11,
+	"internal/doctor":  11,
+	"internal/nvml":    -12,
+	"internal/proc":    -12,
+	"internal/machine": -15,
+	"internal/metrics": -30,
+	"internal/tui":     -30,
+
+	"cmd/plimsoll": -100,
 
 	// Imported by tests only.
 	"internal/goldentest": 1,
