@@ -5,7 +5,9 @@ go 1.26.0
 require (
 	charm.land/bubbletea/v2 v2.0.9
 	github.com/ebitengine/purego v0.11.2
+	github.com/klauspost/compress v1.20.3
 	github.com/spf13/cobra v1.10.2
+	github.com/ulikunitz/xz v0.5.17
 	golang.org/x/term v0.47.0
 	pgregory.net/rapid v1.3.0
 )

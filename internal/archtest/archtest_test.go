@@ -20,11 +20,16 @@ const module = "github.com/plimsoll/plimsoll/"
 // ranks orders the packages: one may import only packages of a strictly lower rank. A negative sign marks
 // the live column, which touches the machine; no pure package imports it, whatever its rank.
 var ranks = map[string]int{
-	"internal/units":  1,
-	"snapshot":        3,
-	"internal/tape":   2,
-	"internal/screen": 2,
-	"internal/cli":    -90,
+	"internal/units":    1,
+	"internal/pickle":   1,
+	"snapshot":          3,
+	"internal/recorded": 4,
+	"internal/origin":   4,
+	"internal/timeline": 5,
+	"internal/report":   2,
+	"internal/diagnose": 8,
+	"internal/tape":     2,
+	"internal/screen":   2,
 
 	// What the machine's GPUs do now. The conclusions are pure; only asking the machine is not.
 	"internal/sample":  10,
@@ -36,6 +41,7 @@ var ranks = map[string]int{
 	"internal/metrics": -30,
 	"internal/tui":     -30,
 
+	"internal/cli": -90,
 	"cmd/plimsoll": -100,
 
 	// Imported by tests only.
