@@ -34,8 +34,8 @@ type Env struct {
 	Getenv func(string) string
 	// Style is how text on stdout may look.
 	Style screen.Style
-	// StdinIsTerminal and StderrIsTerminal say whether a person waits there.
-	StdinIsTerminal, StderrIsTerminal bool
+	// StdinIsTerminal, StdoutIsTerminal and StderrIsTerminal say whether a person waits there.
+	StdinIsTerminal, StdoutIsTerminal, StderrIsTerminal bool
 }
 
 // OS is the real world.
@@ -43,7 +43,7 @@ func OS() Env {
 	return Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
 		Style:           terminalStyle(os.Stdout, os.Getenv),
-		StdinIsTerminal: isTerminal(os.Stdin), StderrIsTerminal: isTerminal(os.Stderr),
+		StdinIsTerminal: isTerminal(os.Stdin), StdoutIsTerminal: isTerminal(os.Stdout), StderrIsTerminal: isTerminal(os.Stderr),
 	}
 }
 
@@ -117,8 +117,8 @@ severity error, or it does not fit · 4 input unreadable.`,
 var Version = "dev"
 
 // commands lists every verb.
-func commands(Env) []*cobra.Command {
-	return nil
+func commands(env Env) []*cobra.Command {
+	return []*cobra.Command{newWatchCommand(env)}
 }
 
 // wrapArgs turns cobra's complaints about arguments into usage errors.
