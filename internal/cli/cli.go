@@ -118,7 +118,7 @@ var Version = "dev"
 
 // commands lists every verb.
 func commands(env Env) []*cobra.Command {
-	return []*cobra.Command{newWatchCommand(env), newMetricsCommand(env)}
+	return []*cobra.Command{newWatchCommand(env), newMetricsCommand(env), newDoctorCommand(env)}
 }
 
 // wrapArgs turns cobra's complaints about arguments into usage errors.
