@@ -22,14 +22,18 @@ const module = "github.com/plimsoll/plimsoll/"
 var ranks = map[string]int{
 	"internal/units":    1,
 	"internal/pickle":   1,
+	"internal/tape":     2,
+	"internal/screen":   2,
+	"internal/report":   2,
 	"snapshot":          3,
 	"internal/recorded": 4,
 	"internal/origin":   4,
 	"internal/timeline": 5,
-	"internal/report":   2,
 	"internal/diagnose": 8,
-	"internal/tape":     2,
-	"internal/screen":   2,
+	"internal/compare":  8,
+	"internal/explain":  9,
+	"internal/textout":  10,
+	"internal/traceout": 10,
 
 	// What the machine's GPUs do now. The conclusions are pure; only asking the machine is not.
 	"internal/sample":  10,

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/machine"
 	"github.com/plimsoll/plimsoll/internal/report"
 	"github.com/plimsoll/plimsoll/internal/screen"
-	"github.com/plimsoll/plimsoll/internal/units"
+	"github.com/plimsoll/plimsoll/internal/textout"
 )
 
 type doctorOptions struct {
@@ -59,87 +57,6 @@ func printDoctor(env Env, opts doctorOptions, d report.Doctor) error {
 		return e.Encode(d)
 	}
 	s := screen.New(env.Stdout, env.Style)
-	s.Paragraph(0, s.Ink(screen.Bold, doctorVerdict(d)))
-	s.Blank()
-	for _, f := range d.Findings {
-		printDoctorFinding(s, f)
-	}
-	for _, part := range []struct {
-		lead  string
-		items []string
-	}{{"machine    ", machineWords(d.Machine)}, {"fine       ", d.Fine}, {"not known  ", d.Unknown}} {
-		if len(part.items) > 0 {
-			s.Hanging(part.lead, screen.Faint, screen.Clean(strings.Join(part.items, " · ")))
-		}
-	}
+	textout.Doctor(s, &d)
 	return s.Err()
-}
-
-func doctorVerdict(d report.Doctor) string {
-	count := map[string]int{}
-	for _, f := range d.Findings {
-		count[f.Severity]++
-	}
-	var parts []string
-	for _, p := range []struct{ severity, one, many string }{
-		{report.Error, "1 thing is wrong", "%d things are wrong"}, {report.Warning, "1 is risky", "%d are risky"}, {report.Remark, "1 note", "%d notes"},
-	} {
-		switch n := count[p.severity]; n {
-		case 0:
-		case 1:
-			parts = append(parts, p.one)
-		default:
-			parts = append(parts, fmt.Sprintf(p.many, n))
-		}
-	}
-	if len(parts) == 0 {
-		return "Nothing wrong was found."
-	}
-	return strings.Join(parts, ", ") + "."
-}
-
-func printDoctorFinding(s *screen.Screen, f report.Finding) {
-	ink, lead := screen.Plain, "i   "
-	switch f.Severity {
-	case report.Error:
-		ink, lead = screen.Red, "!!  "
-	case report.Warning:
-		ink, lead = screen.Yellow, "!   "
-	}
-	s.Hanging(lead, ink, screen.Clean(f.Title))
-	for _, e := range f.Evidence {
-		s.Hanging("    ", screen.Plain, screen.Clean(e))
-	}
-	for _, r := range f.Remedies {
-		s.Hanging("    fix  ", screen.Green, screen.Clean(r.Action))
-		if r.Command != "" {
-			s.Line("         ", s.Ink(screen.Cyan, screen.Clean(r.Command)))
-		}
-	}
-	s.Blank()
-}
-
-func machineWords(m report.Machine) []string {
-	var out []string
-	add := func(format, value string) {
-		if value != "" {
-			out = append(out, fmt.Sprintf(format, value))
-		}
-	}
-	for _, c := range m.Cards {
-		out = append(out, fmt.Sprintf("GPU %d %s %s", c.Index, c.Name, c.Total.Short()))
-	}
-	add("driver %s", m.Driver)
-	add("CUDA %s", m.DriverCUDA)
-	add("PyTorch %s", m.Torch)
-	add("toolkit %s", m.Toolkit)
-	add("Python %s", m.Python)
-	add("kernel %s", m.Kernel)
-	if m.HostTotal > 0 {
-		out = append(out, "host "+m.HostAvailable.Short()+" free of "+m.HostTotal.Short())
-	}
-	if m.Shm > units.Bytes(0) {
-		out = append(out, "/dev/shm "+m.Shm.Short())
-	}
-	return out
 }

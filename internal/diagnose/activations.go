@@ -7,6 +7,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/origin"
 	"github.com/plimsoll/plimsoll/internal/report"
 	"github.com/plimsoll/plimsoll/internal/tape"
+	"github.com/plimsoll/plimsoll/internal/timeline"
 	"github.com/plimsoll/plimsoll/internal/units"
 	"github.com/plimsoll/plimsoll/snapshot"
 )
@@ -27,7 +28,7 @@ func activations(c *Case) (report.Finding, bool) {
 	}
 	f.Evidence = []string{fmt.Sprintf("%s of %s in use are activations of this step, which shrink with the batch", act, c.InUse)}
 	if layers, each := c.layers(); layers > 1 {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("the forward pass keeps %s a layer for backward; %d layers done", each, layers))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("the forward pass keeps about %s a layer for backward, and was in layer %d", each, layers))
 	}
 	if unused := c.OOM.Held - c.InUse; 20*unused < c.OOM.Held {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("not fragmentation: only %s is held but unused, whatever the message advises", unused))
@@ -49,32 +50,51 @@ func share(part, whole units.Bytes) float64 {
 	return float64(int(100*min(0.5+p/2, 0.97))) / 100
 }
 
-// layers finds how often the busiest line of the forward pass repeats, and what one repetition keeps: the layers of the model.
+// layers finds how many layers the forward pass has begun: the number of tensors that most of its lines keep, since most
+// lines keep one a layer; and what one layer keeps: each line's tensors, as many as it keeps a layer.
 func (c *Case) layers() (count int, each units.Bytes) {
-	var sum units.Bytes
-	for _, g := range c.Groups {
-		if g.Category != tape.Activations || c.Origins.Of(g.Stack).Phase != origin.Forward {
-			continue
+	votes := map[int]int{}
+	for _, g := range c.forwardGroups() {
+		if g.Count > 1 {
+			votes[g.Count]++
 		}
-		if count == 0 {
-			count = g.Count
+	}
+	for n, v := range votes {
+		if v > votes[count] || v == votes[count] && n > count {
+			count = n
 		}
-		sum += g.Bytes
 	}
 	if count == 0 {
 		return 0, 0
 	}
-	return count, sum / units.Bytes(count)
+	for _, g := range c.forwardGroups() {
+		if g.Count > 1 {
+			each += g.Bytes / units.Bytes(g.Count) * units.Bytes((g.Count+count-1)/count)
+		}
+	}
+	return count, each
 }
 
-// checkpointed is what checkpointing every layer would free at this instant: all but one layer's activations, less
-// one input a layer, which is at most the smallest tensor the layers keep.
+func (c *Case) forwardGroups() []timeline.Group {
+	return slices.DeleteFunc(slices.Clone(c.Groups), func(g timeline.Group) bool {
+		return g.Category != tape.Activations || c.Origins.Of(g.Stack).Phase != origin.Forward
+	})
+}
+
+// checkpointed is what checkpointing every layer would free at this instant: everything but the layer at work and one
+// input a layer, taken as the smallest sizeable tensor that layers keep once.
 func (c *Case) checkpointed(act units.Bytes) units.Bytes {
 	layers, each := c.layers()
 	if layers < 2 {
 		return 0
 	}
-	return max(0, act-each-act/10)
+	input := each
+	for _, g := range c.forwardGroups() {
+		if g.Count == layers && 100*g.Largest > each {
+			input = min(input, g.Largest)
+		}
+	}
+	return max(0, act-each-units.Bytes(layers)*input)
 }
 
 // inputSpike: this batch is larger than any before it.

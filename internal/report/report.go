@@ -150,6 +150,7 @@ type Finding struct {
 	Input      string      `json:"input,omitempty"`
 	Device     int         `json:"device"`
 	Lint       []string    `json:"lint,omitempty"` // lint rules that name the same line
+	Also       []string    `json:"also,omitempty"` // other inputs with the same finding
 }
 
 // Place is a line of code.
