@@ -68,7 +68,7 @@ func runWatch(ctx context.Context, env Env, opts watchOptions, intervalGiven boo
 		opts.interval = slowInterval
 	}
 	switch {
-	case opts.once || (!opts.json && !env.StdoutIsTerminal):
+	case opts.once || (!opts.json && (!env.StdoutIsTerminal || env.Getenv("TERM") == "dumb")):
 		return watchOnce(ctx, env, opts, source, history)
 	case opts.json:
 		return watchJSON(ctx, env, opts, source, history)

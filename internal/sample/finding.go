@@ -59,22 +59,28 @@ func growthFindings(c CardView) []Finding {
 		if !p.Trend.Steady || loading(p.Use) {
 			continue
 		}
-		f := Finding{
-			ID: "growth", Severity: SevereWarning, Confidence: p.Trend.Confidence, CardID: c.ID, PID: p.PID,
-			Bytes: units.Bytes(p.Trend.Slope * 60),
-			Title: fmt.Sprintf("%s grows %s on %s: full in %s", p.Name(), Rate(p.Trend.Slope), c.Label(), Ago(c.TimeLeft)),
-			Advice: fmt.Sprintf("it has grown without giving back for %s; look for tensors kept from step to step (a loss added up without .item(), "+
-				"a list of outputs), or run it under plimsoll run to see which line holds them", Ago(p.Trend.Span)),
-		}
-		switch {
-		case c.TimeLeft < nearEnd:
-			f.Severity = SevereError
-		case c.TimeLeft > farEnd:
-			f.Severity = SevereNote
-		}
-		out = append(out, f)
+		out = append(out, growthFinding(c, p.Name(), p.PID, p.Trend))
+	}
+	if c.Own.Steady {
+		out = append(out, growthFinding(c, "something that cannot be seen from here", 0, c.Own))
 	}
 	return out
+}
+
+func growthFinding(c CardView, who string, pid int, t Trend) Finding {
+	f := Finding{
+		ID: "growth", Severity: SevereWarning, Confidence: t.Confidence, CardID: c.ID, PID: pid, Bytes: units.Bytes(t.Slope * 60),
+		Title: fmt.Sprintf("%s grows %s on %s: full in %s", who, Rate(t.Slope), c.Label(), Ago(c.TimeLeft)),
+		Advice: fmt.Sprintf("it has grown without giving back for %s; look for tensors kept from step to step (a loss added up without .item(), "+
+			"a list of outputs), or run it under plimsoll run to see which line holds them", Ago(t.Span)),
+	}
+	switch {
+	case c.TimeLeft < nearEnd:
+		f.Severity = SevereError
+	case c.TimeLeft > farEnd:
+		f.Severity = SevereNote
+	}
+	return f
 }
 
 func orphanFindings(c CardView) []Finding {

@@ -218,3 +218,79 @@ func TestAProcessThatEndsCleanlyLeavesNothingBehind(t *testing.T) {
 		return true
 	})
 }
+
+func TestALeakOfAProcessThatHidesItsAmountShowsOnTheCard(t *testing.T) {
+	t.Parallel()
+	p := trainer(simgpu.Leak(10*units.GiB, 50*units.MiB, 2*units.MiB))
+	p.NoAmount = true
+	f := catchLeak(t, simgpu.New(oneCard(80*units.GiB), []simgpu.Process{p}), 0, 0, 1)
+	if off := math.Abs(f.timeLeft-f.actual) / f.actual; f.after > 120 || off > 0.15 {
+		t.Errorf("found after %.0f s, time left %.0f %% off", f.after, 100*off)
+	}
+}
+
+func TestALeakingProcessBesideASawtoothIsTheOneThatIsNamed(t *testing.T) {
+	t.Parallel()
+	healthy := trainer(simgpu.Sawtooth(4*units.GiB, 20*units.GiB, 30))
+	healthy.PID = 7
+	m := simgpu.New(oneCard(80*units.GiB), []simgpu.Process{healthy, trainer(simgpu.Leak(units.GiB, 50*units.MiB, 20*units.MiB))})
+	named := false
+	look(m, 0, 300, 1, func(at float64, v sample.View) bool {
+		for _, f := range v.Findings {
+			if f.PID != 4242 {
+				t.Errorf("after %.0f s: %s", at, f.Title)
+			}
+			named = true
+		}
+		return true
+	})
+	if !named {
+		t.Error("the leak was not found")
+	}
+}
+
+func TestAReadingThatFailsKeepsTheLastNumbersUnderTheError(t *testing.T) {
+	t.Parallel()
+	history := sample.NewHistory()
+	m := simgpu.New(oneCard(80*units.GiB), []simgpu.Process{trainer(simgpu.Constant(units.GiB))})
+	history.Look(context.Background(), m, start)
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	v := history.Look(ended, m, start.Add(time.Second))
+	if v.Error == "" || v.Failures != 1 || len(v.Cards) != 1 || !v.Time.Equal(start) {
+		t.Errorf("%+v", v)
+	}
+	if v = history.Look(context.Background(), m, start.Add(2*time.Second)); v.Error != "" || v.Readings != 2 {
+		t.Errorf("after it works again: %+v", v)
+	}
+}
+
+func TestAClockThatJumpsBackIsIgnored(t *testing.T) {
+	t.Parallel()
+	history := sample.NewHistory()
+	m := simgpu.New(oneCard(80*units.GiB), []simgpu.Process{trainer(simgpu.Constant(units.GiB))})
+	history.Look(context.Background(), m, start.Add(time.Hour))
+	if v := history.Look(context.Background(), m, start); v.Readings != 1 || !v.Time.Equal(start.Add(time.Hour)) {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestRanksThatTouchTheFirstCardAreReported(t *testing.T) {
+	t.Parallel()
+	var cards []sample.Card
+	var script []simgpu.Process
+	for i := range 4 {
+		cards = append(cards, sample.Card{ID: string(rune('a' + i)), Index: i, Instance: -1, Total: 80 * units.GiB})
+		who := sample.Identity{Command: "python ddp.py", Rank: i, World: 4, Started: 9}
+		script = append(script, simgpu.Process{PID: 100 + i, Card: i, Law: simgpu.Constant(40 * units.GiB), Who: who})
+		if i > 0 {
+			script = append(script, simgpu.Process{PID: 100 + i, Card: 0, Law: simgpu.Constant(520 * units.MiB), Who: who})
+		}
+	}
+	look(simgpu.New(cards, script), 0, 2, 1, func(at float64, v sample.View) bool {
+		if len(v.Findings) != 1 || v.Findings[0].ID != "rank0-contexts" || v.Findings[0].CardID != "a" || v.Findings[0].Bytes != 1560*units.MiB {
+			t.Errorf("%+v", v.Findings)
+		}
+		return at < 1
+	})
+}

@@ -30,6 +30,8 @@ type CardView struct {
 	Unattributed units.Bytes
 	Orphans      []Orphan
 	Peak         units.Bytes
+	// Own is the trend of the card itself, worked out only where its processes cannot be seen.
+	Own Trend
 	// Growth is the sum of steady growth on the card in bytes a second; zero when nothing grows.
 	Growth float64
 	// TimeLeft is when the card is full at that growth; negative when nothing grows.
@@ -105,7 +107,8 @@ func (h *History) cardView(c Card, processes []ProcessView, now float64) CardVie
 		}
 	}
 	if v.Growth == 0 && hidden {
-		v.Growth = trendOf(t.recent()).Slope // nobody to be seen: the card's own curve must do
+		v.Own = trendOf(t.recent()) // nobody to be seen: the card's own curve must do
+		v.Growth = v.Own.Slope
 	}
 	if v.Growth > 0 {
 		v.TimeLeft = seconds(min(float64(c.Free)/v.Growth, maxForecast.Seconds()))
