@@ -172,7 +172,11 @@ say ""
 say '$ kill the steady script, then plimsoll metrics again'
 kill -9 $steady; wait $steady 2>/dev/null
 sleep 6
-curl -s http://127.0.0.1:19740/metrics >"$work/metrics2.txt"
+for _ in 1 2 3; do
+  curl -s http://127.0.0.1:19740/metrics >"$work/metrics2.txt"
+  grep -q '^plimsoll_up 1' "$work/metrics2.txt" && break
+  sleep 2
+done
 before=$(grep -c '^plimsoll_process_memory_used_bytes' "$work/metrics.txt"); now=$(grep -c '^plimsoll_process_memory_used_bytes' "$work/metrics2.txt")
 [ "$now" -lt "$before" ] || [ "$before" = 0 ]; verdict $? "the series of the ended process are gone ($before processes, then $now)"
 grep '^plimsoll_gpu_memory_orphaned_bytes' "$work/metrics2.txt" | awk '{s+=$2} END {exit s>0}'; verdict $? "it left no orphaned memory behind"

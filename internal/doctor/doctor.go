@@ -48,6 +48,7 @@ type Driver struct {
 	CUDA                          string // newest CUDA version it runs
 	Module                        string // version of the loaded kernel module
 	Files                         bool   // device files /dev/nvidia* exist
+	SMI                           bool   // nvidia-smi answers where the library does not
 }
 
 // Card is the condition of a physical card. Nil: the driver does not say.
@@ -113,7 +114,7 @@ func torchKnown(f Facts) bool    { return f.Torch != nil }
 func torchAndCards(f Facts) bool { return f.Torch != nil && len(f.Cards) > 0 }
 func toolkitKnown(f Facts) bool  { return f.Torch != nil && f.Toolkit != "" }
 func viewKnown(f Facts) bool     { return f.View != nil }
-func cardsKnown(f Facts) bool    { return len(f.Cards) > 0 }
+func cardsKnown(f Facts) bool    { return len(f.Cards) > 0 && !f.Driver.SMI }
 func shmKnown(f Facts) bool      { return f.Memory.ShmKnown }
 func hostKnown(f Facts) bool     { return f.Memory.Total > 0 }
 

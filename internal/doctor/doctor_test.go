@@ -74,6 +74,7 @@ func TestEachTroubleIsFoundWithAFix(t *testing.T) {
 			f.Driver = Driver{Problem: "x", NoLibrary: true, Files: true}
 			f.System.Container = true
 		}, "driver-missing", report.Error, "DRIVER_CAPABILITIES"},
+		"only nvidia-smi":       {func(f *Facts) { f.Driver.Problem, f.Driver.NoLibrary, f.Driver.SMI = "x", true, true }, "driver-library", report.Remark, "ldconfig"},
 		"updated, not rebooted": {func(f *Facts) { f.Driver = Driver{Problem: "x", Mismatch: true, Module: "570.1"} }, "driver-mismatch", report.Error, "reboot"},
 		"module of another age": {func(f *Facts) { f.Driver.Module = "570.124.06" }, "driver-mismatch", report.Error, "570.124.06"},
 		"driver too old":        {func(f *Facts) { f.Driver.CUDA = "12.4" }, "driver-too-old", report.Error, "12.6"},

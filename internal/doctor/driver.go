@@ -15,6 +15,9 @@ func driverWorks(f Facts) []report.Finding {
 		return nil
 	case d.Mismatch:
 		return []report.Finding{mismatch(d)}
+	case d.SMI:
+		return []report.Finding{finding("driver-library", report.Remark, 0.9, "only nvidia-smi answers: the cards' health is not known, and watching costs more", d.Problem,
+			do("put the folder of libnvidia-ml.so.1 on the loader's path; builds with the tag nogpu never look for it", "ldconfig -p | grep libnvidia-ml"))}
 	case f.System.Nouveau:
 		return []report.Finding{finding("driver-missing", report.Error, 0.9, "the free driver nouveau holds the card; CUDA needs NVIDIA's", d.Problem,
 			do("install NVIDIA's driver, keep nouveau from loading, and reboot", "echo 'blacklist nouveau' | sudo tee /etc/modprobe.d/blacklist-nouveau.conf"))}

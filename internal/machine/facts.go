@@ -63,6 +63,7 @@ func (s Surroundings) askDriver(ctx context.Context, f *doctor.Facts) {
 		f.Driver.NoLibrary = errors.Is(err, nvml.ErrNoLibrary)
 		f.Driver.NoModule = errors.Is(err, nvml.ErrNoDriver)
 		f.Driver.Mismatch = errors.Is(err, nvml.ErrMismatch)
+		s.askSMI(ctx, f)
 		return
 	}
 	m := &Machine{cards: library{driver}, system: proc.Open(s.Root), close: driver.Close}
@@ -82,6 +83,20 @@ func (s Surroundings) askDriver(ctx context.Context, f *doctor.Facts) {
 	}
 	if view := sample.NewHistory().Look(ctx, m, time.Now()); view.Readings > 0 {
 		f.View = &view
+	}
+}
+
+// askSMI makes do with nvidia-smi, which says nothing about health.
+func (s Surroundings) askSMI(ctx context.Context, f *doctor.Facts) {
+	smi := nvml.SMI{Run: func(ctx context.Context, args ...string) ([]byte, error) { return s.Run(ctx, "nvidia-smi", args...) }}
+	m := &Machine{cards: smi, system: proc.Open(s.Root)}
+	view := sample.NewHistory().Look(ctx, m, time.Now())
+	if view.Readings == 0 {
+		return
+	}
+	f.View, f.Driver.Version, f.Driver.SMI = &view, view.Driver, true
+	for _, c := range view.Cards {
+		f.Cards = append(f.Cards, doctor.Card{Index: c.Index, Name: c.Name, Total: c.Total})
 	}
 }
 

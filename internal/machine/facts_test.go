@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/internal/doctor"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -64,6 +65,16 @@ func TestFactsAreReadFromTheSystem(t *testing.T) {
 	}
 	if v, set := f.Env["CUDA_VISIBLE_DEVICES"]; !set || v != "" || len(f.Env) != 1 {
 		t.Errorf("environment %v: a variable set to nothing is set, others are not looked at", f.Env)
+	}
+}
+
+func TestWithoutTheLibraryTheDoctorAsksNvidiaSmi(t *testing.T) {
+	t.Parallel()
+	var f doctor.Facts
+	s := elsewhere(t, nil, nil, map[string]string{"nvidia-smi": "0, GPU-a, NVIDIA T4, 15360, 10, 15350, 0, 30, [N/A], 550.54.15, 0\n"})
+	s.askSMI(context.Background(), &f)
+	if !f.Driver.SMI || f.Driver.Version != "550.54.15" || len(f.Cards) != 1 || f.Cards[0].Total != 15360*units.MiB || f.View == nil {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -65,11 +65,13 @@ func (m *Machine) Slow() bool { return m.note != "" }
 
 // Read asks the driver once and looks every process up.
 func (m *Machine) Read(ctx context.Context, now time.Time) (sample.Reading, error) {
+	began := time.Now()
 	snap, err := m.cards.Snapshot(ctx)
 	if err != nil {
 		return sample.Reading{}, fmt.Errorf("read the GPUs: %w", err)
 	}
-	r := sample.Reading{Time: now, Origin: snap.Origin, Driver: snap.Driver, Problems: snap.Problems}
+	// nvidia-smi answers late and unevenly; a slope needs the time of the numbers, not that of the question.
+	r := sample.Reading{Time: now.Add(time.Since(began)), Origin: snap.Origin, Driver: snap.Driver, Problems: snap.Problems}
 	if m.note != "" {
 		r.Problems = append(r.Problems, m.note)
 	}

@@ -58,15 +58,15 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect gives the latest view. When it is too old or the last reading failed, only that is told: a card that cannot be read
-// must not look idle.
+// Collect gives the latest view. A failed reading shows at once as plimsoll_up 0; the numbers before it stay until they are stale, so that a
+// hiccup does not reset every alert, and then vanish: a card that cannot be read must not look idle.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.mu.RLock()
 	v := c.view
 	c.mu.RUnlock()
-	fresh := v.Readings > 0 && v.Error == "" && c.options.Now().Sub(v.Time) <= c.options.StaleAfter
+	fresh := v.Readings > 0 && c.options.Now().Sub(v.Time) <= c.options.StaleAfter
 	send(out, buildInfo, 1, c.options.Version)
-	send(out, up, truth(fresh))
+	send(out, up, truth(fresh && v.Error == ""))
 	send(out, readings, float64(v.Readings))
 	send(out, readErrors, float64(v.Failures))
 	if v.Readings > 0 {

@@ -91,7 +91,7 @@ func TestAFailedOrOldReadingIsVisibleAndNeverLooksIdle(t *testing.T) {
 	history.Fail(start.Add(241*time.Second), errors.New("a GPU is lost"))
 	c.Show(history.View())
 	text, _ := scrape(t, c, false)
-	if !strings.Contains(text, "plimsoll_up 0") || !strings.Contains(text, "plimsoll_read_errors_total 1") || strings.Contains(text, "plimsoll_gpu_memory_used_bytes") {
+	if !strings.Contains(text, "plimsoll_up 0") || !strings.Contains(text, "plimsoll_read_errors_total 1") || !strings.Contains(text, "plimsoll_gpu_memory_used_bytes") {
 		t.Errorf("after a failure:\n%s", text)
 	}
 	c, _, _ = demo(t, false)

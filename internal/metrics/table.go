@@ -33,7 +33,7 @@ func metric(name, help string, kind prometheus.ValueType, labels []string) *Metr
 // card it is cut from has no series, so that sums count no byte twice.
 var (
 	buildInfo   = gauge("plimsoll_build_info", "Always 1; the version is a label.", "version")
-	up          = gauge("plimsoll_up", "1 when the GPUs were read recently and without error; otherwise no other series but these is given.")
+	up          = gauge("plimsoll_up", "1 when the last reading of the GPUs succeeded and is fresh; stale numbers are not given.")
 	readings    = counter("plimsoll_readings_total", "Readings of the GPUs that succeeded.")
 	readErrors  = counter("plimsoll_read_errors_total", "Readings of the GPUs that failed.")
 	lastReading = gauge("plimsoll_last_reading_timestamp_seconds", "When the GPUs were last read, in seconds since 1970.")
