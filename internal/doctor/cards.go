@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/report"
 	"github.com/plimsoll/plimsoll/internal/sample"
@@ -34,27 +36,60 @@ func soundness(f Facts) []report.Finding {
 // setup reports settings that surprise.
 func setup(f Facts) []report.Finding {
 	var out []report.Finding
+	add := func(is func(Card) bool, id, severity, title, evidence, action, command string) {
+		if on := which(f.Cards, is); len(on) > 0 {
+			out = append(out, finding(id, severity, 0.9, names(on)+title, evidence, do(action, onCards(command, on, len(f.Cards)))))
+		}
+	}
+	add(func(c Card) bool { return c.ComputeMode == "prohibited" }, "compute-mode", report.Error, ": closed to computing", "compute mode PROHIBITED", "open it", "sudo nvidia-smi -c DEFAULT")
+	add(func(c Card) bool { return c.ComputeMode == "exclusive" }, "compute-mode", report.Remark, ": one process at a time",
+		`a second one fails with "CUDA-capable device(s) is/are busy or unavailable"`, "allow several", "sudo nvidia-smi -c DEFAULT")
+	add(func(c Card) bool { return c.Persistence != nil && !*c.Persistence && !f.System.WSL }, "persistence-off", report.Remark, ": the driver lets go of a card nobody uses",
+		"persistence mode is off: every first start takes seconds longer, and settings such as power limits are lost", "switch persistence on", "sudo nvidia-smi -pm 1")
+	add(func(c Card) bool { return c.ECC != nil && !*c.ECC }, "ecc-off", report.Remark, ": memory is not checked for errors (ECC is off)", "a flipped bit goes unnoticed",
+		"switch ECC on; takes effect after a reset, and some cards lose a sixteenth of their memory to it", "sudo nvidia-smi -e 1")
 	for _, c := range f.Cards {
-		if c.Persistence != nil && !*c.Persistence && !f.System.WSL {
-			out = append(out, finding("persistence-off", report.Remark, 0.9, fmt.Sprintf("GPU %d: the driver lets go of the card when nobody uses it", c.Index),
-				"persistence mode is off: every first start takes seconds longer, and settings such as power limits are lost",
-				do("switch persistence on", fmt.Sprintf("sudo nvidia-smi -pm 1 -i %d", c.Index))))
-		}
 		out = append(out, sliced(f, c)...)
-		switch c.ComputeMode {
-		case "exclusive":
-			out = append(out, finding("compute-mode", report.Remark, 0.9, fmt.Sprintf("GPU %d takes one process at a time", c.Index),
-				`a second one fails with "CUDA-capable device(s) is/are busy or unavailable"`, do("allow several", fmt.Sprintf("sudo nvidia-smi -c DEFAULT -i %d", c.Index))))
-		case "prohibited":
-			out = append(out, finding("compute-mode", report.Error, 0.99, fmt.Sprintf("GPU %d is closed to computing", c.Index), "compute mode PROHIBITED",
-				do("open it", fmt.Sprintf("sudo nvidia-smi -c DEFAULT -i %d", c.Index))))
-		}
-		if c.ECC != nil && !*c.ECC {
-			out = append(out, finding("ecc-off", report.Remark, 0.9, fmt.Sprintf("GPU %d does not check its memory for errors (ECC is off)", c.Index), "a flipped bit goes unnoticed",
-				do("switch ECC on; takes effect after a reset, and some cards lose a sixteenth of their memory to it", fmt.Sprintf("sudo nvidia-smi -e 1 -i %d", c.Index))))
+	}
+	return out
+}
+
+// which gives the numbers of the cards of which something is true.
+func which(cards []Card, is func(Card) bool) []int {
+	var out []int
+	for _, c := range cards {
+		if is(c) {
+			out = append(out, c.Index)
 		}
 	}
 	return out
+}
+
+// names lists cards as people do: "GPU 0", "GPUs 0, 1, 4".
+func names(indices []int) string {
+	if len(indices) == 1 {
+		return fmt.Sprintf("GPU %d", indices[0])
+	}
+	return "GPUs " + join(indices, ", ")
+}
+
+// onCards restricts a command of nvidia-smi to some of the machine's cards.
+func onCards(command string, indices []int, all int) string {
+	switch len(indices) {
+	case all:
+		return command
+	case 1:
+		return fmt.Sprintf("%s -i %d", command, indices[0])
+	}
+	return fmt.Sprintf("for i in %s; do %s -i $i; done", join(indices, " "), command)
+}
+
+func join(numbers []int, separator string) string {
+	words := make([]string, len(numbers))
+	for i, n := range numbers {
+		words[i] = strconv.Itoa(n)
+	}
+	return strings.Join(words, separator)
 }
 
 // sliced reports what to know about a card cut up by MIG.

@@ -172,6 +172,20 @@ func TestMemoryOfTheDeadIsReported(t *testing.T) {
 	}
 }
 
+func TestTheSameTroubleOnSeveralCardsIsToldOnce(t *testing.T) {
+	t.Parallel()
+	f := healthy()
+	for i := range 3 {
+		c := f.Cards[0]
+		c.Index, c.Persistence = i+1, no()
+		f.Cards = append(f.Cards, c)
+	}
+	found := Examine(f).Findings
+	if len(found) != 1 || found[0].Title != "GPUs 1, 2, 3: the driver lets go of a card nobody uses" || found[0].Remedies[0].Command != "for i in 1 2 3; do sudo nvidia-smi -pm 1 -i $i; done" {
+		t.Errorf("%+v", found)
+	}
+}
+
 func TestSensibleSettingsRaiseNothing(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{

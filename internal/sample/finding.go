@@ -83,18 +83,31 @@ func growthFinding(c CardView, who string, pid int, t Trend) Finding {
 	return f
 }
 
+// orphanFindings names the dead: each of a few, a crowd as one.
 func orphanFindings(c CardView) []Finding {
+	advice := fmt.Sprintf("find what still has the card open: fuser -v /dev/nvidia%d (often a worker or a defunct child of it); end that, or reset the card", c.Index)
+	if len(c.Orphans) > 3 {
+		f := Finding{ID: "orphan-memory", Severity: SevereWarning, Confidence: 0.9, CardID: c.ID, Advice: advice}
+		for _, o := range c.Orphans {
+			f.Bytes += o.Bytes
+		}
+		f.Title = fmt.Sprintf("%s on %s is held by %d dead processes (pids %d, %d, %d …)", f.Bytes.Short(), c.Label(), len(c.Orphans),
+			c.Orphans[0].PID, c.Orphans[1].PID, c.Orphans[2].PID)
+		return []Finding{f}
+	}
 	var out []Finding
 	for _, o := range c.Orphans {
-		f := Finding{
-			ID: "orphan-memory", Severity: SevereWarning, Confidence: 0.9, CardID: c.ID, PID: o.PID, Bytes: o.Bytes,
-			Title:  fmt.Sprintf("%s on %s is held by %s, which is dead", o.Bytes.Short(), c.Label(), o.name()),
-			Advice: fmt.Sprintf("find what still has the card open: fuser -v /dev/nvidia%d (often a worker or a defunct child of it); end that, or reset the card", c.Index),
+		amount, confidence := o.Bytes.Short(), 0.9
+		if o.Bytes == 0 {
+			amount = "memory"
 		}
 		if o.Listed {
-			f.Confidence = 0.99
+			confidence = 0.99
 		}
-		out = append(out, f)
+		out = append(out, Finding{
+			ID: "orphan-memory", Severity: SevereWarning, Confidence: confidence, CardID: c.ID, PID: o.PID, Bytes: o.Bytes, Advice: advice,
+			Title: fmt.Sprintf("%s on %s is held by %s, which is dead", amount, c.Label(), o.name()),
+		})
 	}
 	return out
 }

@@ -294,3 +294,17 @@ func TestRanksThatTouchTheFirstCardAreReported(t *testing.T) {
 		return at < 1
 	})
 }
+
+func TestACrowdOfDeadProcessesIsToldOnce(t *testing.T) {
+	t.Parallel()
+	var script []simgpu.Process
+	for i := range 25 {
+		script = append(script, simgpu.Process{PID: 100 + i, Law: simgpu.Constant(2 * units.GiB), Dies: 1, LeavesEntry: true, Who: sample.Identity{Rank: -1}})
+	}
+	look(simgpu.New(oneCard(80*units.GiB), script), 5, 5, 1, func(_ float64, v sample.View) bool {
+		if len(v.Findings) != 1 || !strings.Contains(v.Findings[0].Title, "50.0 GiB on GPU 0 is held by 25 dead processes") {
+			t.Errorf("%+v", v.Findings)
+		}
+		return true
+	})
+}

@@ -13,7 +13,7 @@ const (
 type Orphan struct {
 	PID   int
 	Who   Identity
-	Bytes units.Bytes
+	Bytes units.Bytes // 0 when the driver does not say
 	// Listed: the driver still lists the PID. Otherwise the bytes are missing from the card and nobody is listed for them.
 	Listed bool
 }
