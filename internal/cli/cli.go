@@ -132,6 +132,7 @@ func commands(env Env) []*cobra.Command {
 	return []*cobra.Command{
 		newExplainCommand(env),
 		newDiffCommand(env),
+		newReplayCommand(env),
 		newWatchCommand(env),
 		newMetricsCommand(env),
 		newDoctorCommand(env),
