@@ -115,7 +115,7 @@ func sliced(f Facts, c Card) []report.Finding {
 	}
 	out := []report.Finding{finding("mig", report.Remark, 0.9, fmt.Sprintf("GPU %d is cut into %d MIG instances", c.Index, instances),
 		"a process sees one instance only, and its memory, not the card's; instances cannot talk to one another with NCCL", do("choose one by its UUID from nvidia-smi -L", "CUDA_VISIBLE_DEVICES=MIG-…"))}
-	if setting(f.Env, "expandable_segments") == "True" {
+	if expandable(f) {
 		out = append(out, finding("mig", report.Warning, 0.7, "expandable_segments on MIG instances makes PyTorch ask NVML for what it may not have",
 			"running out of memory then shows as an NVML assertion (pytorch/pytorch issue 112377)", do("leave expandable_segments out on MIG", "")))
 	}

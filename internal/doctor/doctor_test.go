@@ -104,17 +104,17 @@ func TestEachTroubleIsFoundWithAFix(t *testing.T) {
 		"two names": {func(f *Facts) {
 			f.Env["PYTORCH_ALLOC_CONF"], f.Env["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True", "max_split_size_mb:64"
 		}, "alloc-conf-conflict", report.Warning, "unset"},
-		"unknown key": {func(f *Facts) { f.Env["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segment:True" }, "alloc-conf-unknown", report.Error, "Unrecognized"},
+		"unknown key": {func(f *Facts) { f.Env["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segment:True" }, "alloc-conf-refused", report.Error, "unknown key"},
 		"key from the future": {func(f *Facts) {
 			f.Env["PYTORCH_CUDA_ALLOC_CONF"], f.Torch.Version = "large_segment_size_mb:40", "2.6.0"
-		}, "alloc-conf-unknown", report.Error, "2.11"},
-		"split size too small": {func(f *Facts) { f.Env["PYTORCH_CUDA_ALLOC_CONF"] = "max_split_size_mb:10" }, "alloc-conf-unknown", report.Error, "20"},
+		}, "alloc-conf-refused", report.Error, "2.6 does not know"},
+		"split size too small": {func(f *Facts) { f.Env["PYTORCH_CUDA_ALLOC_CONF"] = "max_split_size_mb:10" }, "alloc-conf-refused", report.Error, "20"},
 		"async ignores":        {func(f *Facts) { f.Env["PYTORCH_CUDA_ALLOC_CONF"] = "backend:cudaMallocAsync,max_split_size_mb:64" }, "alloc-conf-conflict", report.Warning, "cudaMallocAsync"},
 		"split and expandable": {func(f *Facts) { f.Env["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True,max_split_size_mb:64" }, "alloc-conf-conflict", report.Warning, "193400"},
 		"collection without cap": {func(f *Facts) {
 			f.Env["PYTORCH_CUDA_ALLOC_CONF"] = "garbage_collection_threshold:0.6,roundup_power2_divisions:[256:1,512:2,>:8]"
 		},
-			"alloc-conf-ignored", report.Remark, "memory_fraction"},
+			"alloc-conf-conflict", report.Warning, "memory_fraction"},
 		"caching off":     {func(f *Facts) { f.Env["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1" }, "caching-off", report.Warning, "unset"},
 		"no card visible": {func(f *Facts) { f.Env["CUDA_VISIBLE_DEVICES"] = "" }, "no-visible-device", report.Warning, "unset"},
 		"card 1 of 1":     {func(f *Facts) { f.Env["CUDA_VISIBLE_DEVICES"] = "0,1" }, "no-visible-device", report.Warning, "names card 1"},

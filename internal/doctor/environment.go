@@ -5,56 +5,46 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/internal/alloc"
 	"github.com/plimsoll/plimsoll/internal/report"
 )
-
-// setting keys of the caching allocator and the versions that know them: c10/cuda/CUDAAllocatorConfig.cpp (2.0 to 2.9) and
-// c10/core/AllocatorConfig.cpp (2.10 and later) of the releases named. A key a version does not know is an error at the first allocation.
-var settings = map[string]struct{ since, until version }{
-	"max_split_size_mb":                 {version{1, 10}, version{99, 0}},
-	"garbage_collection_threshold":      {version{1, 12}, version{99, 0}},
-	"roundup_power2_divisions":          {version{1, 12}, version{99, 0}},
-	"roundup_bypass_threshold_mb":       {version{1, 13}, version{1, 13}},
-	"backend":                           {version{2, 0}, version{99, 0}},
-	"expandable_segments":               {version{2, 1}, version{99, 0}},
-	"release_lock_on_cudamalloc":        {version{2, 2}, version{99, 0}},
-	"release_lock_on_hipmalloc":         {version{2, 2}, version{99, 0}},
-	"max_non_split_rounding_mb":         {version{2, 6}, version{99, 0}},
-	"graph_capture_record_stream_reuse": {version{2, 9}, version{99, 0}},
-	"per_process_memory_fraction":       {version{2, 10}, version{99, 0}},
-	"large_segment_size_mb":             {version{2, 11}, version{99, 0}},
-	"throw_on_cudamalloc_oom":           {version{2, 12}, version{99, 0}},
-	"expandable_segments_reserve":       {version{2, 15}, version{99, 0}},
-}
-
-// newestKnown is the newest PyTorch whose settings were read for the table.
-var newestKnown = version{2, 12}
 
 // confVariables in the order in which PyTorch prefers them.
 var confVariables = []string{"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}
 
+// readsNewName is the first PyTorch that reads PYTORCH_ALLOC_CONF for CUDA: the name is unknown before 2.9 and without effect on CUDA
+// in 2.9 (pytorch/pytorch issue 183387).
+const readsNewName alloc.Version = 211
+
 func allocatorVariables(f Facts) []report.Finding {
-	var out []report.Finding
-	torch, known := version{}, false
-	if f.Torch != nil {
-		torch, known = parseVersion(f.Torch.Version)
-	}
 	name, value := effective(f.Env)
 	if name == "" {
 		return noCaching(f)
 	}
+	var out []report.Finding
 	if other := f.Env["PYTORCH_ALLOC_CONF"]; name != "PYTORCH_ALLOC_CONF" && other != "" && other != value {
 		out = append(out, finding("alloc-conf-conflict", report.Warning, 0.9, "PYTORCH_ALLOC_CONF and "+name+" say different things; the second wins",
 			fmt.Sprintf("%q against %q", other, value), do("keep one", "unset PYTORCH_ALLOC_CONF")))
 	}
-	// The new name is unknown before 2.9 and without effect on CUDA in 2.9 (pytorch/pytorch issue 183387); 2.11 reads it.
-	if name == "PYTORCH_ALLOC_CONF" && known && torch.less(version{2, 11}) {
+	torch, known := torchVersion(f)
+	if name == "PYTORCH_ALLOC_CONF" && known && torch < readsNewName {
 		out = append(out, finding("alloc-conf-ignored", report.Error, 0.9, "PyTorch "+f.Torch.Version+" ignores PYTORCH_ALLOC_CONF for CUDA", "the setting has no effect, silently",
 			do("use the older name", "export PYTORCH_CUDA_ALLOC_CONF="+value)))
 	}
-	out = append(out, unknownSettings(name, value, torch, known, f)...)
-	out = append(out, conflicts(name, value, torch, known)...)
+	out = append(out, settings(name, value, torch, known)...)
 	return append(out, noCaching(f)...)
+}
+
+// torchVersion is the installed PyTorch; without one, the newest whose settings are known.
+func torchVersion(f Facts) (alloc.Version, bool) {
+	if f.Torch == nil {
+		return alloc.Newest, false
+	}
+	v, err := alloc.ParseVersion(f.Torch.Version)
+	if err != nil || v < alloc.Oldest || v > alloc.Newest {
+		return alloc.Newest, false
+	}
+	return v, true
 }
 
 // effective gives the variable that PyTorch reads and its value.
@@ -67,90 +57,39 @@ func effective(env map[string]string) (name, value string) {
 	return "", ""
 }
 
-// setting gives one value of the effective setting string.
-func setting(env map[string]string, key string) string {
-	_, value := effective(env)
-	for _, s := range splitSettings(value) {
-		if s.key == key {
-			return s.value
-		}
-	}
-	return ""
+// expandable tells whether the settings turn expandable segments on.
+func expandable(f Facts) bool {
+	_, value := effective(f.Env)
+	v, _ := torchVersion(f)
+	conf, err := alloc.ParseConf(value, v)
+	return err == nil && conf.Expandable
 }
 
-type keyValue struct{ key, value string }
-
-// splitSettings cuts "a:1,b:[256:1,512:2]" into its parts.
-func splitSettings(text string) []keyValue {
-	var out []keyValue
-	depth, begin := 0, 0
-	for i := 0; i <= len(text); i++ {
-		if i < len(text) {
-			switch text[i] {
-			case '[':
-				depth++
-			case ']':
-				depth--
-			}
-			if text[i] != ',' || depth > 0 {
-				continue
-			}
+// settings reads the string as this PyTorch does: what it refuses, and what works against itself.
+func settings(name, value string, torch alloc.Version, known bool) []report.Finding {
+	conf, err := alloc.ParseConf(value, torch)
+	if err != nil {
+		severity := report.Error
+		if !known {
+			severity = report.Remark
 		}
-		if part := strings.TrimSpace(text[begin:i]); part != "" {
-			key, value, _ := strings.Cut(part, ":")
-			out = append(out, keyValue{strings.TrimSpace(key), strings.TrimSpace(value)})
-		}
-		begin = i + 1
+		return []report.Finding{finding("alloc-conf-refused", severity, 0.9, fmt.Sprintf("PyTorch %s refuses what %s says", torch, name), err.Error(),
+			do("correct it, or unset it", "unset "+name))}
 	}
-	return out
-}
-
-func unknownSettings(name, value string, torch version, known bool, f Facts) []report.Finding {
-	var out []report.Finding
-	for _, s := range splitSettings(value) {
-		spec, ok := settings[s.key]
-		switch {
-		case strings.HasPrefix(s.key, "pinned_"): // of the host's memory; their list changes with every release
-		case !ok:
-			severity := report.Error
-			if !known || newestKnown.less(torch) {
-				severity = report.Remark
-			}
-			out = append(out, finding("alloc-conf-unknown", severity, 0.8, fmt.Sprintf("%s has %q, which no PyTorch known to this tool understands", name, s.key),
-				`PyTorch stops with "Unrecognized CachingAllocator option"`, do("correct or remove it", "")))
-		case known && (torch.less(spec.since) || spec.until.less(torch)):
-			out = append(out, finding("alloc-conf-unknown", report.Error, 0.9, fmt.Sprintf("PyTorch %s does not know %s", f.Torch.Version, s.key),
-				fmt.Sprintf("it came with %s; an unknown setting stops the program or is ignored", spec.since), do("remove it, or update PyTorch", "")))
-		case s.key == "max_split_size_mb":
-			if n, err := strconv.Atoi(s.value); err != nil || n < 20 {
-				out = append(out, finding("alloc-conf-unknown", report.Error, 0.9, fmt.Sprintf("max_split_size_mb:%s is refused: it must be more than 20", s.value), "", do("use a larger number, or none", "")))
-			}
+	if conf.Async {
+		if strings.Count(value, ":") == 1 {
+			return nil
 		}
-	}
-	return out
-}
-
-// conflicts are settings that undo one another.
-func conflicts(name, value string, torch version, known bool) []report.Finding {
-	has := map[string]string{}
-	for _, s := range splitSettings(value) {
-		has[s.key] = s.value
+		return []report.Finding{finding("alloc-conf-conflict", report.Warning, 0.95, "backend:cudaMallocAsync ignores every other setting in "+name, value,
+			do("keep the backend or the settings, not both", ""))}
 	}
 	var out []report.Finding
-	if has["backend"] == "cudaMallocAsync" && len(has) > 1 {
-		out = append(out, finding("alloc-conf-conflict", report.Warning, 0.95, "backend:cudaMallocAsync ignores every other setting in "+name, value, do("keep the backend or the settings, not both", "")))
-	}
-	if has["expandable_segments"] == "True" && has["max_split_size_mb"] != "" {
-		evidence := "free blocks above the split size cannot serve smaller requests, and memory grows (pytorch/pytorch pull request 193400)"
-		if known && torch.less(version{2, 5}) {
-			evidence = "before 2.5 it ends in an assertion (pytorch/pytorch issue 123548)"
+	for _, clash := range conf.Clashes(torch, false) {
+		remedy := do("change or remove the setting", "unset "+name)
+		if conf.Expandable && conf.MaxSplit > 0 {
+			remedy = do("keep expandable_segments alone", "export "+name+"=expandable_segments:True")
 		}
-		out = append(out, finding("alloc-conf-conflict", report.Warning, 0.9, "expandable_segments and max_split_size_mb work against each other", evidence,
-			do("keep expandable_segments alone", "export "+name+"=expandable_segments:True")))
-	}
-	if has["garbage_collection_threshold"] != "" && has["per_process_memory_fraction"] == "" {
-		out = append(out, finding("alloc-conf-ignored", report.Remark, 0.8, "garbage_collection_threshold does nothing unless a memory fraction is set",
-			"the allocator collects only below a cap", do("set one, in code or (2.10 and later) in the same variable", "torch.cuda.set_per_process_memory_fraction(0.95)")))
+		out = append(out, finding("alloc-conf-conflict", report.Warning, 0.9, clash, name+"="+value, remedy))
 	}
 	return out
 }
