@@ -65,7 +65,6 @@ func runMetrics(ctx context.Context, env Env, opts metricsOptions, intervalGiven
 	if err != nil {
 		return err
 	}
-	defer closeSource()
 	if m, ok := source.(*machine.Machine); ok && m.Slow() && !intervalGiven {
 		opts.interval = slowInterval
 	}
@@ -74,20 +73,14 @@ func runMetrics(ctx context.Context, env Env, opts metricsOptions, intervalGiven
 	})
 	server, err := metrics.Listen(opts.listen, collector)
 	if err != nil {
+		closeSource()
 		return err
 	}
 	fmt.Fprintf(env.Stderr, "plimsoll: serving http://%s/metrics\n", server.Address())
 	// The driver is asked by one goroutine; a scrape only reads what it last said, so a hanging driver cannot hang a scrape.
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(opts.interval)
-		defer ticker.Stop()
-		collector.Show(history.Look(ctx, source, time.Now()))
-		sample.Loop(ctx, source, history, ticker.C, collector.Show)
-	}()
+	wait := watched{source, closeSource, history}.inBackground(ctx, opts.interval, collector.Show)
 	err = server.Serve(ctx)
 	stop()
-	<-done
+	wait()
 	return err
 }

@@ -63,17 +63,17 @@ func runWatch(ctx context.Context, env Env, opts watchOptions, intervalGiven boo
 	if err != nil {
 		return err
 	}
-	defer closeSource()
 	if m, ok := source.(*machine.Machine); ok && m.Slow() && !intervalGiven {
 		opts.interval = slowInterval
 	}
-	switch {
-	case opts.once || (!opts.json && (!env.StdoutIsTerminal || env.Getenv("TERM") == "dumb")):
-		return watchOnce(ctx, env, opts, source, history)
-	case opts.json:
+	if screenWanted := !opts.once && !opts.json && env.StdoutIsTerminal && env.Getenv("TERM") != "dumb"; screenWanted {
+		return watchScreen(ctx, env, opts.interval, watched{source, closeSource, history})
+	}
+	defer closeSource()
+	if opts.json && !opts.once {
 		return watchJSON(ctx, env, opts, source, history)
 	}
-	return watchScreen(ctx, env, opts, source, history)
+	return watchOnce(ctx, env, opts, source, history)
 }
 
 // slowInterval is the pace where every reading starts nvidia-smi.
@@ -147,25 +147,45 @@ func watchJSON(ctx context.Context, env Env, opts watchOptions, source sample.So
 	return failed
 }
 
-// watchScreen feeds the screen from a goroutine of its own, so that a slow driver never blocks a key.
-func watchScreen(ctx context.Context, env Env, opts watchOptions, source sample.Source, history *sample.History) error {
-	ctx, cancel := context.WithCancel(ctx)
-	views, done := make(chan sample.View), make(chan struct{})
+// watched is a machine being watched: where readings come from, how to let go of it, what was seen.
+type watched struct {
+	source  sample.Source
+	close   func()
+	history *sample.History
+}
+
+// inBackground reads the machine in a goroutine of its own, which also lets go of it in the end. The function returned waits for that, but
+// not for long: a driver that hangs must not keep the program from ending.
+func (w watched) inBackground(ctx context.Context, interval time.Duration, deliver func(sample.View)) (wait func()) {
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ticker := time.NewTicker(opts.interval)
+		defer w.close()
+		ticker := time.NewTicker(interval)
 		defer ticker.Stop()
-		send := func(v sample.View) {
-			select {
-			case views <- v:
-			case <-ctx.Done():
-			}
-		}
-		send(history.Look(ctx, source, time.Now()))
-		sample.Loop(ctx, source, history, ticker.C, send)
+		deliver(w.history.Look(ctx, w.source, time.Now()))
+		sample.Loop(ctx, w.source, w.history, ticker.C, deliver)
 	}()
+	return func() {
+		select {
+		case <-done:
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
+
+// watchScreen shows the machine until the person has seen enough. A slow driver never blocks a key.
+func watchScreen(ctx context.Context, env Env, interval time.Duration, w watched) error {
+	ctx, cancel := context.WithCancel(ctx)
+	views := make(chan sample.View)
+	wait := w.inBackground(ctx, interval, func(v sample.View) {
+		select {
+		case views <- v:
+		case <-ctx.Done():
+		}
+	})
 	err := tui.Run(ctx, views, env.Stdin, env.Stdout, env.Style)
 	cancel()
-	<-done
+	wait()
 	return err
 }
