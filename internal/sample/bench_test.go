@@ -9,25 +9,35 @@ import (
 	"github.com/plimsoll/plimsoll/internal/simgpu"
 )
 
-// BenchmarkLook measures what one second of watching costs once the history is full: the metric core-% is the share of one
-// core at one reading a second.
+// BenchmarkLook measures what watching costs once the history is full: the metric core-% is the share of one core at one reading a
+// second. It fails above the share the size of machine may take.
 func BenchmarkLook(b *testing.B) {
 	for _, size := range []struct {
 		name             string
 		cards, processes int
-	}{{"8 cards 16 processes", 8, 16}, {"64 cards 500 processes", 64, 500}} {
+		most             float64
+	}{{"8 cards 16 processes", 8, 16, 1}, {"64 cards 500 processes", 64, 500, 5}} {
 		b.Run(size.name, func(b *testing.B) {
 			m, history, now := simgpu.Fleet(size.cards, size.processes), sample.NewHistory(), start
-			for range 900 {
-				now = now.Add(time.Second)
-				history.Look(context.Background(), m, now)
+			look := func(n int) {
+				for range n {
+					now = now.Add(time.Second)
+					history.Look(context.Background(), m, now)
+				}
 			}
+			look(900)
 			b.ReportAllocs()
 			for b.Loop() {
-				now = now.Add(time.Second)
-				history.Look(context.Background(), m, now)
+				look(minute)
 			}
-			b.ReportMetric(100*b.Elapsed().Seconds()/float64(b.N), "core-%")
+			share := 100 * b.Elapsed().Seconds() / float64(b.N*minute)
+			b.ReportMetric(share, "core-%")
+			if share > size.most {
+				b.Errorf("%.2f %% of a core, more than %.0f", share, size.most)
+			}
 		})
 	}
 }
+
+// minute is how many readings one round of the benchmark makes.
+const minute = 60

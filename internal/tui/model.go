@@ -78,11 +78,14 @@ const frames = 20
 
 // Run shows the views until the person quits, the views end or the context does.
 func Run(ctx context.Context, views <-chan sample.View, in io.Reader, out io.Writer, style screen.Style) error {
-	program := tea.NewProgram(model{views: views, style: style},
-		tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithFPS(frames))
-	_, err := program.Run()
+	_, err := newProgram(ctx, views, in, out, style).Run()
 	if errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, tea.ErrInterrupted) || errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
+}
+
+func newProgram(ctx context.Context, views <-chan sample.View, in io.Reader, out io.Writer, style screen.Style, more ...tea.ProgramOption) *tea.Program {
+	options := append([]tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithFPS(frames)}, more...)
+	return tea.NewProgram(model{views: views, style: style}, options...)
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -175,6 +176,67 @@ func TestTheModelShowsTheLatestViewAndQuitsWhenViewsEnd(t *testing.T) {
 	}
 	if _, quit := m.Update(cmd()); quit == nil {
 		t.Error("the end of the views does not end the program")
+	}
+}
+
+// paced is a terminal that tells when something has been drawn on it.
+type paced struct {
+	mu    sync.Mutex
+	text  strings.Builder
+	drawn chan struct{}
+}
+
+func (p *paced) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case p.drawn <- struct{}{}:
+	default:
+	}
+	return p.text.Write(b)
+}
+
+func (p *paced) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+func TestANewReadingRedrawsOnlyWhatChanged(t *testing.T) {
+	t.Parallel()
+	machine, history := simgpu.Demo(), sample.NewHistory()
+	look := func(second int) sample.View {
+		return history.Look(context.Background(), machine, start.Add(time.Duration(second)*time.Second))
+	}
+	views, terminal := make(chan sample.View), &paced{drawn: make(chan struct{}, 1)}
+	program := newProgram(context.Background(), views, nil, terminal, screen.Style{}, tea.WithWindowSize(80, 24), tea.WithEnvironment([]string{"TERM=xterm-256color"}))
+	ended := make(chan error, 1)
+	go func() { _, err := program.Run(); ended <- err }()
+	for i := range 60 {
+		look(i)
+	}
+	views <- look(60)
+	for !strings.Contains(terminal.String(), "python train.py") { // the first full screen
+		<-terminal.drawn
+	}
+	first := len(terminal.String())
+	for i := 61; i <= 65; i++ {
+		before := len(terminal.String())
+		views <- look(i)
+		for len(terminal.String()) == before {
+			<-terminal.drawn
+		}
+	}
+	close(views)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	text := terminal.String()
+	if strings.Count(text, "\x1b[2J") > 1 {
+		t.Errorf("the screen was cleared %d times", strings.Count(text, "\x1b[2J"))
+	}
+	if rest := len(text) - first; rest > first {
+		t.Errorf("the first screen took %d bytes, the five after it %d: they should write only what changed", first, rest)
 	}
 }
 
