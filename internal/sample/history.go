@@ -50,6 +50,7 @@ type History struct {
 	uses     map[useKey]*track
 	cards    map[string]*track
 	orphans  map[string]*ledger
+	rest     map[string]units.Bytes // unattributed bytes by card
 }
 
 // NewHistory gives an empty history.
@@ -139,35 +140,37 @@ func lastKnown(before, now Identity) Identity {
 }
 
 func (h *History) addCards(r Reading, at float64, present map[useKey]bool) {
+	here := map[string][]Use{}
+	for _, u := range r.Uses {
+		here[u.CardID] = append(here[u.CardID], u)
+	}
+	left := h.vanished(present)
 	listed := map[string]bool{}
+	h.rest = map[string]units.Bytes{}
 	for _, c := range r.Cards {
 		listed[c.ID] = true
-		t := h.cards[c.ID]
-		if t == nil {
-			t = &track{}
-			h.cards[c.ID] = t
+		if h.cards[c.ID] == nil {
+			h.cards[c.ID], h.orphans[c.ID] = &track{}, &ledger{}
 		}
-		t.add(point{at, c.Used})
-		l := h.orphans[c.ID]
-		if l == nil {
-			l = &ledger{}
-			h.orphans[c.ID] = l
-		}
-		l.settle(unattributed(c, r.Uses), h.vanished(c.ID, present))
+		h.cards[c.ID].add(point{at, c.Used})
+		h.rest[c.ID] = unattributed(c, here[c.ID])
+		h.orphans[c.ID].settle(h.rest[c.ID], left[c.ID])
 	}
 	maps.DeleteFunc(h.uses, func(k useKey, _ *track) bool { return !present[k] })
 	maps.DeleteFunc(h.cards, func(id string, _ *track) bool { return !listed[id] })
 	maps.DeleteFunc(h.orphans, func(id string, _ *ledger) bool { return !listed[id] })
 }
 
-// vanished lists the uses of a card that the reading no longer has, in order of PID.
-func (h *History) vanished(card string, present map[useKey]bool) []Use {
-	var gone []Use
+// vanished lists by card the uses that the reading no longer has, in order of PID.
+func (h *History) vanished(present map[useKey]bool) map[string][]Use {
+	gone := map[string][]Use{}
 	for k, t := range h.uses {
-		if k.card == card && !present[k] && t.last.Known {
-			gone = append(gone, t.last)
+		if !present[k] && t.last.Known {
+			gone[k.card] = append(gone[k.card], t.last)
 		}
 	}
-	slices.SortFunc(gone, func(a, b Use) int { return a.PID - b.PID })
+	for _, uses := range gone {
+		slices.SortFunc(uses, func(a, b Use) int { return a.PID - b.PID })
+	}
 	return gone
 }

@@ -25,9 +25,6 @@ const unknown = units.Bytes(-1)
 func unattributed(c Card, uses []Use) units.Bytes {
 	rest := c.Used
 	for _, u := range uses {
-		if u.CardID != c.ID {
-			continue
-		}
 		if !u.Known {
 			return unknown
 		}

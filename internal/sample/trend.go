@@ -2,6 +2,7 @@ package sample
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -101,18 +102,18 @@ func fit(window []point) Trend {
 
 // floorRises gives the points at which the level held until the end of the window went up.
 func floorRises(window []point) []point {
-	floor := make([]units.Bytes, len(window))
+	var rises []point
 	low := units.Bytes(math.MaxInt64)
 	for i := len(window) - 1; i >= 0; i-- {
-		low = min(low, window[i].bytes)
-		floor[i] = low
-	}
-	var rises []point
-	for i := 1; i < len(window); i++ {
-		if floor[i] > floor[i-1] {
-			rises = append(rises, point{window[i].at, floor[i]})
+		if window[i].bytes >= low {
+			continue
 		}
+		if i+1 < len(window) {
+			rises = append(rises, point{window[i+1].at, low})
+		}
+		low = window[i].bytes
 	}
+	slices.Reverse(rises)
 	return rises
 }
 

@@ -93,7 +93,7 @@ func (h *History) cardView(c Card, processes []ProcessView, now float64) CardVie
 	})
 	t := h.cards[c.ID]
 	v := CardView{
-		Card: c, Unattributed: unattributed(c, h.last.Uses), Peak: t.peak, TimeLeft: Forever,
+		Card: c, Unattributed: h.rest[c.ID], Peak: t.peak, TimeLeft: Forever,
 		Processes: processes, past: past{t.recent(), now}, Orphans: h.orphans[c.ID].orphans(),
 	}
 	hidden := len(processes) == 0
