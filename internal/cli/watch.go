@@ -31,8 +31,8 @@ for good and how sure that is, the time until the card is full, and memory that
 outlived its process. For a process started under plimsoll run it also shows
 what PyTorch has allocated, what it caches, and the step it is at.
 
-A slope needs a minute of readings. Keys are those of htop; F1 lists them.
-Nothing here ends a process. Without a terminal it prints once.
+A slope needs a minute and a half of readings. Keys are those of htop; F1
+lists them. Nothing here ends a process. Without a terminal it prints once.
 
 Exit codes with --once: 0 nothing to worry about, 3 a card is full within ten
 minutes, 4 no GPU can be read here.`,

@@ -3,6 +3,7 @@ package sample_test
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -128,7 +129,7 @@ func TestAHealthySawtoothRaisesNothing(t *testing.T) {
 		floor := units.Bytes(rapid.Int64Range(0, int64(30*units.GiB)).Draw(t, "floor"))
 		height := units.Bytes(rapid.Int64Range(int64(64*units.MiB), int64(40*units.GiB)).Draw(t, "height"))
 		// A first tooth longer than a minute and a half cannot be told from a leak by anyone who has not seen it fall.
-		period := float64(rapid.IntRange(4, 60).Draw(t, "period"))
+		period := float64(rapid.IntRange(4, 85).Draw(t, "period"))
 		step := rapid.SampledFrom([]float64{1, 2, 5}).Draw(t, "interval")
 		m := simgpu.New(oneCard(80*units.GiB), []simgpu.Process{trainer(simgpu.Sawtooth(floor, floor+height, period))})
 		look(m, 0, 900, step, func(at float64, v sample.View) bool {
@@ -153,7 +154,7 @@ func TestALongSawtoothRaisesNothingOnceItHasBeenSeenToFall(t *testing.T) {
 
 func TestAWarmUpThatEndsIsNotReportedAsGrowth(t *testing.T) {
 	t.Parallel()
-	for _, over := range []float64{3, 20, 55} {
+	for _, over := range []float64{3, 20, 55, 80} {
 		m := simgpu.New(oneCard(80*units.GiB), []simgpu.Process{trainer(simgpu.Warmup(60*units.GiB, over))})
 		look(m, 0, 600, 1, func(at float64, v sample.View) bool {
 			if f, ok := growth(v); ok {
@@ -307,4 +308,58 @@ func TestACrowdOfDeadProcessesIsToldOnce(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// drawn gives a law that follows a list of sizes, one a second.
+func drawn(sizes []units.Bytes) simgpu.Law {
+	return func(age float64) units.Bytes { return sizes[min(int(age), len(sizes)-1)] }
+}
+
+func TestMemoryThatOnlyFluctuatesRaisesNothing(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		height := int64(rapid.IntRange(1, 20000).Draw(t, "height")) * int64(units.MiB)
+		sizes := make([]units.Bytes, 900)
+		for i := range sizes {
+			sizes[i] = 20*units.GiB + units.Bytes(random.Int64N(height))
+		}
+		m := simgpu.New(oneCard(80*units.GiB), []simgpu.Process{trainer(drawn(sizes))})
+		look(m, 0, 899, 1, func(at float64, v sample.View) bool {
+			if f, ok := growth(v); ok {
+				t.Fatalf("after %.0f s: %s", at, f.Title)
+			}
+			return true
+		})
+	})
+}
+
+// Batches of varying length make the allocator hold what the longest so far needed: new records come, ever more rarely.
+func TestRecordsOfVaryingBatchesRarelyLookLikeGrowth(t *testing.T) {
+	t.Parallel()
+	const runs = 300
+	alarmed := 0
+	for seed := range uint64(runs) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		var longest units.Bytes
+		sizes := make([]units.Bytes, 900)
+		for i := range sizes {
+			for range 3 { // steps a second
+				longest = max(longest, units.Bytes(random.Int64N(int64(20*units.GiB))))
+			}
+			sizes[i] = 10*units.GiB + longest
+		}
+		m := simgpu.New(oneCard(80*units.GiB), []simgpu.Process{trainer(drawn(sizes))})
+		look(m, 0, 899, 1, func(_ float64, v sample.View) bool {
+			if _, ok := growth(v); ok {
+				alarmed++
+				return false
+			}
+			return true
+		})
+	}
+	t.Logf("%d of %d runs alarmed", alarmed, runs)
+	if alarmed > runs/20 {
+		t.Errorf("%d of %d healthy runs were called growth", alarmed, runs)
+	}
 }

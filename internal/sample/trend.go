@@ -26,11 +26,15 @@ type Trend struct {
 }
 
 const (
-	minSpan       = 60 * time.Second // shorter growth is a warm-up, not a trend
-	minRises      = 4                // fewer steps of the floor are no line
+	// Shorter growth is a warm-up or one tooth of a saw. Not longer, or a leak of 50 MiB a minute in segments of 20 MiB, which shows
+	// five rises within 96 seconds of every two minutes, would take more than those to be found.
+	minSpan       = 85 * time.Second
+	minRises      = 4 // fewer steps of the floor are no line
+	minTroughs    = 6 // nor are fewer rises from the foot of one tooth to the next
 	minConfidence = 0.95
-	evenness      = 0.3 // how far the slopes of the two halves may lie from the whole's
-	trendBlocks   = 12  // block minima that Mann-Kendall looks at
+	maxMargin     = 0.15 // a slope is told once it is known this well; a leak's soon is, that of ever rarer records is not
+	evenness      = 0.3  // how far the slopes of the two halves may lie from the whole's
+	trendBlocks   = 12   // block minima that Mann-Kendall looks at
 	// A fall ends a tooth when it gives back a quarter of the rise before it, and more than the allocator's largest rounding.
 	toothShare = 0.25
 	toothLeast = 20 * units.MiB
@@ -54,19 +58,19 @@ func trendOf(series []point) Trend {
 	longest, lastFall := teeth(series)
 	run := series[lastFall:]
 	if longest == 0 || length(run) >= 2*longest {
-		return longestEven(run)
+		return longestEven(run, minRises)
 	}
 	// Inside a tooth like those before it: only the floors between teeth say anything.
-	return longestEven(series[:lastFall+1])
+	return longestEven(troughs(series), minTroughs)
 }
 
-func longestEven(series []point) Trend {
+func longestEven(series []point, leastRises int) Trend {
 	for i, span := range spans {
 		window := tail(series, span.Seconds())
 		if i+1 < len(spans) && length(window) < spans[i+1].Seconds() {
 			continue // the next span sees the same points
 		}
-		if t := fit(window); t.Steady {
+		if t := fit(window, leastRises); t.Steady {
 			return t
 		}
 	}
@@ -74,12 +78,12 @@ func longestEven(series []point) Trend {
 }
 
 // fit draws a line through the moments at which the floor of the window rose.
-func fit(window []point) Trend {
+func fit(window []point, leastRises int) Trend {
 	rises := floorRises(window)
 	if edge(window[0].bytes, rises) {
 		rises = rises[1:]
 	}
-	if len(rises) < minRises {
+	if len(rises) < leastRises {
 		return Trend{}
 	}
 	span := length(rises)
@@ -95,7 +99,8 @@ func fit(window []point) Trend {
 		Slope: slope, Margin: margin, Span: seconds(span),
 		Confidence: mannKendall(blockMinima(since(window, rises[0].at-gap))),
 	}
-	t.Steady = slope > 0 && t.Confidence >= minConfidence &&
+	net := rises[len(rises)-1].bytes - rises[0].bytes
+	t.Steady = slope > 0 && t.Confidence >= minConfidence && margin <= maxMargin*slope && net >= 2*deepestFall(window) &&
 		math.Abs(early-slope) <= evenness*slope && math.Abs(late-slope) <= evenness*slope
 	return t
 }
@@ -201,27 +206,70 @@ func mannKendall(values []units.Bytes) float64 {
 // teeth finds the falls that give memory back: how long the longest rise before such a fall took, and the index of the
 // lowest point after the last one. Of a rise that was under way at the first point the length is a guess.
 func teeth(series []point) (longest float64, lastTrough int) {
-	trough, peak := 0, 0
+	for {
+		rise, next := firstFall(series[lastTrough:])
+		if next == 0 {
+			return longest, lastTrough
+		}
+		longest = max(longest, rise)
+		if lastTrough == 0 && rise > 0 {
+			longest = max(longest, unseenRise)
+		}
+		lastTrough += next
+	}
+}
+
+// firstFall finds the foot of the first fall in a series: its index, 0 when there is none, and how long the rise before it took.
+func firstFall(series []point) (rise float64, foot int) {
+	low, peak := 0, 0
 	for i, p := range series {
 		switch {
 		case p.bytes > series[peak].bytes:
 			peak = i
+			continue
 		case p.bytes == series[peak].bytes:
-		case peak == trough: // still falling
-			trough, peak, lastTrough = i, i, i
-		default:
-			rise, fall := series[peak].bytes-series[trough].bytes, series[peak].bytes-p.bytes
-			if fall < toothLeast || float64(fall) < toothShare*float64(rise) {
-				continue
-			}
-			longest = max(longest, series[peak].at-series[trough].at)
-			if trough == 0 {
-				longest = max(longest, unseenRise)
-			}
-			trough, peak, lastTrough = i, i, i
+			continue
+		case peak == low && p.bytes < series[low].bytes: // it begins by falling
+			low, peak = i, i
+			continue
 		}
+		height, fall := series[peak].bytes-series[low].bytes, series[peak].bytes-p.bytes
+		if fall < toothLeast || float64(fall) < toothShare*float64(height) {
+			continue
+		}
+		for i+1 < len(series) && series[i+1].bytes < series[i].bytes {
+			i++
+		}
+		return series[peak].at - series[low].at, i
 	}
-	return longest, lastTrough
+	if low > 0 && peak == low {
+		return 0, low
+	}
+	return 0, 0
+}
+
+// troughs gives the lowest point between every two teeth.
+func troughs(series []point) []point {
+	var out []point
+	for begin := 0; begin < len(series); {
+		_, next := firstFall(series[begin:])
+		if next == 0 {
+			break
+		}
+		begin += next
+		out = append(out, series[begin])
+	}
+	return out
+}
+
+// deepestFall is the most the window ever fell below what it had reached before.
+func deepestFall(window []point) units.Bytes {
+	var high, deepest units.Bytes
+	for _, p := range window {
+		high = max(high, p.bytes)
+		deepest = max(deepest, high-p.bytes)
+	}
+	return deepest
 }
 
 func flat(series []point) bool {

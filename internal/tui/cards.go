@@ -123,8 +123,8 @@ func (s scene) findings(width, height int) []string {
 	}
 	if len(v.Findings) == 0 {
 		text := "Nothing wrong to be seen."
-		if v.Watched.Seconds() < 60 {
-			text = "Nothing wrong to be seen yet; a slope needs a minute of readings."
+		if v.Watched.Seconds() < 90 {
+			text = "Nothing wrong to be seen yet; a slope needs a minute and a half of readings."
 		}
 		if len(v.Problems) > 0 {
 			text = "Cannot see everything: " + v.Problems[0]
