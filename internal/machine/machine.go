@@ -86,10 +86,27 @@ func (m *Machine) Read(ctx context.Context, now time.Time) (sample.Reading, erro
 			r.Uses = append(r.Uses, m.use(d.UUID, p))
 		}
 	}
+	keepOnLargest(r.Uses)
 	if problem := m.blindness(snap, listed); problem != "" {
 		r.Problems = append(r.Problems, problem)
 	}
 	return r, nil
+}
+
+// keepOnLargest leaves a process's allocator state on the card where it holds most: elsewhere it has a context and no tensors, and its
+// bytes must not be counted twice.
+func keepOnLargest(uses []sample.Use) {
+	largest := map[int]int{}
+	for i, u := range uses {
+		if at, seen := largest[u.PID]; !seen || u.Bytes > uses[at].Bytes {
+			largest[u.PID] = i
+		}
+	}
+	for i, u := range uses {
+		if u.Torch != nil && largest[u.PID] != i {
+			uses[i].Torch = &sample.TorchStatus{Step: u.Torch.Step, Phase: u.Torch.Phase, Time: u.Torch.Time}
+		}
+	}
 }
 
 // blindness says why no process is listed although memory is in use: inside a container the driver hides them.

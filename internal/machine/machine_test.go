@@ -76,20 +76,25 @@ func TestAProcessUnderPlimsollRunTellsItsAllocatorsState(t *testing.T) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	status := fmt.Sprintf(`{"schema":"plimsoll.status/1","pid":%d,"rank":0,"step":17,"phase":"backward","allocated":100,"reserved":300,"peak_allocated":250,"device":0,"time":%d}`,
+	status := fmt.Sprintf(`{"schema":"plimsoll.status/1","pid":%d,"rank":0,"step":17,"phase":"backward","allocated":100,"reserved":300,"peak_allocated":250,"device":"cpu","time":%d}`,
 		os.Getpid(), time.Now().Unix())
 	if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("run-%d.json", os.Getpid())), []byte(status), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	system := proc.Open("/")
 	system.RuntimeDir = runtimeDir
-	m := &Machine{system: system, cards: canned{snap: nvml.Snapshot{Devices: []nvml.Device{{UUID: "a", Processes: []nvml.Process{{PID: os.Getpid()}}}}}}}
+	m := &Machine{system: system, cards: canned{snap: nvml.Snapshot{Devices: []nvml.Device{
+		{UUID: "a", Processes: []nvml.Process{{PID: os.Getpid(), Used: units.MiB, Known: true}}}, {UUID: "b", Processes: []nvml.Process{{PID: os.Getpid(), Used: units.GiB, Known: true}}},
+	}}}}
 	r, err := m.Read(context.Background(), now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if torch := r.Uses[0].Torch; torch == nil || torch.Step != 17 || torch.Cached() != 200 || torch.Phase != "backward" || !r.Uses[0].Training() {
+	if torch := r.Uses[1].Torch; torch == nil || torch.Step != 17 || torch.Cached() != 200 || torch.Phase != "backward" || !r.Uses[1].Training() {
 		t.Errorf("%+v", torch)
+	}
+	if torch := r.Uses[0].Torch; torch == nil || torch.Reserved != 0 || !r.Uses[0].Training() {
+		t.Errorf("on the card where it only has a context: %+v", torch)
 	}
 }
 

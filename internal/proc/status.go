@@ -13,9 +13,10 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// Status is what a process started under plimsoll run writes about itself about once a second.
+// Status is what a process started under plimsoll run writes about itself about once a second. The device it names is left out: it counts
+// devices as CUDA_VISIBLE_DEVICES orders them, the driver does not.
 type Status struct {
-	PID, Rank, Step, Device            int
+	PID, Rank, Step                    int
 	Phase                              string
 	Allocated, Reserved, PeakAllocated units.Bytes
 	// Time is seconds since 1970.
@@ -107,7 +108,6 @@ func parseStatus(data []byte, pid int) (Status, error) {
 		Allocated     units.Bytes `json:"allocated"`
 		Reserved      units.Bytes `json:"reserved"`
 		PeakAllocated units.Bytes `json:"peak_allocated"`
-		Device        int         `json:"device"`
 		Time          float64     `json:"time"`
 	}
 	if err := json.Unmarshal(data, &raw); err != nil {
@@ -121,8 +121,8 @@ func parseStatus(data []byte, pid int) (Status, error) {
 		return Status{}, fmt.Errorf("status of %d is about process %d", pid, raw.PID)
 	case min(raw.Allocated, raw.Reserved, raw.PeakAllocated) < 0 || max(raw.Allocated, raw.Reserved, raw.PeakAllocated) > most:
 		return Status{}, fmt.Errorf("status of %d: impossible amounts", pid)
-	case raw.Step < 0 || raw.Device < 0 || len(raw.Phase) > 32 || math.IsNaN(raw.Time) || raw.Time < 0 || raw.Time > 1e11:
-		return Status{}, fmt.Errorf("status of %d: step, device, phase or time out of range", pid)
+	case raw.Step < 0 || len(raw.Phase) > 32 || math.IsNaN(raw.Time) || raw.Time < 0 || raw.Time > 1e11:
+		return Status{}, fmt.Errorf("status of %d: step, phase or time out of range", pid)
 	}
-	return Status{raw.PID, raw.Rank, raw.Step, raw.Device, raw.Phase, raw.Allocated, raw.Reserved, raw.PeakAllocated, raw.Time}, nil
+	return Status{raw.PID, raw.Rank, raw.Step, raw.Phase, raw.Allocated, raw.Reserved, raw.PeakAllocated, raw.Time}, nil
 }
