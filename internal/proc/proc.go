@@ -46,6 +46,7 @@ type System struct {
 	namespaced bool
 	cache      map[int]Facts
 	users      map[int]string
+	absent     map[int]int // processes without a status file, and for how many looks to leave it at that
 }
 
 // initialNamespace is the inode of the first PID namespace: PROC_PID_INIT_INO in Linux's include/linux/proc_ns.h.
@@ -56,7 +57,7 @@ func Open(root string) *System {
 	namespace, _ := os.Readlink(filepath.Join(root, "proc/self/ns/pid"))
 	return &System{
 		Root: root, Exists: exists, namespaced: namespace != "" && namespace != initialNamespace,
-		cache: map[int]Facts{}, users: map[int]string{},
+		cache: map[int]Facts{}, users: map[int]string{}, absent: map[int]int{},
 	}
 }
 
@@ -94,6 +95,7 @@ func (s *System) Look(pid int) Facts {
 	}
 	if len(s.cache) > 1<<14 {
 		clear(s.cache)
+		clear(s.absent)
 	}
 	s.cache[pid] = f
 	return f

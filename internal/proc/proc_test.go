@@ -155,7 +155,7 @@ func TestTheStatusOfARunIsReadOnlyFromItsOwner(t *testing.T) {
 		t.Errorf("%+v, %v", status, err)
 	}
 	if os.Getuid() != 0 { // root's files count for everybody
-		if _, err := readStatus(path, 42, os.Getuid()+1); err == nil {
+		if _, err := openStatus(path, 42, os.Getuid()+1); err == nil {
 			t.Error("a file of another user was believed")
 		}
 	}
@@ -163,8 +163,36 @@ func TestTheStatusOfARunIsReadOnlyFromItsOwner(t *testing.T) {
 	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readStatus(link, 42, os.Getuid()); err == nil {
+	if _, err := openStatus(link, 42, os.Getuid()); err == nil {
 		t.Error("a link was followed")
+	}
+}
+
+func TestTheStatusOfARunInAContainerIsReadFromItsOwnFiles(t *testing.T) {
+	t.Parallel()
+	me := strconv.Itoa(os.Getuid())
+	s := fakeSystem(t, 4711, map[string]string{
+		"status": "Name:\tpython\nNSpid:\t4711\t42\n",
+		"root/tmp/plimsoll-" + me + "/run-42.json": goodStatus,
+	})
+	status, err := s.Status(4711, Facts{UID: os.Getuid(), Container: "9f2c41d07ab3"})
+	if err != nil || status.Step != 17 {
+		t.Errorf("%+v, %v", status, err)
+	}
+	// A container whose /tmp points out of itself gets nothing read for it.
+	outside := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(outside, "plimsoll-"+me), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(outside, "plimsoll-"+me, "run-42.json"), []byte(goodStatus), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	escape := fakeSystem(t, 4711, map[string]string{"status": "NSpid:\t4711\t42\n", "root/etc/x": ""})
+	if err := os.Symlink(outside, filepath.Join(escape.Root, "proc/4711/root/tmp")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := escape.Status(4711, Facts{UID: os.Getuid(), Container: "9f2c41d07ab3"}); err == nil {
+		t.Error("a link led out of the container")
 	}
 }
 

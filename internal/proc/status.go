@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -34,15 +36,35 @@ func (s *System) Status(pid int, f Facts) (Status, error) {
 	if f.UID < 0 {
 		return Status{}, errors.New("the process's user is unknown")
 	}
+	if s.absent[pid] > 0 {
+		s.absent[pid]--
+		return Status{}, fs.ErrNotExist
+	}
+	status, err := s.findStatus(pid, f)
+	if err != nil {
+		s.absent[pid] = lookAgain
+	}
+	return status, err
+}
+
+// lookAgain is for how many looks a process without a status file is believed to have none: most processes never get one.
+const lookAgain = 9
+
+func (s *System) findStatus(pid int, f Facts) (Status, error) {
 	uid := strconv.Itoa(f.UID)
 	name := filepath.Join("plimsoll-"+uid, fmt.Sprintf("run-%d.json", pid))
 	folders := []string{filepath.Join(s.Root, "run/user", uid), filepath.Join(s.Root, "tmp")}
 	if s.RuntimeDir != "" {
 		folders = append(folders, s.RuntimeDir)
 	}
+	if f.Container != "" {
+		if status, err := s.contained(pid, f); err == nil {
+			return status, nil
+		}
+	}
 	var last error
 	for _, folder := range folders {
-		status, err := readStatus(filepath.Join(folder, name), pid, f.UID)
+		status, err := openStatus(filepath.Join(folder, name), pid, f.UID)
 		switch {
 		case err != nil:
 			last = err
@@ -53,6 +75,50 @@ func (s *System) Status(pid int, f Facts) (Status, error) {
 		}
 	}
 	return Status{}, last
+}
+
+// contained reads the status file of a process in a container from the container's own files, under the PID it has in there. The folder is
+// opened as a root of its own: no link in the container leads out of it.
+func (s *System) contained(pid int, f Facts) (Status, error) {
+	folder := filepath.Join(s.Root, "proc", strconv.Itoa(pid))
+	root, err := os.OpenRoot(filepath.Join(folder, "root"))
+	if err != nil {
+		return Status{}, err
+	}
+	defer root.Close()
+	text, err := readBounded(filepath.Join(folder, "status"), 16<<10)
+	if err != nil {
+		return Status{}, err
+	}
+	inside := innerPID(string(text), pid)
+	last := error(fs.ErrNotExist)
+	for _, runtime := range []string{fmt.Sprintf("run/user/%d", f.UID), "tmp"} {
+		file, err := openInside(root, fmt.Sprintf("%s/plimsoll-%d/run-%d.json", runtime, f.UID, inside))
+		if err != nil {
+			last = err
+			continue
+		}
+		status, err := readStatus(file, inside, f.UID)
+		if err == nil && status.Time >= s.birth(f) {
+			return status, nil
+		}
+		last = err
+	}
+	return Status{}, last
+}
+
+// innerPID is the PID a process has in its innermost PID namespace: the last number of the line "NSpid:" (proc_pid_status(5)).
+func innerPID(status string, pid int) int {
+	for line := range strings.Lines(status) {
+		if numbers, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			for _, word := range strings.Fields(numbers) {
+				if n, err := strconv.Atoi(word); err == nil && n > 0 {
+					pid = n
+				}
+			}
+		}
+	}
+	return pid
 }
 
 // birth is when a process started in seconds since 1970, to the second before; zero when unknown. The kernel counts ticks of a
@@ -74,18 +140,23 @@ func (s *System) birth(f Facts) float64 {
 	return float64(boot) + float64(f.Started)/100 - 1
 }
 
-func readStatus(path string, pid, uid int) (Status, error) {
+func openStatus(path string, pid, uid int) (Status, error) {
 	file, err := openPlain(path)
 	if err != nil {
 		return Status{}, err
 	}
+	return readStatus(file, pid, uid)
+}
+
+// readStatus reads and closes a status file.
+func readStatus(file *os.File, pid, uid int) (Status, error) {
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
 		return Status{}, err
 	}
 	if by, ok := owner(info); !ok || !info.Mode().IsRegular() || (by != uid && by != 0) {
-		return Status{}, fmt.Errorf("%s is not a plain file of user %d", path, uid)
+		return Status{}, fmt.Errorf("%s is not a plain file of user %d", file.Name(), uid)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, maxStatus+1))
 	if err != nil {
