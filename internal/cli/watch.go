@@ -18,13 +18,13 @@ type watchOptions struct {
 	once     bool          // print and leave
 	json     bool          // one document a reading
 	interval time.Duration // between readings
-	over     time.Duration // with once: how long to watch before printing
+	over     time.Duration // how long to watch; zero: one reading with once, else until stopped
 }
 
 func newWatchCommand(env Env) *cobra.Command {
 	var opts watchOptions
 	cmd := &cobra.Command{
-		Use:   "watch [--demo] [--once [--for 2m]] [--json] [--interval 1s]",
+		Use:   "watch [--demo] [--once | --for 2m] [--json] [--interval 1s]",
 		Short: "who holds the GPUs' memory now, how fast it grows, and when it runs out",
 		Long: `Watch shows every card and every process on it: bytes, peak, how fast it grows
 for good and how sure that is, the time until the card is full, and memory that
@@ -38,7 +38,7 @@ Exit codes with --once: 0 nothing to worry about, 3 a card is full within ten
 minutes, 4 no GPU can be read here.`,
 		Example: `  plimsoll watch
   plimsoll watch --demo
-  plimsoll watch --once --for 2m          watch two minutes, then say what is wrong
+  plimsoll watch --for 2m                 watch two minutes, then say what is wrong
   plimsoll watch --json --interval 5s     one JSON document every five seconds`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,13 +50,16 @@ minutes, 4 no GPU can be read here.`,
 	f.BoolVar(&opts.once, "once", false, "print once and leave")
 	f.BoolVar(&opts.json, "json", false, "print JSON, one document a reading")
 	f.DurationVar(&opts.interval, "interval", time.Second, "time between readings")
-	f.DurationVar(&opts.over, "for", 0, "with --once: watch for so long before printing")
+	f.DurationVar(&opts.over, "for", 0, "watch for so long, then print and leave; with --json: then stop")
 	return cmd
 }
 
 func runWatch(ctx context.Context, env Env, opts watchOptions, intervalGiven bool) error {
 	if opts.interval < 100*time.Millisecond || opts.over < 0 {
 		return usageError("the interval must be at least 100ms and --for not negative (see plimsoll watch --help)")
+	}
+	if opts.over > 0 && !opts.json {
+		opts.once = true
 	}
 	history := sample.NewHistory()
 	source, closeSource, err := openSource(ctx, env, opts.demo, history)
@@ -71,6 +74,11 @@ func runWatch(ctx context.Context, env Env, opts watchOptions, intervalGiven boo
 	}
 	defer closeSource()
 	if opts.json && !opts.once {
+		if opts.over > 0 {
+			limited, cancel := context.WithTimeout(ctx, opts.over)
+			defer cancel()
+			ctx = limited
+		}
 		return watchJSON(ctx, env, opts, source, history)
 	}
 	return watchOnce(ctx, env, opts, source, history)
