@@ -20,7 +20,7 @@ fi
 plimsoll=$(readlink -f "$plimsoll")
 mkdir -p "$(dirname "$result")"
 exec 3>"$result"
-say() { echo "$@" | tee /dev/fd/3; }
+say() { echo "$@" | tee -a "$result"; }
 failures=0
 verdict() { # verdict 0|1 text
   if [ "$1" = 0 ]; then say "ok      $2"; else say "FAILED  $2"; failures=$((failures + 1)); fi
