@@ -230,6 +230,10 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.Loop, "loop", "", "function: the step's locals die; plain: a script's loop (default function)")
 	flags.StringSliceVar(&f.Freeze, "freeze", nil, "prefixes of parameter names that are not trained")
 	flags.BoolVar(&f.ChannelsLast, "channels-last", false, "model and images in torch.channels_last")
+	flags.IntVar(&f.LoRARank, "lora-rank", 0, "train adapters of this rank instead of the model (analytic: not measured)")
+	flags.StringSliceVar(&f.LoRATargets, "lora-targets", nil, "linear layers with adapters, or all-linear (default q_proj,v_proj)")
+	flags.Float64Var(&f.LoRADropout, "lora-dropout", 0, "dropout before the adapters")
+	flags.IntVar(&f.BaseBits, "base-bits", 0, "4: the frozen model is quantized (QLoRA)")
 	flags.StringVar(&f.Loss, "loss", "", "loss of a graph that ends in logits: cross-entropy")
 	flags.StringVar(&f.LossOutput, "loss-output", "", "output of the graph the loss is computed from")
 }
@@ -266,6 +270,8 @@ func (f *jobFlags) overlay(cmd *cobra.Command, j *fileJob) error {
 		"target-seq": func() { j.TargetSeq = f.TargetSeq }, "image": func() { j.Image = f.Image }, "frames": func() { j.Frames = f.Frames },
 		"optimizer": func() { j.Optimizer = f.Optimizer }, "checkpointing": func() { j.Checkpointing = f.Checkpointing }, "attn": func() { j.Attn = f.Attn },
 		"accumulate": func() { j.Accumulate = f.Accumulate }, "loop": func() { j.Loop = f.Loop }, "freeze": func() { j.Freeze = f.Freeze },
+		"lora-rank": func() { j.LoRARank = f.LoRARank }, "lora-targets": func() { j.LoRATargets = f.LoRATargets },
+		"lora-dropout": func() { j.LoRADropout = f.LoRADropout }, "base-bits": func() { j.BaseBits = f.BaseBits },
 		"channels-last": func() { j.ChannelsLast = f.ChannelsLast }, "loss": func() { j.Loss = f.Loss }, "loss-output": func() { j.LossOutput = f.LossOutput },
 	} {
 		if said(flag) {

@@ -208,6 +208,9 @@ func options(j job.Job) (eager.Options, error) {
 		o.Autocast = elementTypes[j.Autocast]
 		o.Scaler = j.Autocast == "fp16"
 	}
+	if j.LoRARank > 0 {
+		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4}
+	}
 	return o, nil
 }
 
@@ -231,6 +234,9 @@ func title(j job.Job, src Source) string {
 		size += fmt.Sprintf(" × %d accumulated", j.Accumulate)
 	}
 	parts := []string{name, size, j.Precision(), j.Optimizer}
+	if j.LoRARank > 0 {
+		parts = append(parts, fmt.Sprintf("LoRA %d", j.LoRARank))
+	}
 	if j.Checkpointing {
 		parts = append(parts, "checkpointed")
 	}
@@ -258,6 +264,15 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 	}
 	if j.Autocast == "fp16" {
 		add("steady state: steps that GradScaler skips while gradients overflow need less")
+	}
+	if j.LoRARank > 0 {
+		add("LoRA follows the code of PEFT: adapters in fp32 beside a frozen model; it was not measured")
+	}
+	if j.BaseBits == 4 {
+		add("NF4 follows the code of bitsandbytes: packed weights, unpacked for each product; it was not measured")
+	}
+	if strings.HasSuffix(j.Optimizer, "8bit") {
+		add("8-bit Adam follows the code of bitsandbytes; it was not measured")
 	}
 	if j.TF32 {
 		add("TF32 changes speed, not memory")
