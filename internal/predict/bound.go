@@ -14,8 +14,7 @@ const oneSegment = 20 * units.MiB
 // hands out addresses, which decides between equal free blocks (both orders are played); requests that land elsewhere than in the model and
 // need a segment of their own (measured: at most 0.7 % of what is reserved, over all rows without convolutions; one percent is
 // allowed, and never less than one segment); and which of cuDNN's kernels a convolution runs.
-func safeBound(src Source, p *played, c convolutions) units.Bytes {
-	reserved := max(p.reserved, p.upward)
+func safeBound(reserved units.Bytes, src Source, c convolutions) units.Bytes {
 	return reserved + max(oneSegment, reserved/100) + c.workspace(src)
 }
 

@@ -77,19 +77,9 @@ type Result struct {
 
 // Run predicts one job. The job must have passed Check.
 func Run(j job.Job, src Source, m Machine) (*Result, error) {
-	p := eager.NewProcess(m.device())
-	model, err := build(p, j, src)
+	p, model, conv, err := train(j, src, m, 0)
 	if err != nil {
 		return nil, err
-	}
-	o, err := options(j)
-	if err != nil {
-		return nil, err
-	}
-	var conv convolutions
-	p.Observe = conv.see
-	if err := p.Train(model, o); err != nil {
-		return nil, fmt.Errorf("run the model: %w", err)
 	}
 	played, err := play(p.Tape(), m)
 	if err != nil {
@@ -106,13 +96,30 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	}
 	r.ByCategory["context"] = m.context()
 	r.Params, r.Trainable = count(model.Root())
-	r.Safe = safeBound(src, played, conv)
+	r.Safe = safeBound(max(played.reserved, played.upward), src, conv)
 	r.Fits = r.Safe+m.context() <= r.Capacity
 	if g, ok := model.(*arch.Graph); ok {
 		r.Unknown = g.Unknown()
 	}
 	r.Assumptions = assumptions(j, m, r.Unknown)
 	return &Result{Report: r, Tape: p.Tape()}, nil
+}
+
+// train runs steps of a job (0: three) and remembers its convolutions.
+func train(j job.Job, src Source, m Machine, steps int) (*eager.Process, eager.Model, convolutions, error) {
+	var conv convolutions
+	p := eager.NewProcess(m.device())
+	model, err := build(p, j, src)
+	if err != nil {
+		return nil, nil, conv, err
+	}
+	o := options(j)
+	o.Steps = steps
+	p.Observe = conv.see
+	if err := p.Train(model, o); err != nil {
+		return nil, nil, conv, fmt.Errorf("run the model: %w", err)
+	}
+	return p, model, conv, nil
 }
 
 func count(root *eager.Module) (params, trainable int64) {
@@ -202,7 +209,7 @@ func checkInput(j job.Job, b *opgraph.Bound) error {
 	return nil
 }
 
-func options(j job.Job) (eager.Options, error) {
+func options(j job.Job) eager.Options {
 	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == "plain", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast}
 	if j.Autocast != "" {
 		o.Autocast = elementTypes[j.Autocast]
@@ -211,7 +218,7 @@ func options(j job.Job) (eager.Options, error) {
 	if j.LoRARank > 0 {
 		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4}
 	}
-	return o, nil
+	return o
 }
 
 // title is the job in a few words: model, sizes, precision, optimizer.

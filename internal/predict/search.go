@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"github.com/plimsoll/plimsoll/internal/alloc"
 	"github.com/plimsoll/plimsoll/internal/job"
 	"github.com/plimsoll/plimsoll/internal/report"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -40,12 +41,17 @@ func longest(src Source) int {
 // room is what the process may reserve.
 func room(m Machine) units.Bytes { return m.capacity() - m.context() }
 
+// need is the safe bound of a job, computed from two steps: the second is the first with optimizer state, and later ones are like it.
 func need(j job.Job, src Source, m Machine) (units.Bytes, bool) {
-	r, err := Run(j, src, m)
+	p, _, conv, err := train(j, src, m, 2)
 	if err != nil {
 		return 0, false
 	}
-	return r.Report.Safe, true
+	res, err := alloc.Run(p.Tape(), alloc.Policy{Conf: m.Conf, Torch: m.Torch}, nil)
+	if err != nil {
+		return 0, false
+	}
+	return safeBound(res.Stats.Peak.Reserved, src, conv), true
 }
 
 // largest is the largest n up to most whose need fits, 0 where not even one does. Need grows nearly in
