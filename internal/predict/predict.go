@@ -170,9 +170,10 @@ func symbolSize(j job.Job, g *opgraph.Graph, s opgraph.Symbol) (int64, error) {
 	if s.Input < 0 {
 		return 0, fmt.Errorf("the graph has an open size %s that is no size of an input: export it without data-dependent shapes", s.Name)
 	}
-	rank := len(g.Values[s.Input].Sizes)
+	sizes := g.Values[s.Input].Sizes
+	rank := len(sizes)
 	switch {
-	case s.Axis == 0:
+	case s.Axis == 0, len(g.Symbols) == 1 && sizes[0] != opgraph.Fixed(int64(j.Batch)): // the only open size is the batch, wherever it lies
 		return int64(j.Batch), nil
 	case s.Axis-1 < len(j.Input):
 		return int64(j.Input[s.Axis-1]), nil
@@ -192,11 +193,11 @@ func checkInput(j job.Job, b *opgraph.Bound) error {
 			continue
 		}
 		sizes := b.Dims(v.Sizes)
-		if len(sizes) == 0 || sizes[0] != j.Batch {
-			if len(sizes) > 0 {
-				return fmt.Errorf("batch %d: the graph was exported for batch %d; export it with a dynamic batch dimension", j.Batch, sizes[0])
-			}
+		if len(sizes) == 0 {
 			continue
+		}
+		if len(b.Symbols) == 0 && sizes[0] != j.Batch {
+			return fmt.Errorf("batch %d: the graph was exported for batch %d; export it with a dynamic batch dimension", j.Batch, sizes[0])
 		}
 		if len(j.Input) > 0 && fmt.Sprint(sizes[1:]) != fmt.Sprint(j.Input) {
 			return fmt.Errorf("input %v: the graph was exported for samples of %v", j.Input, sizes[1:])
