@@ -130,11 +130,32 @@ func TestPredictedPeaksAgreeWithMeasuredOnes(t *testing.T) {
 		if only != "" || math.Abs(e) > 0.1 {
 			t.Log(phaseTable(r, got))
 		}
+		checkPhases(t, r, got)
 	}
 	for _, model := range slices.Sorted(mapKeys(errors)) {
 		es := errors[model]
 		slices.SortFunc(es, func(a, b float64) int { return int(math.Copysign(1, math.Abs(a)-math.Abs(b))) })
-		t.Logf("%-20s rows %2d median %6.3f worst %+7.3f", model, len(es), math.Abs(es[len(es)/2]), es[len(es)-1])
+		median, worst := math.Abs(es[len(es)/2]), es[len(es)-1]
+		t.Logf("%-20s rows %2d median %6.3f worst %+7.3f", model, len(es), median, worst)
+		if median > 0.1 || math.Abs(worst) > 0.5 {
+			t.Errorf("%s: median error %.3f %%, worst %+.3f %%; wanted at most 0.1 and 0.5", model, median, worst)
+		}
+	}
+}
+
+// checkPhases holds every phase of every step to two percent of the measurement, and the loaded model to the byte.
+func checkPhases(t *testing.T, r row, got map[string]units.Bytes) {
+	t.Helper()
+	if diff := got[eager.PhaseLoad] - r.Measured.AfterLoad; diff != 0 {
+		t.Errorf("%s: %d bytes after loading, measured %d", r.ID, got[eager.PhaseLoad], r.Measured.AfterLoad)
+	}
+	for i, phases := range r.Measured.Phases {
+		for name, want := range phases {
+			g := got[eager.PhaseLabel(i+1, name)]
+			if e := percent(g, want); math.Abs(e) > 2 {
+				t.Errorf("%s, step %d %s: %d bytes, measured %d (%+.2f %%)", r.ID, i+1, name, g, want, e)
+			}
+		}
 	}
 }
 
