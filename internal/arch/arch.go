@@ -35,6 +35,7 @@ type builder func(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, er
 var families = map[string]builder{
 	"albert":      newAlbert,
 	"bart":        newBart,
+	"beit":        newBeit,
 	"bert":        newBert,
 	"bloom":       newBloom,
 	"deberta-v2":  newDeberta,
@@ -56,6 +57,7 @@ var families = map[string]builder{
 	"qwen2":       newLlama,
 	"qwen3":       newLlama,
 	"roberta":     newBert,
+	"t5":          newT5,
 	"vit":         newViT,
 	"whisper":     newWhisper,
 }

@@ -107,6 +107,7 @@ func (f *checkpointFrame) recompute() {
 	f.refs++ // the run itself
 	f.runUntilStopped()
 	p.unwind(open)
+	p.abandon()
 	for _, t := range p.fresh {
 		t.Drop()
 	}
@@ -132,6 +133,15 @@ func (f *checkpointFrame) runUntilStopped() {
 		}
 	}()
 	f.run()
+}
+
+// abandon takes the node apart that was being recorded when the run stopped: no tensor refers to it.
+func (p *Process) abandon() {
+	if n := p.latest; n != nil && n.refs == 0 && n.next != nil {
+		n.refs++
+		n.unref()
+	}
+	p.latest = nil
 }
 
 // unwind lets the frames of calls that were left by a stop go, innermost first.

@@ -41,6 +41,7 @@ type Process struct {
 	calls    []*Call   // unused frames
 	open     []*Call   // running frames, innermost last
 	fresh    []*Tensor // while a checkpoint runs again: every tensor it made
+	latest   *Node     // the node that was recorded last
 }
 
 // Work is the arithmetic of one operator, for a cost model.

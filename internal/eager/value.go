@@ -280,3 +280,6 @@ func (c *Call) hand(o *Tensor) {
 	}
 	o.Release()
 }
+
+// RequireGrad makes a leaf collect a gradient.
+func (t *Tensor) RequireGrad() { t.requires = true }
