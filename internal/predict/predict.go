@@ -96,7 +96,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	}
 	r.ByCategory["context"] = m.context()
 	r.Params, r.Trainable = count(model.Root())
-	r.Safe = safeBound(max(played.reserved, played.upward), src, conv)
+	r.Safe = safeBound(max(played.reserved, played.upward), conv)
 	r.Fits = r.Safe+m.context() <= r.Capacity
 	if g, ok := model.(*arch.Graph); ok {
 		r.Unknown = g.Unknown()

@@ -51,7 +51,7 @@ func need(j job.Job, src Source, m Machine) (units.Bytes, bool) {
 	if err != nil {
 		return 0, false
 	}
-	return safeBound(res.Stats.Peak.Reserved, src, conv), true
+	return safeBound(res.Stats.Peak.Reserved, conv), true
 }
 
 // largest is the largest n up to most whose need fits, 0 where not even one does. The search sets out from start; need grows nearly
