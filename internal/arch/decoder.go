@@ -101,7 +101,7 @@ func (d *decoder) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor
 		logits = c.Let(d.lastToken(logits))
 		loss = c.Let(classifierLoss(logits, labels, d.labels))
 	default:
-		loss = c.Let(tokenLoss(logits, labels, d.labels))
+		loss = c.Let(labelLoss(logits, labels, d.labels))
 	}
 	out := c.ReturnAll(loss, logits)
 	return out[0], out[1:]
@@ -137,8 +137,8 @@ func classifierLoss(logits, labels *eager.Tensor, classes int) *eager.Tensor {
 	return c.Return(eager.CrossEntropy(rows, labels.View(-1)))
 }
 
-// tokenLoss is ForTokenClassification of loss/loss_utils.py: rows in fp32.
-func tokenLoss(logits, labels *eager.Tensor, classes int) *eager.Tensor {
+// labelLoss is ForTokenClassification of loss/loss_utils.py: rows in fp32.
+func labelLoss(logits, labels *eager.Tensor, classes int) *eager.Tensor {
 	c := logits.Process().Function(logits, labels)
 	c.Set(&logits, logits.View(-1, classes))
 	c.Set(&labels, labels.View(-1))
