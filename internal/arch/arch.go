@@ -57,6 +57,7 @@ var families = map[string]builder{
 	"qwen2":       newLlama,
 	"qwen3":       newLlama,
 	"roberta":     newBert,
+	"swin":        newSwin,
 	"t5":          newT5,
 	"vit":         newViT,
 	"whisper":     newWhisper,

@@ -37,7 +37,7 @@ func ScaledDotProduct(q, k, v *Tensor, a Attention) *Tensor {
 		return c.Return(mathAttention(q, k, v, a))
 	}
 	if b == efficientBackend && a.Mask != nil {
-		a.Mask = c.Let(a.Mask.aligned(16).Expand(q.Dim(0), q.Dim(1), q.Dim(2), k.Dim(2)))
+		a.Mask = c.Let(a.Mask.aligned(8).Expand(q.Dim(0), q.Dim(1), q.Dim(2), k.Dim(2)))
 	}
 	if b == flashBackend && q.Dim(-1)%8 != 0 {
 		dim := q.Dim(-1)
