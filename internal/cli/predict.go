@@ -22,9 +22,10 @@ type predictOptions struct {
 	jobFlags
 	machineFlags
 	spreadFlags
-	Jobs  string
-	Sweep string
-	JSON  bool
+	Jobs    string
+	Sweep   string
+	Weights []string
+	JSON    bool
 }
 
 func newPredictCommand(env Env) *cobra.Command {
@@ -55,6 +56,7 @@ Exit code 3: it does not fit.`,
 	o.spreadFlags.add(cmd)
 	cmd.Flags().StringVar(&o.Jobs, "jobs", "", "file with one job as JSON a line")
 	cmd.Flags().StringVar(&o.Sweep, "sweep", "", "try every combination of values, for example batch=1..64,seq=512,1024 (a..b doubles)")
+	cmd.Flags().StringSliceVar(&o.Weights, "weights", nil, "safetensors files of the model: their parameters are counted and compared (headers only are read)")
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON ("+report.PredictSchema+"), one object a line")
 	return cmd
 }
@@ -88,6 +90,9 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	}
 	r := res.Report
 	r.Largest = predict.Largest(j.Job, src, m)
+	if err := compareWeights(o.Weights, &r); err != nil {
+		return err
+	}
 	return printPrediction(env, o.JSON, r)
 }
 

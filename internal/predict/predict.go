@@ -36,6 +36,8 @@ type Machine struct {
 	Capacity units.Bytes   // memory there is; 0: the card's
 	Torch    alloc.Version // 0: the version of the measurements
 	Conf     alloc.Conf    // allocator settings
+
+	Observe func(eager.Work) // told of every operator of a run, where set: for models of time
 }
 
 // capacity is what the process may take from the device in all, its context included.
@@ -116,6 +118,9 @@ func train(j job.Job, src Source, m Machine, steps int) (*eager.Process, eager.M
 	o := options(j)
 	o.Steps = steps
 	p.Observe = conv.see
+	if m.Observe != nil {
+		p.Observe = func(w eager.Work) { conv.see(w); m.Observe(w) }
+	}
 	if err := p.Train(model, o); err != nil {
 		return nil, nil, conv, fmt.Errorf("run the model: %w", err)
 	}

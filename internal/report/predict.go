@@ -14,7 +14,8 @@ type Prediction struct {
 
 	Params    int64       `json:"params"`
 	Trainable int64       `json:"trainable"`
-	AfterLoad units.Bytes `json:"after_load"` // allocated once the model is on the card
+	Stored    int64       `json:"stored,omitempty"` // parameters of the safetensors files that were given
+	AfterLoad units.Bytes `json:"after_load"`       // allocated once the model is on the card
 
 	Peak   PredictedPeak            `json:"peak"`
 	Safe   units.Bytes              `json:"safe"` // reserved bytes that are not expected to be exceeded
