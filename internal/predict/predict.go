@@ -111,7 +111,11 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 func train(j job.Job, src Source, m Machine, steps int) (*eager.Process, eager.Model, convolutions, error) {
 	var conv convolutions
 	p := eager.NewProcess(m.device())
-	model, err := build(p, j, src)
+	var model eager.Model
+	var err error
+	if crash := p.Guard(func() { model, err = build(p, j, src) }); crash != nil {
+		err = fmt.Errorf("build the model: %w", crash)
+	}
 	if err != nil {
 		return nil, nil, conv, err
 	}
