@@ -66,6 +66,10 @@ func TestASpreadJobNeedsLessOnEachCard(t *testing.T) {
 	ddp := need(Spread{Plan: shard.Plan{Kind: "ddp", Ranks: 4}})
 	fsdp := need(Spread{Plan: shard.Plan{Kind: "fsdp2", Ranks: 4}})
 	both := need(Spread{Plan: shard.Plan{Kind: "fsdp2", Ranks: 4}, Tensor: 2})
+	two, four := need(Spread{Plan: shard.Plan{Ranks: 1, Stages: 2}}), need(Spread{Plan: shard.Plan{Ranks: 1, Stages: 4}})
+	if two.Allocated == 0 || four.Allocated == 0 || len(four.Assumptions) == 0 {
+		t.Errorf("pipeline stages: %+v, %+v", two, four)
+	}
 	if fsdp.Allocated >= ddp.Allocated || both.Allocated >= fsdp.Allocated {
 		t.Errorf("ddp %d, fsdp2 %d, with tensor parallel %d", ddp.Allocated, fsdp.Allocated, both.Allocated)
 	}
