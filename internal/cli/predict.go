@@ -25,6 +25,7 @@ type predictOptions struct {
 	Jobs    string
 	Sweep   string
 	Weights []string
+	Moments int
 	JSON    bool
 }
 
@@ -57,6 +58,7 @@ Exit code 3: it does not fit.`,
 	cmd.Flags().StringVar(&o.Jobs, "jobs", "", "file with one job as JSON a line")
 	cmd.Flags().StringVar(&o.Sweep, "sweep", "", "try every combination of values, for example batch=1..64,seq=512,1024 (a..b doubles)")
 	cmd.Flags().StringSliceVar(&o.Weights, "weights", nil, "safetensors files of the model: their parameters are counted and compared (headers only are read)")
+	cmd.Flags().IntVar(&o.Moments, "timeline", 0, "with --json: add about this many instants of the run, by category")
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON ("+report.PredictSchema+"), one object a line")
 	return cmd
 }
@@ -90,6 +92,9 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	}
 	r := res.Report
 	r.Largest = predict.Largest(j.Job, src, m)
+	if o.Moments > 0 {
+		r.Timeline = predict.Moments(res.Tape, min(o.Moments, maxMoments))
+	}
 	if err := compareWeights(o.Weights, &r); err != nil {
 		return err
 	}
@@ -140,6 +145,8 @@ func (f *spreadFlags) spread() (predict.Spread, error) {
 	}
 	return s, nil
 }
+
+const maxMoments = 100_000
 
 func printPrediction(env Env, asJSON bool, r report.Prediction) error {
 	if asJSON {

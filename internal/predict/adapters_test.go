@@ -74,3 +74,29 @@ func TestASpreadJobNeedsLessOnEachCard(t *testing.T) {
 		t.Errorf("ddp %d, fsdp2 %d, with tensor parallel %d", ddp.Allocated, fsdp.Allocated, both.Allocated)
 	}
 }
+
+func TestAShortenedTapeKeepsThePeak(t *testing.T) {
+	t.Parallel()
+	c, err := hfconfig.Parse([]byte(tinyLlama))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := job.Job{Source: "hf", Config: []byte("{}"), Task: "causal-lm", Batch: 2, Seq: 64}
+	if err := j.Check(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(j, Source{Config: c}, h200(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	peak := requested(r.Tape)
+	for _, n := range []int{1, 7, 200, 1 << 20} {
+		found := false
+		for _, m := range Moments(r.Tape, n) {
+			found = found || m.Requested == peak
+		}
+		if !found {
+			t.Errorf("the peak is not among about %d moments", n)
+		}
+	}
+}

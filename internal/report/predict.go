@@ -34,6 +34,8 @@ type Prediction struct {
 
 	Sharded *Sharded `json:"sharded,omitempty"` // where the job is spread over cards; Fits is then each card's
 
+	Timeline []Moment `json:"timeline,omitempty"` // where asked for
+
 	Assumptions []string `json:"assumptions"`
 	Unknown     []string `json:"unknown_operators,omitempty"`
 	Error       string   `json:"error,omitempty"` // of a job that could not be predicted, where others could
@@ -71,4 +73,13 @@ type Sharded struct {
 	Safe        units.Bytes `json:"safe"`
 	Fits        bool        `json:"fits"`
 	Assumptions []string    `json:"assumptions"`
+}
+
+// Moment is one instant of a predicted run.
+type Moment struct {
+	Event      int                    `json:"event"`
+	Step       int                    `json:"step"`
+	Phase      string                 `json:"phase"`
+	Requested  units.Bytes            `json:"requested"`
+	ByCategory map[string]units.Bytes `json:"by_category"`
 }
