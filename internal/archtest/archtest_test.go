@@ -42,13 +42,24 @@ var ranks = map[string]int{
 	"internal/explain":  9,
 	"internal/textout":  10,
 	"internal/traceout": 10,
-	"internal/cli":      -90,
-	"cmd/plimsoll":      -100,
 	"internal/hfconfig": 3,
 	"internal/spelling": 1,
 	"internal/gpu":      5,
 	"internal/job":      3,
 	"internal/opgraph":  3,
+
+	// What the machine's GPUs do now. The conclusions are pure; only asking the machine is not.
+	"internal/sample":  10,
+	"internal/simgpu":  11,
+	"internal/doctor":  11,
+	"internal/nvml":    -12,
+	"internal/proc":    -12,
+	"internal/machine": -15,
+	"internal/metrics": -30,
+	"internal/tui":     -30,
+
+	"internal/cli": -90,
+	"cmd/plimsoll": -100,
 
 	// Imported by tests only.
 	"internal/goldentest": 1,
