@@ -131,3 +131,8 @@ func squareRoot(n int) int {
 	}
 	return side
 }
+
+// tooShort is the error for a list that does not have an entry for every stage.
+func tooShort(c *hfconfig.Config, name string, stages int) error {
+	return fmt.Errorf("model_type %q: %s has %d entries for %d stages", c.Type, name, len(c.Ints(name)), stages)
+}

@@ -45,6 +45,9 @@ func newSwin(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) 
 func newSwinBody(m *eager.Module, c *hfconfig.Config, s Spec) (*swin, int, error) {
 	b := &swin{Module: m, spec: s, embed: newSwinEmbeddings(m.Child("embeddings"), c), encoder: m.Child("encoder")}
 	depths, heads, width := c.Ints("depths"), c.Ints("num_heads"), c.Int("embed_dim")
+	if len(heads) < len(depths) {
+		return nil, 0, tooShort(c, "num_heads", len(depths))
+	}
 	total, at := 0, 0
 	for _, d := range depths {
 		total += d
