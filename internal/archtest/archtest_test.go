@@ -24,6 +24,8 @@ var ranks = map[string]int{
 	"snapshot":        3,
 	"internal/tape":   2,
 	"internal/screen": 2,
+	"internal/python": 1,
+	"internal/lint":   6,
 	"internal/cli":    -90,
 	"cmd/plimsoll":    -100,
 
