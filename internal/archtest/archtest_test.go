@@ -20,14 +20,16 @@ const module = "github.com/plimsoll/plimsoll/"
 // ranks orders the packages: one may import only packages of a strictly lower rank. A negative sign marks
 // the live column, which touches the machine; no pure package imports it, whatever its rank.
 var ranks = map[string]int{
-	"internal/units":  1,
-	"snapshot":        3,
-	"internal/tape":   2,
-	"internal/screen": 2,
-	"internal/python": 1,
-	"internal/lint":   6,
-	"internal/cli":    -90,
-	"cmd/plimsoll":    -100,
+	"internal/units":   1,
+	"snapshot":         3,
+	"internal/tape":    2,
+	"internal/screen":  2,
+	"internal/python":  1,
+	"internal/flow":    4,
+	"internal/lint":    6,
+	"internal/lintout": 7,
+	"internal/cli":     -90,
+	"cmd/plimsoll":     -100,
 
 	// Imported by tests only.
 	"internal/goldentest": 1,
