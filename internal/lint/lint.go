@@ -160,3 +160,13 @@ func (p *pass) report(n python.Node, severity Severity, message, fix string, edi
 	found.Rule, found.Severity, found.Message, found.Fix, found.Edits = p.rule.ID, severity, message, fix, edits
 	*p.out = append(*p.out, found)
 }
+
+// Known tells whether an id, prefix or name given by a person stands for any rule.
+func Known(id string) bool {
+	for i := range rules {
+		if matches(id, &rules[i]) {
+			return true
+		}
+	}
+	return id == SyntaxRule
+}
