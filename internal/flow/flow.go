@@ -25,7 +25,19 @@ type Module struct {
 
 	lookup Lookup
 	byNode map[*python.Function]*Function
+	nested map[nestedKey]*Function
+	does   map[doesKey]bool // memo of Reaches
 	roots  int
+}
+
+type nestedKey struct {
+	outer *Function
+	name  string
+}
+
+type doesKey struct {
+	fn     *Function
+	method string
 }
 
 // Class is a class of the file.
@@ -36,6 +48,8 @@ type Class struct {
 	Methods map[string]*Function
 	// Module, Dataset and Lightning tell what it derives from, as far as the file and its neighbours show.
 	Module, Dataset, Lightning bool
+	// Ambiguous classes share their name with another of the file.
+	Ambiguous bool
 
 	attrs map[string]Value // self.x as __init__ leaves it
 }
@@ -172,13 +186,11 @@ type Lookup func(module string) *Exports
 
 // Analyze follows a whole file. A nil lookup knows no neighbours.
 func Analyze(path string, file *python.File, lookup Lookup) *Module {
-	if lookup == nil {
-		lookup = func(string) *Exports { return nil }
-	}
+	lookup = remembering(lookup)
 	m := &Module{
 		File: file, Path: path, lookup: lookup,
 		Imports: map[string]string{}, Classes: map[string]*Class{}, Functions: map[string]*Function{},
-		byNode: map[*python.Function]*Function{},
+		byNode: map[*python.Function]*Function{}, nested: map[nestedKey]*Function{}, does: map[doesKey]bool{},
 	}
 	m.collectImports()
 	m.collectDefinitions(file.Body, nil, nil)
@@ -193,6 +205,22 @@ func Analyze(path string, file *python.File, lookup Lookup) *Module {
 		m.analyze(fn)
 	}
 	return m
+}
+
+// remembering asks a lookup once for each module.
+func remembering(lookup Lookup) Lookup {
+	if lookup == nil {
+		return func(string) *Exports { return nil }
+	}
+	known := map[string]*Exports{}
+	return func(module string) *Exports {
+		e, ok := known[module]
+		if !ok {
+			e = lookup(module)
+			known[module] = e
+		}
+		return e
+	}
 }
 
 // analyze follows a function once; a call to one that is being followed already learns nothing.
@@ -242,7 +270,16 @@ func (m *Module) Exports() *Exports {
 
 // Reaches tells whether the function calls a method of that name, itself or through functions it calls.
 func (m *Module) Reaches(fn *Function, method string) bool {
-	return m.reaches(fn, method, map[*Function]bool{})
+	if fn == nil {
+		return false
+	}
+	key := doesKey{fn, method}
+	yes, ok := m.does[key]
+	if !ok {
+		yes = m.reaches(fn, method, map[*Function]bool{})
+		m.does[key] = yes
+	}
+	return yes
 }
 
 func (m *Module) reaches(fn *Function, method string, seen map[*Function]bool) bool {
@@ -292,10 +329,8 @@ func (m *Module) callee(from *Function, c *Call) *Function {
 	switch f := c.Node.Func.(type) {
 	case *python.Name:
 		for o := from; o != nil; o = o.Outer {
-			for _, fn := range m.All {
-				if fn.Outer == o && fn.Class == nil && fn.Name == f.ID {
-					return fn
-				}
+			if fn := m.nested[nestedKey{o, f.ID}]; fn != nil {
+				return fn
 			}
 		}
 		return m.Functions[f.ID]

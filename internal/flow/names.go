@@ -135,7 +135,10 @@ func (m *Module) collectDefinition(s python.Stmt, class *Class, outer *Function)
 				c.Bases = append(c.Bases, m.Dotted(a.Value))
 			}
 		}
-		if _, taken := m.Classes[s.Name]; !taken {
+		if other, taken := m.Classes[s.Name]; taken {
+			other.Ambiguous = true
+			c = &Class{Name: s.Name, Node: s, Methods: map[string]*Function{}, Bases: c.Bases}
+		} else {
 			m.Classes[s.Name] = c
 		}
 		m.collectDefinitions(s.Body, c, outer)
@@ -147,6 +150,8 @@ func (m *Module) collectDefinition(s python.Stmt, class *Class, outer *Function)
 			class.Methods[s.Name] = fn
 		} else if outer == nil {
 			m.Functions[s.Name] = fn
+		} else {
+			m.nested[nestedKey{outer, s.Name}] = fn
 		}
 		m.collectDefinitions(s.Body, nil, fn)
 	default:

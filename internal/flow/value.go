@@ -99,6 +99,9 @@ func join(a, b Value) Value {
 		}
 	}
 	out.HasNum = a.HasNum && b.HasNum && a.Num == b.Num
+	if a.Class != b.Class && a.Kind == Model && b.Kind == Model {
+		out.Class = ""
+	}
 	out.Divided = a.Divided || b.Divided
 	out.Trained = a.Trained || b.Trained
 	out.OnCPU = out.OnCPU && (a.Kind == Unknown || a.OnCPU) && (b.Kind == Unknown || b.OnCPU)

@@ -19,7 +19,7 @@ type training struct {
 
 // trainings describes every loop of a body that runs a backward.
 func (p *pass) trainings(s *flow.Scope) []training {
-	backs := backwards(s)
+	backs := p.backwards(s)
 	var out []training
 	for _, l := range s.Loops {
 		t := training{loop: l}
@@ -303,7 +303,7 @@ func indexStride(p *pass) {
 			if stride == nil || rangeStep(inner.Iter) != nil {
 				continue
 			}
-			if at := p.overlap(inner, outer.Targets[0], stride); at != nil && anyBackwardIn(s, inner) {
+			if at := p.overlap(inner, outer.Targets[0], stride); at != nil && p.anyBackwardIn(s, inner) {
 				p.report(at, Error,
 					"the outer loop advances by `"+p.text(stride)+"`, the inner one reads that many samples again for each micro-batch: the windows overlap, samples are used many times over and the last slices run past the end",
 					"advance by the whole batch: `range(0, n, "+p.text(stride)+" * "+lastArg(p, inner.Iter)+")`")
@@ -312,8 +312,8 @@ func indexStride(p *pass) {
 	}
 }
 
-func anyBackwardIn(s *flow.Scope, l *flow.Loop) bool {
-	for _, b := range backwards(s) {
+func (p *pass) anyBackwardIn(s *flow.Scope, l *flow.Loop) bool {
+	for _, b := range p.backwards(s) {
 		if b.call.Ctx.Inside(l) {
 			return true
 		}

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
@@ -18,7 +19,16 @@ type backward struct {
 
 // backwards lists the backward passes of a body: loss.backward(), scaler.scale(loss).backward(), accelerator.backward(loss),
 // and calls of functions that run one on what they are given.
-func backwards(s *flow.Scope) []backward {
+func (p *pass) backwards(s *flow.Scope) []backward {
+	out, ok := p.known.backs[s]
+	if !ok {
+		out = findBackwards(s)
+		p.known.backs[s] = out
+	}
+	return out
+}
+
+func findBackwards(s *flow.Scope) []backward {
 	var out []backward
 	for _, c := range s.Calls {
 		switch {
@@ -161,9 +171,13 @@ func inModule(s *flow.Scope) bool {
 
 // sourceHas tells whether the file's text contains one of the words.
 func (p *pass) sourceHas(any ...string) bool {
-	text := string(p.m.File.Source)
 	for _, w := range any {
-		if strings.Contains(text, w) {
+		has, ok := p.known.words[w]
+		if !ok {
+			has = bytes.Contains(p.m.File.Source, []byte(w))
+			p.known.words[w] = has
+		}
+		if has {
 			return true
 		}
 	}

@@ -69,10 +69,10 @@ func (p *pass) calledWithoutGrad(s *flow.Scope) bool {
 
 func (p *pass) evalScope(s *flow.Scope) {
 	byName := s.Func != nil && evaluationName(s.Func.Name) && !strings.HasPrefix(s.Func.Name, "test_")
-	backs := backwards(s)
+	backs := p.backwards(s)
 	reported := map[string]bool{}
 	for _, c := range s.Calls {
-		if !modelRun(c) || c.Ctx.NoGrad != flow.Recording || inTraining(s, c) {
+		if !modelRun(c) || c.Ctx.NoGrad != flow.Recording || p.inTraining(s, c) {
 			continue
 		}
 		key := modelKey(c)
@@ -119,8 +119,8 @@ func inLoaderLoop(c *flow.Call) bool {
 }
 
 // inTraining tells whether a backward runs on the call's own result.
-func inTraining(s *flow.Scope, c *flow.Call) bool {
-	for _, b := range backwards(s) {
+func (p *pass) inTraining(s *flow.Scope, c *flow.Call) bool {
+	for _, b := range p.backwards(s) {
 		if b.value.Shares(c.Result) {
 			return true
 		}

@@ -10,10 +10,10 @@ import (
 // retainGraph is LM005.
 func retainGraph(p *pass) {
 	for _, s := range p.m.Scopes {
-		backs := backwards(s)
+		backs := p.backwards(s)
 		for i, b := range backs {
 			loop := b.call.Ctx.InnermostLoop()
-			if !b.retain || b.create || loop == nil || needsGraphAgain(s, backs[i+1:], b, loop) {
+			if !b.retain || b.create || loop == nil || !builtInside(s, b, loop) || needsGraphAgain(s, backs[i+1:], b, loop) {
 				continue
 			}
 			p.report(b.call.Node, Warning,
@@ -21,6 +21,29 @@ func retainGraph(p *pass) {
 				"drop retain_graph here; where several losses share a graph, retain it for all but the last backward, or add the losses up")
 		}
 	}
+}
+
+// builtInside tells whether the graph is made anew in each iteration: the loss is bound in the loop, or made in the
+// expression itself. A graph made before the loop has to be retained.
+func builtInside(s *flow.Scope, b backward, l *flow.Loop) bool {
+	x := b.call.Recv
+	if len(b.call.Node.Args) > 0 && b.call.Node.Args[0].Name == "" {
+		x = b.call.Node.Args[0].Value
+	}
+	for _, bind := range s.Binds {
+		if _, target := bind.Node.(*python.For); !target && bind.Ctx.Inside(l) && bind.Expr != nil && mentions(x, bind.Name) {
+			return true
+		}
+	}
+	made := false
+	python.Walk(x, func(n python.Node) bool {
+		if c, ok := n.(*python.Call); ok {
+			site := callSite(s, c)
+			made = made || site != nil && (modelRun(site) || site.Callee.Kind == flow.Criterion)
+		}
+		return !made
+	})
+	return made
 }
 
 // needsGraphAgain tells whether a later backward or autograd.grad in the loop runs over a graph again.
@@ -42,7 +65,7 @@ func needsGraphAgain(s *flow.Scope, later []backward, b backward, l *flow.Loop) 
 // createGraph is LM006.
 func createGraph(p *pass) {
 	for _, s := range p.m.Scopes {
-		for _, b := range backwards(s) {
+		for _, b := range p.backwards(s) {
 			if b.create {
 				p.report(b.call.Node, Warning,
 					"backward(create_graph=True) ties each parameter to its gradient in a circle that reference counting cannot free: the graph stays until the garbage collector runs",

@@ -193,7 +193,7 @@ func emptyCacheInLoop(p *pass) {
 			if loop == nil || len(c.Ctx.Branches(loop)) > 0 || c.Ctx.Within(func(x *flow.Context) bool { return x.Except != nil }) {
 				continue
 			}
-			if loop.Kind == flow.LoaderLoop || inTrainingLoop(s, c.Ctx) {
+			if loop.Kind == flow.LoaderLoop || p.inTrainingLoop(s, c.Ctx) {
 				p.report(c.Node, Note,
 					"empty_cache() in every iteration makes the allocator ask CUDA for the same memory again and waits for the GPU; PyTorch does it by itself before it reports out of memory",
 					"remove it, or call it once between phases; against fragmentation set PYTORCH_ALLOC_CONF=expandable_segments:True")

@@ -57,11 +57,18 @@ type Options struct {
 	Lookup flow.Lookup
 }
 
-// pass is one rule at work on one file.
+// pass is one rule at work on one file; known is shared by all rules of the file.
 type pass struct {
-	m    *flow.Module
-	rule *Rule
-	out  *[]Finding
+	m     *flow.Module
+	rule  *Rule
+	out   *[]Finding
+	known *known
+}
+
+// known remembers what several rules ask for.
+type known struct {
+	words map[string]bool
+	backs map[*flow.Scope][]backward
 }
 
 // Source checks one Python file.
@@ -92,10 +99,11 @@ func relevant(src []byte) bool {
 
 func checkModule(m *flow.Module, opts Options) []Finding {
 	var out []Finding
+	shared := &known{map[string]bool{}, map[*flow.Scope][]backward{}}
 	for i := range rules {
 		r := &rules[i]
 		if chosen(r, opts) {
-			r.check(&pass{m, r, &out})
+			r.check(&pass{m, r, &out, shared})
 		}
 	}
 	out = suppress(m.File, out)

@@ -136,7 +136,7 @@ func loadWithoutMap(p *pass) {
 	distributed := p.sourceHas("LOCAL_RANK", "init_process_group", "local_rank")
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
-			if c.Name != "torch.load" && flow.Last(c.Name) != "load_state_dict_from_url" || splat(c.Node) || inMemory(c.Node) {
+			if c.Name != "torch.load" && flow.Last(c.Name) != "load_state_dict_from_url" || splat(c.Node) || p.smallOrInMemory(s, c.Node) {
 				continue
 			}
 			target := keyword(c.Node, "map_location")
@@ -144,7 +144,7 @@ func loadWithoutMap(p *pass) {
 				target = positional(c.Node, 1)
 			}
 			switch {
-			case target == nil && distributed:
+			case target == nil && distributed && !oneRank(s, c):
 				p.report(c.Node, Error,
 					"without map_location every rank loads the checkpoint onto the GPU it was saved from, usually GPU 0: one copy and one CUDA context per process there",
 					"`torch.load(path, map_location=\"cpu\", mmap=True)`, load_state_dict, then delete the checkpoint")
@@ -161,12 +161,61 @@ func loadWithoutMap(p *pass) {
 	}
 }
 
-// inMemory tells whether the checkpoint comes from a buffer in memory: its author made it, and knows where it is.
-func inMemory(c *python.Call) bool {
-	return len(c.Args) > 0 && words(c.Args[0].Value, func(w string) bool {
+// smallOrInMemory tells whether what is loaded cannot matter: a buffer its author just wrote, a scheduler, a scaler, a
+// random generator's state.
+func (p *pass) smallOrInMemory(s *flow.Scope, c *python.Call) bool {
+	if len(c.Args) == 0 {
+		return false
+	}
+	path := c.Args[0].Value
+	if oneOf(flow.Last(p.origin(s, flow.Key(path))), "BytesIO", "NamedTemporaryFile", "TemporaryFile") {
+		return true
+	}
+	return words(path, func(w string) bool {
 		w = strings.ToLower(w)
-		return strings.Contains(w, "bytesio") || strings.Contains(w, "buffer") || oneOf(w, "bio", "stream", "buf")
+		for _, part := range []string{"bytesio", "buffer", "scaler", "schedul", "rng", "metadata", "tokenizer", "vocab"} {
+			if strings.Contains(w, part) {
+				return true
+			}
+		}
+		return oneOf(w, "bio", "stream", "buf")
 	})
+}
+
+// oneRank tells whether only one process loads this file: it stands under a test of the rank, or its name has the rank in it.
+func oneRank(s *flow.Scope, c *flow.Call) bool {
+	rank := func(w string) bool {
+		w = strings.ToLower(w)
+		return strings.Contains(w, "rank") || strings.Contains(w, "process_index") || strings.Contains(w, "main_process") || strings.Contains(w, "is_master")
+	}
+	for _, b := range c.Ctx.Branches(nil) {
+		if words(b.Test, rank) || namesLeadTo(s, b.Test, rank, lookBack) {
+			return true
+		}
+	}
+	return len(c.Node.Args) > 0 && (words(c.Node.Args[0].Value, rank) || namesLeadTo(s, c.Node.Args[0].Value, rank, lookBack))
+}
+
+// namesLeadTo follows the names of an expression back through their bindings.
+func namesLeadTo(s *flow.Scope, x python.Node, ok func(string) bool, depth int) bool {
+	if depth == 0 {
+		return false
+	}
+	found := false
+	python.Walk(x, func(n python.Node) bool {
+		name, isName := n.(*python.Name)
+		if !isName || found {
+			return !found
+		}
+		for _, b := range s.Binds {
+			if b.Name == name.ID && b.Expr != nil && (words(b.Expr, ok) || namesLeadTo(s, b.Expr, ok, depth-1)) {
+				found = true
+				break
+			}
+		}
+		return !found
+	})
+	return found
 }
 
 func (p *pass) sameDevice(s *flow.Scope, load *flow.Call, target python.Expr) bool {
@@ -188,7 +237,7 @@ func checkpointKept(p *pass) {
 			if b.Value.Kind != flow.Checkpoint {
 				continue
 			}
-			loop := trainingAfter(s, b.Order)
+			loop := p.trainingAfter(s, b.Order)
 			if loop == nil || usedIn(loop, b.Name) || deletedBefore(s, b.Name, b.Order, 1<<30) || reboundAfter(s, b) {
 				continue
 			}
@@ -210,8 +259,8 @@ func onCPU(c *python.Call) bool {
 	return ok && s.Value == "cpu"
 }
 
-func trainingAfter(s *flow.Scope, order int) *flow.Loop {
-	for _, b := range backwards(s) {
+func (p *pass) trainingAfter(s *flow.Scope, order int) *flow.Loop {
+	for _, b := range p.backwards(s) {
 		if l := b.call.Ctx.InnermostLoop(); l != nil && b.call.Order > order {
 			return l
 		}

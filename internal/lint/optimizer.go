@@ -9,6 +9,9 @@ import (
 
 // missingZeroGrad is LM017. It is about correctness alone: .grad is summed in place, so memory does not grow by a byte.
 func missingZeroGrad(p *pass) {
+	if p.sourceHas("zero_grad", ".grad = None", "apply_optimizer_in_backward", "deepspeed") {
+		return
+	}
 	for _, s := range p.m.Scopes {
 		if p.clearsSomewhere(s) {
 			continue
@@ -41,7 +44,7 @@ func (p *pass) clearsSomewhere(s *flow.Scope) bool {
 			return true
 		}
 	}
-	return p.sourceHas("zero_grad", ".grad = None", "apply_optimizer_in_backward", "deepspeed")
+	return false
 }
 
 // setToNone is LM018.

@@ -18,7 +18,7 @@ func float64Use(p *pass) {
 			case c.Name == "torch.set_default_dtype" && len(c.Node.Args) > 0 && isDouble(c.Node.Args[0].Value):
 				p.report(c.Node, Warning, "every tensor made from here on is float64 and takes twice the memory",
 					"keep float32 as the default and convert what needs the digits")
-			case c.Ctx.InnermostLoop() != nil && inTrainingLoop(s, c.Ctx) && (c.Method == "double" && c.RecvValue.IsTensor() || factoryDouble(c)):
+			case c.Ctx.InnermostLoop() != nil && p.inTrainingLoop(s, c.Ctx) && (c.Method == "double" && c.RecvValue.IsTensor() || factoryDouble(c)):
 				p.report(c.Node, Note, "a float64 tensor in the training loop takes twice the memory, and what it is combined with becomes float64 too",
 					"use float32 (`.float()`) unless the digits are needed")
 			case (c.Method == "to" || c.Method == "cuda") && c.Recv != nil && p.doubleFromNumpy(c.Recv) && keyword(c.Node, "dtype") == nil && len(c.Node.Args) < 2:
@@ -37,8 +37,8 @@ func factoryDouble(c *flow.Call) bool {
 	return strings.HasPrefix(c.Name, "torch.") && strings.Count(c.Name, ".") == 1 && isDouble(keyword(c.Node, "dtype"))
 }
 
-func inTrainingLoop(s *flow.Scope, ctx *flow.Context) bool {
-	for _, b := range backwards(s) {
+func (p *pass) inTrainingLoop(s *flow.Scope, ctx *flow.Context) bool {
+	for _, b := range p.backwards(s) {
 		if l := b.call.Ctx.InnermostLoop(); l != nil && ctx.Inside(l) {
 			return true
 		}
@@ -74,7 +74,7 @@ func logitsUpcast(p *pass) {
 				p.report(c.Node, Warning,
 					"cross_entropy applies log-softmax itself: this softmax keeps a second tensor of the size of the logits for backward, and changes the loss",
 					"pass the raw logits")
-			case modelRun(c) && isTrue(keyword(c.Node, "output_hidden_states")) && inTraining(s, c):
+			case modelRun(c) && isTrue(keyword(c.Node, "output_hidden_states")) && p.inTraining(s, c):
 				p.report(c.Node, Note, "output_hidden_states=True hands out every layer's output, which then lives as long as the result does",
 					"leave it off unless the loss needs the hidden states")
 			}
@@ -103,7 +103,7 @@ func orName(x python.Expr) python.Expr {
 }
 
 func logitsName(x python.Expr) bool {
-	return strings.HasSuffix(strings.ToLower(flow.Last(flow.Key(x))), "logits")
+	return oneOf(strings.ToLower(flow.Last(flow.Key(x))), "logits", "lm_logits", "shift_logits", "prediction_logits")
 }
 
 func isCrossEntropy(c *flow.Call) bool {

@@ -16,7 +16,7 @@ func graphRetained(p *pass) {
 		if inModule(s) {
 			continue
 		}
-		backs := backwards(s)
+		backs := p.backwards(s)
 		for _, st := range s.Stores {
 			if st.Value.HasGraph() {
 				p.graphStore(s, st, backs)
@@ -89,7 +89,7 @@ func overwritten(st *flow.Store, l *flow.Loop) bool {
 // code we do not see, kept in an object.
 func (p *pass) escapes(s *flow.Scope, st *flow.Store) bool {
 	for _, r := range s.Returns {
-		if r.X != nil && (r.Value.Shares(st.Value) || mentions(r.X, st.Base)) && !p.onlyStatistics(s, r) {
+		if r.X != nil && (r.Value.Shares(st.Value) || mentions(r.X, st.Base)) && !p.onlyStatistics(s, st) {
 			return true
 		}
 	}
@@ -121,16 +121,19 @@ func harmless(c *flow.Call) bool {
 
 // onlyStatistics tells whether a returned sum is certainly never back-propagated: every caller in the file is known and runs
 // no backward on it, or the function is an evaluation.
-func (p *pass) onlyStatistics(s *flow.Scope, r *flow.Exit) bool {
+func (p *pass) onlyStatistics(s *flow.Scope, st *flow.Store) bool {
 	if s.Func == nil {
 		return false
+	}
+	if !st.Value.Reduced {
+		return false // outputs, not a sum of losses
 	}
 	if evaluationName(s.Func.Name) {
 		return true
 	}
 	sites := 0
 	for _, caller := range p.m.Scopes {
-		backs := backwards(caller)
+		backs := p.backwards(caller)
 		for _, c := range caller.Calls {
 			if caller.Callee(c) != s.Func {
 				continue
@@ -235,7 +238,7 @@ func stops(l *flow.Loop) bool {
 // hiddenState is LM004.
 func hiddenState(p *pass) {
 	for _, s := range p.m.Scopes {
-		backs := backwards(s)
+		backs := p.backwards(s)
 		for _, b := range s.Binds {
 			c, ok := b.Expr.(*python.Call)
 			loop := b.Ctx.InnermostLoop()

@@ -16,7 +16,7 @@ func shapeMismatch(p *pass) {
 			}
 			class := p.m.Classes[c.Callee.Class]
 			dims := p.inputShape(s, c.Node.Args[0].Value)
-			if class == nil || len(dims) < 2 || class.Methods["forward"] == nil || class.Methods["__init__"] == nil {
+			if class == nil || class.Ambiguous || len(dims) < 2 || class.Methods["forward"] == nil || class.Methods["__init__"] == nil {
 				continue
 			}
 			w := &shaper{p: p, scope: class.Methods["__init__"].Scope, layers: layersOf(class), env: map[string][]int64{}}
@@ -43,14 +43,7 @@ func (p *pass) inputShape(s *flow.Scope, x python.Expr) []int64 {
 	for range 4 {
 		c, ok := x.(*python.Call)
 		if !ok {
-			key := flow.Key(x)
-			x = nil
-			for _, b := range s.Binds {
-				if key != "" && b.Name == key && b.Expr != nil {
-					x = b.Expr
-				}
-			}
-			if x == nil {
+			if x = onlyBinding(s, flow.Key(x)); x == nil {
 				return nil
 			}
 			continue
@@ -65,6 +58,21 @@ func (p *pass) inputShape(s *flow.Scope, x python.Expr) []int64 {
 		x = a.X
 	}
 	return nil
+}
+
+// onlyBinding is what a name is given, where that happens once.
+func onlyBinding(s *flow.Scope, key string) python.Expr {
+	var x python.Expr
+	for _, b := range s.Binds {
+		if key == "" || b.Name != key {
+			continue
+		}
+		if x != nil || b.Expr == nil {
+			return nil
+		}
+		x = b.Expr
+	}
+	return x
 }
 
 // foldDims computes the sizes a factory is called with; a batch that is not known counts as 1.
@@ -288,7 +296,7 @@ func (w *shaper) arg(c *python.Call, i int, name string, absent int64) (int64, b
 // backwardOnLeaves is LM031.
 func backwardOnLeaves(p *pass) {
 	for _, s := range p.m.Scopes {
-		for _, b := range backwards(s) {
+		for _, b := range p.backwards(s) {
 			v := b.call.RecvValue
 			if b.call.Method != "backward" || v.Kind != flow.Leaf || v.HasGraph() || v.Grad || v.Trained || s.Func != nil && s.Func.NoGrad {
 				continue
@@ -311,7 +319,7 @@ func broadcastBlowup(p *pass) {
 				continue
 			}
 			a, b := c.Node.Args[0].Value, c.Node.Args[1].Value
-			if p.column(s, a) != p.column(s, b) && (p.column(s, a) && p.row(s, b) || p.row(s, a) && p.column(s, b)) {
+			if p.column(s, a, lookBack) && p.row(s, b, lookBack) || p.row(s, a, lookBack) && p.column(s, b, lookBack) {
 				p.report(c.Node, Warning,
 					"one side has shape (N, 1), the other (N,): they are broadcast to N × N before the loss, memory grows with the square of the batch, and the result is wrong",
 					"give both the same shape: squeeze(1) on one side, or unsqueeze(1) on both")
@@ -324,10 +332,13 @@ func (p *pass) elementwise(s *flow.Scope, key string) bool {
 	return oneOf(p.origin(s, key), "torch.nn.MSELoss", "torch.nn.L1Loss", "torch.nn.SmoothL1Loss", "torch.nn.HuberLoss")
 }
 
+// lookBack bounds how many bindings are followed back: x = x.float() leads to itself.
+const lookBack = 4
+
 // column tells whether an expression is certainly (N, 1): unsqueeze(1), view(-1, 1), x[:, None].
-func (p *pass) column(s *flow.Scope, x python.Expr) bool {
+func (p *pass) column(s *flow.Scope, x python.Expr, depth int) bool {
 	c, ok := p.written(s, x).(*python.Call)
-	if !ok {
+	if !ok || depth == 0 {
 		return false
 	}
 	a, ok := c.Func.(*python.Attribute)
@@ -340,15 +351,15 @@ func (p *pass) column(s *flow.Scope, x python.Expr) bool {
 	case "view", "reshape":
 		return len(c.Args) == 2 && minusOne(c.Args[0].Value) && isOne(c.Args[1].Value)
 	case "float", "to":
-		return p.column(s, a.X)
+		return p.column(s, a.X, depth-1)
 	}
 	return false
 }
 
 // row tells whether an expression is certainly (N,): squeeze(1), squeeze(-1), view(-1), flatten().
-func (p *pass) row(s *flow.Scope, x python.Expr) bool {
+func (p *pass) row(s *flow.Scope, x python.Expr, depth int) bool {
 	c, ok := p.written(s, x).(*python.Call)
-	if !ok {
+	if !ok || depth == 0 {
 		return false
 	}
 	a, ok := c.Func.(*python.Attribute)
@@ -363,7 +374,7 @@ func (p *pass) row(s *flow.Scope, x python.Expr) bool {
 	case "flatten":
 		return len(c.Args) == 0
 	case "float", "to":
-		return p.row(s, a.X)
+		return p.row(s, a.X, depth-1)
 	}
 	return false
 }
