@@ -110,6 +110,9 @@ func join(a, b Value) Value {
 
 // combine is the result of an operation on several values: their graphs together.
 func combine(values ...Value) Value {
+	if len(values) == 0 {
+		return scalar()
+	}
 	out := Value{}
 	for _, v := range values {
 		out.Roots = union(out.Roots, v.Roots)

@@ -209,7 +209,11 @@ func lossNotScaled(p *pass) {
 func (p *pass) unscaled(s *flow.Scope, t training) {
 	by := ""
 	for _, step := range t.steps {
-		if a, ok := accumulates(t, step); ok && a.modulus != nil && step.Ctx.InnermostLoop() == t.loop {
+		a, every := accumulates(t, step)
+		if !every && len(step.Ctx.Branches(t.loop)) == 0 {
+			return // an unconditional step as well: not one accumulation
+		}
+		if every && a.modulus != nil && step.Ctx.InnermostLoop() == t.loop {
 			by = p.text(a.modulus)
 		}
 	}

@@ -113,10 +113,10 @@ func (p *pass) escapes(s *flow.Scope, st *flow.Store) bool {
 func harmless(c *flow.Call) bool {
 	switch c.Method {
 	case "print", "len", "float", "int", "str", "format", "append", "extend", "add_scalar", "log", "info", "debug", "warning", "write", "round",
-		"mean", "sum", "item", "set_postfix", "set_description", "isinstance", "update", "median", "std", "array":
+		"mean", "sum", "item", "set_postfix", "set_description", "isinstance", "median", "std", "array":
 		return true
 	}
-	return false
+	return c.Method == "update" && c.Recv != nil
 }
 
 // onlyStatistics tells whether a returned sum is certainly never back-propagated: every caller in the file is known and runs
