@@ -44,7 +44,8 @@ func fullStateDict(p *pass) {
 					p.reportGather(c.Node)
 				}
 			case "StateDictOptions":
-				if isTrue(keyword(c.Node, "full_state_dict")) && !isTrue(keyword(c.Node, "cpu_offload")) {
+				// With broadcast_from_rank0 the options are for loading: nothing is gathered.
+				if isTrue(keyword(c.Node, "full_state_dict")) && !isTrue(keyword(c.Node, "cpu_offload")) && keyword(c.Node, "broadcast_from_rank0") == nil {
 					p.reportGather(c.Node)
 				}
 			}

@@ -102,8 +102,9 @@ func checkModule(m *flow.Module, opts Options) []Finding {
 	shared := &known{map[string]bool{}, map[*flow.Scope][]backward{}}
 	for i := range rules {
 		r := &rules[i]
-		if chosen(r, opts) {
-			r.check(&pass{m, r, &out, shared})
+		p := &pass{m, r, &out, shared}
+		if chosen(r, opts) && (r.word == "" || p.sourceHas(r.word)) {
+			r.check(p)
 		}
 	}
 	out = suppress(m.File, out)

@@ -43,7 +43,7 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	what := p.text(st.Expr)
 	if freed {
 		p.report(st.Node, Note,
-			"`"+what+"` is kept as a tensor; its activations are gone after backward, but each one holds its graph's bookkeeping in host memory and a scalar on the GPU",
+			"`"+what+"` is kept as a tensor; its activations are gone after backward, but each one still holds its graph's bookkeeping in host memory",
 			"keep the number: `"+what+".item()` (or `.detach()`, which does not wait for the GPU)")
 		return
 	}
