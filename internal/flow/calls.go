@@ -8,7 +8,7 @@ import (
 
 // call follows one call: receiver, arguments, then what it gives.
 func (f *follower) call(x *python.Call) Value {
-	c := &Call{Node: x, Name: f.m.Dotted(x.Func), Ctx: f.ctx}
+	c := &Call{Scope: f.s, Node: x, Name: f.m.Dotted(x.Func), Ctx: f.ctx}
 	switch fn := x.Func.(type) {
 	case *python.Attribute:
 		c.Method, c.Recv = fn.Attr, fn.X
@@ -24,7 +24,9 @@ func (f *follower) call(x *python.Call) Value {
 		c.Args = append(c.Args, f.argument(a.Value))
 	}
 	c.Order = f.next()
-	f.s.Calls = append(f.s.Calls, c)
+	if len(f.s.Calls) < maxRecords {
+		f.s.Calls = append(f.s.Calls, c)
+	}
 	c.Result = f.result(c)
 	f.effects(c)
 	return c.Result

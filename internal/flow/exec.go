@@ -57,7 +57,9 @@ func (f *follower) stmt(s python.Stmt) {
 		for _, t := range s.Targets {
 			if key := Key(t); key != "" {
 				f.env.vars[key] = Value{}
-				f.s.Deletes = append(f.s.Deletes, &Delete{key, f.ctx, f.next()})
+				if len(f.s.Deletes) < maxRecords {
+					f.s.Deletes = append(f.s.Deletes, &Delete{key, f.ctx, f.next()})
+				}
 			}
 		}
 	case *python.Raise:
@@ -82,7 +84,9 @@ func (f *follower) exit(x python.Expr) {
 		e.Value = f.eval(x)
 	}
 	e.Order = f.next()
-	f.s.Returns = append(f.s.Returns, e)
+	if len(f.s.Returns) < maxRecords {
+		f.s.Returns = append(f.s.Returns, e)
+	}
 }
 
 // in runs a body one block deeper, its bindings in a layer of their own.
@@ -206,7 +210,9 @@ func targets(x python.Expr) []string {
 
 func (f *follower) loop(l *Loop, enter func(), orelse []python.Stmt) {
 	l.Parent, l.Ctx = f.ctx.InnermostLoop(), f.ctx
-	f.s.Loops = append(f.s.Loops, l)
+	if len(f.s.Loops) < maxRecords {
+		f.s.Loops = append(f.s.Loops, l)
+	}
 	outerEnv, outerCtx := f.env, f.ctx
 	f.env, f.ctx = outerEnv.fork(), &Context{Parent: outerCtx, Loop: l, NoGrad: outerCtx.NoGrad}
 	if enter != nil {
@@ -296,7 +302,9 @@ func (f *follower) setGrad(x python.Expr) Grad {
 }
 
 func (f *follower) try(s *python.Try) {
-	f.s.Tries = append(f.s.Tries, &TrySite{s, f.ctx})
+	if len(f.s.Tries) < maxRecords {
+		f.s.Tries = append(f.s.Tries, &TrySite{s, f.ctx})
+	}
 	f.same(&Context{Try: s}, s.Body)
 	var layers []*env
 	for i := range s.Handlers {
@@ -384,7 +392,7 @@ func (f *follower) augmented(s *python.Assign) {
 	result.Divided = result.Divided || s.Op == "/="
 	if k := Key(t); k != "" {
 		f.env.vars[k] = result
-		f.s.Binds = append(f.s.Binds, &Bind{k, s, s.Value, result, f.ctx, f.next()})
+		f.bound(&Bind{k, s, s.Value, result, f.ctx, f.next()})
 		return
 	}
 	f.keep(key, v)
@@ -421,7 +429,9 @@ func (f *follower) selfReference(s *python.Assign, t python.Expr, v Value) {
 
 func (f *follower) store(st *Store) {
 	st.Ctx, st.Order = f.ctx, f.next()
-	f.s.Stores = append(f.s.Stores, st)
+	if len(f.s.Stores) < maxRecords {
+		f.s.Stores = append(f.s.Stores, st)
+	}
 }
 
 // keep adds a stored value's graph to what holds it.
@@ -467,7 +477,13 @@ func (f *follower) bindExpr(t python.Expr, v Value, s python.Stmt, x python.Expr
 			f.requireGrad(owner)
 		}
 		f.env.vars[key] = v
-		f.s.Binds = append(f.s.Binds, &Bind{key, s, x, v, f.ctx, f.next()})
+		f.bound(&Bind{key, s, x, v, f.ctx, f.next()})
+	}
+}
+
+func (f *follower) bound(b *Bind) {
+	if len(f.s.Binds) < maxRecords {
+		f.s.Binds = append(f.s.Binds, b)
 	}
 }
 

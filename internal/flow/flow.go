@@ -26,18 +26,22 @@ type Module struct {
 	lookup Lookup
 	byNode map[*python.Function]*Function
 	nested map[nestedKey]*Function
-	does   map[doesKey]bool // memo of Reaches
+	does   map[string]map[*Function]bool // method → functions that reach it; filled when first asked
+	sites  map[*Function][]*Call
 	roots  int
+	depth  int // functions being followed because another calls them
 }
+
+// Bounds that keep hostile or generated files cheap: a body's first maxRecords calls, stores and bindings are noted, and a chain
+// of calls is followed maxDepth functions deep.
+const (
+	maxRecords = 3000
+	maxDepth   = 64
+)
 
 type nestedKey struct {
 	outer *Function
 	name  string
-}
-
-type doesKey struct {
-	fn     *Function
-	method string
 }
 
 // Class is a class of the file.
@@ -95,6 +99,7 @@ type Scope struct {
 
 // Call is one call expression.
 type Call struct {
+	Scope  *Scope
 	Node   *python.Call
 	Name   string // dotted name where it resolves: "torch.nn.functional.relu"
 	Method string // last part of what is called: "backward"
@@ -190,7 +195,7 @@ func Analyze(path string, file *python.File, lookup Lookup) *Module {
 	m := &Module{
 		File: file, Path: path, lookup: lookup,
 		Imports: map[string]string{}, Classes: map[string]*Class{}, Functions: map[string]*Function{},
-		byNode: map[*python.Function]*Function{}, nested: map[nestedKey]*Function{}, does: map[doesKey]bool{},
+		byNode: map[*python.Function]*Function{}, nested: map[nestedKey]*Function{}, does: map[string]map[*Function]bool{},
 	}
 	m.collectImports()
 	m.collectDefinitions(file.Body, nil, nil)
@@ -225,9 +230,11 @@ func remembering(lookup Lookup) Lookup {
 
 // analyze follows a function once; a call to one that is being followed already learns nothing.
 func (m *Module) analyze(fn *Function) {
-	if fn.state != untouched {
+	if fn.state != untouched || m.depth >= maxDepth {
 		return
 	}
+	m.depth++
+	defer func() { m.depth-- }()
 	fn.state = running
 	outer := fn.env
 	if outer == nil {
@@ -273,32 +280,43 @@ func (m *Module) Reaches(fn *Function, method string) bool {
 	if fn == nil {
 		return false
 	}
-	key := doesKey{fn, method}
-	yes, ok := m.does[key]
+	reaching, ok := m.does[method]
 	if !ok {
-		yes = m.reaches(fn, method, map[*Function]bool{})
-		m.does[key] = yes
+		reaching = m.reaching(method)
+		m.does[method] = reaching
 	}
-	return yes
+	return reaching[fn]
 }
 
-func (m *Module) reaches(fn *Function, method string, seen map[*Function]bool) bool {
-	if fn == nil || fn.Scope == nil || seen[fn] {
-		return false
+// reaching walks the calls of the file backwards from those that call the method themselves.
+func (m *Module) reaching(method string) map[*Function]bool {
+	found := map[*Function]bool{}
+	callers := map[*Function][]*Function{}
+	var queue []*Function
+	for _, fn := range m.All {
+		if fn.Scope == nil {
+			continue
+		}
+		for _, c := range fn.Scope.Calls {
+			if callee := m.callee(fn, c); callee != nil {
+				callers[callee] = append(callers[callee], fn)
+			}
+			facts, _ := m.neighbour(c.Name)
+			if (c.Method == method || facts.does(method)) && !found[fn] {
+				found[fn] = true
+				queue = append(queue, fn)
+			}
+		}
 	}
-	seen[fn] = true
-	for _, c := range fn.Scope.Calls {
-		if c.Method == method {
-			return true
-		}
-		if m.reaches(m.callee(fn, c), method, seen) {
-			return true
-		}
-		if facts, ok := m.neighbour(c.Name); ok && facts.does(method) {
-			return true
+	for ; len(queue) > 0; queue = queue[1:] {
+		for _, caller := range callers[queue[0]] {
+			if !found[caller] {
+				found[caller] = true
+				queue = append(queue, caller)
+			}
 		}
 	}
-	return false
+	return found
 }
 
 func (f FunctionFacts) does(method string) bool {
@@ -358,15 +376,17 @@ func (m *Module) neighbour(dotted string) (FunctionFacts, bool) {
 
 // CallSites lists the calls of a function within the file.
 func (m *Module) CallSites(fn *Function) []*Call {
-	var sites []*Call
-	for _, s := range m.Scopes {
-		for _, c := range s.Calls {
-			if c.Method == fn.Name && m.callee(s.Func, c) == fn {
-				sites = append(sites, c)
+	if m.sites == nil {
+		m.sites = map[*Function][]*Call{}
+		for _, s := range m.Scopes {
+			for _, c := range s.Calls {
+				if callee := m.callee(s.Func, c); callee != nil {
+					m.sites[callee] = append(m.sites[callee], c)
+				}
 			}
 		}
 	}
-	return sites
+	return m.sites[fn]
 }
 
 // Int folds an expression to a whole number with what the body's names hold at its end.

@@ -70,6 +70,9 @@ func number(n int64) Value {
 	return v
 }
 
+// maxRoots bounds the model calls one value remembers.
+const maxRoots = 32
+
 // union merges sorted root lists.
 func union(a, b []int) []int {
 	if len(a) == 0 {
@@ -78,9 +81,13 @@ func union(a, b []int) []int {
 	if len(b) == 0 || slices.Equal(a, b) {
 		return a
 	}
+	if len(a) >= maxRoots {
+		return a
+	}
 	out := append(slices.Clone(a), b...)
 	slices.Sort(out)
-	return slices.Compact(out)
+	out = slices.Compact(out)
+	return out[:min(len(out), maxRoots)]
 }
 
 // join is what a name holds after either of two branches.

@@ -99,7 +99,7 @@ func relevant(src []byte) bool {
 
 func checkModule(m *flow.Module, opts Options) []Finding {
 	var out []Finding
-	shared := &known{map[string]bool{}, map[*flow.Scope][]backward{}}
+	shared := &known{words: map[string]bool{}, backs: map[*flow.Scope][]backward{}}
 	for i := range rules {
 		r := &rules[i]
 		p := &pass{m, r, &out, shared}

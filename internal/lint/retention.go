@@ -131,20 +131,13 @@ func (p *pass) onlyStatistics(s *flow.Scope, st *flow.Store) bool {
 	if evaluationName(s.Func.Name) {
 		return true
 	}
-	sites := 0
-	for _, caller := range p.m.Scopes {
-		backs := p.backwards(caller)
-		for _, c := range caller.Calls {
-			if caller.Callee(c) != s.Func {
-				continue
-			}
-			sites++
-			if c.Result.HasGraph() && len(backs) > 0 || caller.Func != nil && returned(caller, c) {
-				return false
-			}
+	sites := p.m.CallSites(s.Func)
+	for _, c := range sites {
+		if c.Result.HasGraph() && len(p.backwards(c.Scope)) > 0 || c.Scope.Func != nil && returned(c.Scope, c) {
+			return false
 		}
 	}
-	return sites > 0
+	return len(sites) > 0
 }
 
 func returned(s *flow.Scope, c *flow.Call) bool {
