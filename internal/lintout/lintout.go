@@ -82,7 +82,7 @@ func finding(out *screen.Screen, f lint.Finding) {
 	}
 	ink := inkOf(f.Severity)
 	out.Line(out.Ink(screen.Bold, screen.Clean(where(f))), "  ", out.Ink(ink, f.Severity.String()), " ", f.Rule, name)
-	source, from, width := excerpt(f, out.Width()-6)
+	source, from, width := excerpt(f, out.Width()-7)
 	out.Line(fmt.Sprintf("%5d  ", f.Line), source)
 	out.Line(strings.Repeat(" ", 7+from), out.Ink(ink, strings.Repeat("^", width)))
 	out.Paragraph(2, screen.Clean(f.Message))
