@@ -225,7 +225,9 @@ func (f *follower) method(c *Call, args Value) (Value, bool) {
 			}
 			return v, true
 		}
-		return Value{}, false
+		if !recv.HasGraph() {
+			return Value{}, false
+		}
 	}
 	if recv.IsTensor() || recv.HasGraph() {
 		return f.tensorMethod(c, args), true

@@ -429,6 +429,7 @@ func (f *follower) selfReference(s *python.Assign, t python.Expr, v Value) {
 
 func (f *follower) store(st *Store) {
 	st.Ctx, st.Order = f.ctx, f.next()
+	st.Holder, _ = f.env.get(st.Base)
 	if len(f.s.Stores) < maxRecords {
 		f.s.Stores = append(f.s.Stores, st)
 	}

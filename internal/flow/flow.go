@@ -128,6 +128,7 @@ type Store struct {
 	Kind   StoreKind
 	Node   python.Node
 	Base   string // "losses", "self.losses"
+	Holder Value  // what Base held before
 	Target python.Expr
 	Key    python.Expr // of an Index store
 	Value  Value

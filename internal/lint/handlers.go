@@ -124,7 +124,18 @@ func (p *pass) retries(s *flow.Scope, t *python.Try, c *flow.Call) bool {
 		return false
 	}
 	for _, o := range s.Calls {
-		if o != c && o.Ctx.Within(func(x *flow.Context) bool { return x.Try == t }) && p.text(o.Node.Func) == p.text(c.Node.Func) && (s.Callee(o) != nil || modelRun(o)) {
+		guarded := o != c && o.Ctx.Within(func(x *flow.Context) bool { return x.Try == t })
+		if guarded && p.text(o.Node.Func) == p.text(c.Node.Func) && (s.Callee(o) != nil || modelRun(o)) && sharesArgument(o.Node, c.Node) {
+			return true
+		}
+	}
+	return false
+}
+
+// sharesArgument tells whether two calls get the same thing, or a part of it.
+func sharesArgument(a, b *python.Call) bool {
+	for _, x := range a.Args {
+		if key := flow.Key(x.Value); key != "" && mentions(b, key) {
 			return true
 		}
 	}

@@ -80,7 +80,7 @@ func TestNotebookFindingsNameTheirCell(t *testing.T) {
 	t.Parallel()
 	nb := map[string]any{"cells": []any{
 		map[string]any{"cell_type": "markdown", "source": "# Title"},
-		map[string]any{"cell_type": "code", "source": []string{"%matplotlib inline\n", "!pip install torch\n", "import torch"}},
+		map[string]any{"cell_type": "code", "source": []string{"%matplotlib inline\n", "!pip install torch \\\n", "    --upgrade\n", "import torch"}},
 		map[string]any{"cell_type": "code", "source": "%%bash\necho not python"},
 		map[string]any{"cell_type": "code", "source": strings.TrimPrefix(leaky, "import torch\n")},
 	}}

@@ -58,8 +58,14 @@ func joinCells(src []byte) ([]byte, []cellLine, error) {
 		if c.Type != "code" || strings.HasPrefix(strings.TrimSpace(text), "%%") && !strings.HasPrefix(strings.TrimSpace(text), "%%time") {
 			continue
 		}
+		shell := false // inside a shell command that a backslash continues
 		for j, line := range strings.Split(text, "\n") {
-			out.WriteString(withoutMagic(line) + "\n")
+			plain := withoutMagic(line)
+			if shell {
+				plain = ""
+			}
+			shell = (shell || plain != line) && strings.HasSuffix(strings.TrimSpace(line), "\\")
+			out.WriteString(plain + "\n")
 			origin = append(origin, cellLine{i + 1, j + 1})
 		}
 	}

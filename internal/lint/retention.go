@@ -27,7 +27,7 @@ func graphRetained(p *pass) {
 
 func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	loop := st.Ctx.InnermostLoop()
-	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || isTarget(st.Base, loop) {
+	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || isTarget(st.Base, loop) || intoBuffer(st) {
 		return
 	}
 	freed := false
@@ -57,6 +57,19 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	p.report(st.Node, severity,
 		"`"+what+"` keeps its autograd graph, and no backward frees it in this loop: `"+st.Base+"` holds every iteration's activations at once, so memory grows with each batch",
 		"store `"+what+".item()` (a number; it waits for the GPU) or `.detach()`; if the sum is for training, call backward() on each batch instead")
+}
+
+// intoBuffer tells whether the value is written into a place of something that is not known to be a list or dict: a tensor made
+// beforehand takes a copy, and whoever made it wants the result. A place for each layer of a model is bounded as well.
+func intoBuffer(st *flow.Store) bool {
+	sub, ok := st.Target.(*python.Subscript)
+	if !ok || st.Kind != flow.Index && st.Kind != flow.Accumulate {
+		return false
+	}
+	if _, slice := sub.Index.(*python.Slice); slice {
+		return true
+	}
+	return st.Holder.Kind != flow.Container || st.Kind == flow.Index && st.Ctx.InnermostLoop().Kind == flow.OtherLoop
 }
 
 func isTarget(key string, l *flow.Loop) bool {

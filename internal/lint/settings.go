@@ -33,11 +33,12 @@ func checkpointingIneffective(p *pass) {
 			}
 		}
 	}
+	// A PeftModel made of a model that checkpoints already prepares its inputs itself (peft, PeftModel.__init__ and _prepare_model_for_gradient_checkpointing).
 	switch {
-	case enabled != nil && cached != nil:
+	case enabled != nil && cached != nil && !p.sourceHas("use_cache = False", "use_cache=False"): // switched on again for generation
 		p.report(cached, Warning, "the key-value cache is on while gradient checkpointing is: it keeps every layer's keys and values, and transformers switches one of the two off with no more than a log line",
 			"use_cache=False for training")
-	case enabled != nil && lora != nil && !inputs && !nonReentrant:
+	case enabled != nil && lora != nil && lora.Pos().Start < enabled.Pos().Start && !inputs && !nonReentrant:
 		p.report(enabled, Warning, "with LoRA the embeddings are frozen, so the checkpointed blocks' input needs no gradient: reentrant checkpointing then breaks the graph or keeps nothing back",
 			"call model.enable_input_require_grads(), or gradient_checkpointing_kwargs={\"use_reentrant\": False}")
 	}
