@@ -173,7 +173,7 @@ func (p *pass) smallOrInMemory(s *flow.Scope, c *python.Call) bool {
 	}
 	return words(path, func(w string) bool {
 		w = strings.ToLower(w)
-		for _, part := range []string{"bytesio", "buffer", "scaler", "schedul", "rng", "metadata", "tokenizer", "vocab", "dataset", "stats"} {
+		for _, part := range []string{"bytesio", "buffer", "scaler", "schedul", "rng", "metadata", "tokenizer", "vocab", "dataset", "stats", "cached", "feature"} {
 			if strings.Contains(w, part) {
 				return true
 			}
