@@ -133,6 +133,8 @@ func commands(env Env) []*cobra.Command {
 		newExplainCommand(env),
 		newDiffCommand(env),
 		newLintCommand(env),
+		newPredictCommand(env),
+		newReplayCommand(env),
 	}
 }
 

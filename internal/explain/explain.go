@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/diagnose"
+	"github.com/plimsoll/plimsoll/internal/oomtext"
 	"github.com/plimsoll/plimsoll/internal/origin"
 	"github.com/plimsoll/plimsoll/internal/recorded"
 	"github.com/plimsoll/plimsoll/internal/report"
@@ -22,7 +23,8 @@ import (
 // Evidence is one input: a snapshot or a text.
 type Evidence struct {
 	Name     string
-	Snapshot *snapshot.Snapshot
+	Snapshot *snapshot.Snapshot // nil for a text
+	Messages []oomtext.Message  // the out-of-memory messages in a text
 }
 
 // Cases makes a case of every device in a snapshot.
@@ -30,7 +32,10 @@ func Cases(e Evidence) []*diagnose.Case {
 	origins := origin.NewTable(&e.Snapshot.Stacks)
 	var cases []*diagnose.Case
 	for _, d := range recorded.Devices(e.Snapshot) {
-		cases = append(cases, diagnose.NewCase(e.Name, timeline.New(recorded.New(e.Snapshot, d), origins)))
+		r := recorded.New(e.Snapshot, d)
+		c := diagnose.NewCase(e.Name, timeline.New(r, origins))
+		askAllocator(c)
+		cases = append(cases, c)
 	}
 	return cases
 }
@@ -47,11 +52,14 @@ func Build(all []Evidence) *report.Explain {
 		}
 		r.Inputs = append(r.Inputs, in)
 	}
+	texts := messages(r, all)
 	for _, c := range cases {
+		applyLimit(c, texts)
 		r.Devices = append(r.Devices, device(c))
 		r.Findings = append(r.Findings, diagnose.Run(c)...)
 		r.Notes = append(r.Notes, unknowns(c)...)
 	}
+	r.Findings = append(r.Findings, textFindings(texts, cases)...)
 	diagnose.Rank(r.Findings)
 	r.Findings = merge(r.Findings)
 	r.Outlier = outlier(cases)
@@ -69,13 +77,17 @@ func device(c *diagnose.Case) report.Device {
 		Private:  c.PrivatePools(),
 		Settings: c.Snapshot.Settings.Conf,
 	}
-	d.Peak = report.Peak{Level: report.Level(c.Peak.Level), Event: -1, Phase: "other", Step: c.StepOf(c.Peak.Event)}
+	d.Peak = report.Peak{Level: report.Level(c.Peak.Level), Event: -1, Phase: "other", Step: c.StepOf(c.Peak.Event), AllocatedExact: c.BlocksExact}
 	if e := c.Peak.Event; e >= 0 {
 		d.Peak.Event = int(c.Event[e])
 		d.Peak.Phase = c.Phase[c.Tape.Events[e].ID].String()
 	}
 	d.AtPeak = atPeak(c)
-	for _, f := range c.Failures() {
+	all := c.Failures()
+	for i, f := range all {
+		if i == len(all)-1 {
+			f = *c.OOM // with the limit a message may have told
+		}
 		d.OOM = append(d.OOM, failure(c, f))
 	}
 	for _, g := range c.Growth {
