@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/report"
 )
 
 const leakyLoop = "import torch\ntotal = 0\nfor x, y in loader:\n    total += criterion(model(x), y)\nprint(total)\n"
@@ -140,5 +142,24 @@ func TestLintFindingsServeOtherCommands(t *testing.T) {
 	found := LintFindings([]string{filepath.Join(dir, "train.py"), filepath.Join(dir, "gone.py")})
 	if len(found) != 1 || found[0].Rule != "LM001" || found[0].Line != 4 {
 		t.Errorf("%+v", found)
+	}
+}
+
+func TestExplainNamesTheLintFindingOnTheGuiltyLine(t *testing.T) {
+	t.Parallel()
+	dir := project(t, map[string]string{"train.py": leakyLoop, "other.py": leakyLoop})
+	findings := []report.Finding{
+		{ID: "growth", Confidence: 0.8, Where: []report.Place{{File: "/home/me/run/train.py", Line: 4}}},
+		{ID: "fragmentation", Confidence: 0.8, Where: []report.Place{{File: "/home/me/run/train.py", Line: 40}}},
+	}
+	if err := nameInSource(findings, filepath.Join(dir, "train.py")); err != nil {
+		t.Fatal(err)
+	}
+	f := findings[0]
+	if len(f.Lint) != 1 || f.Lint[0] != "LM001" || f.Confidence < 0.89 || len(f.Remedies) != 1 || !strings.Contains(f.Evidence[0], "train.py:4") {
+		t.Errorf("%+v", f)
+	}
+	if len(findings[1].Lint) != 0 {
+		t.Errorf("a finding elsewhere was raised: %+v", findings[1])
 	}
 }

@@ -17,16 +17,18 @@ type Frame struct {
 const reach = 2
 
 // Raise gives the findings that stand on the stack, the closest to its top first; a note becomes a warning and a warning an
-// error, since memory really ran out there. Files are compared by their ends, as stacks name them by the path of another machine.
+// error, since memory really ran out there. Stacks name files by the path of another machine: a frame belongs to the file of
+// the same name whose folders agree furthest. Frames of installed packages belong to none.
 func Raise(findings []Finding, stack []Frame) []Finding {
 	type ranked struct {
 		Finding
 		depth int
 	}
+	owner := owners(findings, stack)
 	var on []ranked
 	for _, f := range findings {
 		for depth, frame := range stack {
-			if sameFile(f.File, frame.File) && frame.Line >= f.Line-reach && frame.Line <= f.EndLine+reach {
+			if owner[frame.File] == f.File && frame.Line >= f.Line-reach && frame.Line <= f.EndLine+reach {
 				f.Severity = min(f.Severity+1, Error)
 				on = append(on, ranked{f, depth})
 				break
@@ -41,17 +43,33 @@ func Raise(findings []Finding, stack []Frame) []Finding {
 	return out
 }
 
-// sameFile compares the last two parts of two paths, or as many as both have.
-func sameFile(a, b string) bool {
-	as, bs := strings.Split(filepath.ToSlash(a), "/"), strings.Split(filepath.ToSlash(b), "/")
-	for i := range 2 {
-		x, y := len(as)-1-i, len(bs)-1-i
-		if x < 0 || y < 0 || as[x] == "." || bs[y] == "." {
-			return i > 0
+// owners maps each file a stack names to the file of the findings that it is.
+func owners(findings []Finding, stack []Frame) map[string]string {
+	owner := map[string]string{}
+	for _, frame := range stack {
+		if installed(frame.File) {
+			continue
 		}
-		if as[x] != bs[y] {
-			return false
+		best := 0
+		for _, f := range findings {
+			if n := agreement(f.File, frame.File); n > best {
+				best, owner[frame.File] = n, f.File
+			}
 		}
 	}
-	return true
+	return owner
+}
+
+func installed(path string) bool {
+	return strings.Contains(path, "site-packages") || strings.Contains(path, "dist-packages") || strings.Contains(path, "/torch/nn/")
+}
+
+// agreement counts the last parts that two paths share.
+func agreement(a, b string) int {
+	as, bs := strings.Split(filepath.ToSlash(a), "/"), strings.Split(filepath.ToSlash(b), "/")
+	n := 0
+	for n < len(as) && n < len(bs) && as[len(as)-1-n] == bs[len(bs)-1-n] {
+		n++
+	}
+	return n
 }

@@ -129,14 +129,15 @@ b = a.detach().clone()
 func TestFindingsOnTheGuiltyStackAreRaised(t *testing.T) {
 	t.Parallel()
 	found := []lint.Finding{
-		{Rule: "LM012", Severity: lint.Note, File: "train.py", Line: 40, EndLine: 40},
+		{Rule: "LM012", Severity: lint.Note, File: "lib/train.py", Line: 11, EndLine: 11},
+		{Rule: "LM039", Severity: lint.Note, File: "src/train.py", Line: 40, EndLine: 40},
 		{Rule: "LM024", Severity: lint.Warning, File: "src/train.py", Line: 10, EndLine: 12},
 		{Rule: "LM001", Severity: lint.Error, File: "src/train.py", Line: 99, EndLine: 99},
-		{Rule: "LM039", Severity: lint.Note, File: "src/other.py", Line: 10, EndLine: 10},
+		{Rule: "LM014", Severity: lint.Note, File: "module.py", Line: 12, EndLine: 12},
 	}
-	stack := []lint.Frame{{"/home/me/lib/torch/nn/module.py", 12}, {"/home/me/src/train.py", 11}, {"/home/me/src/train.py", 40}}
+	stack := []lint.Frame{{"/opt/site-packages/torch/nn/modules/module.py", 12}, {"/home/me/src/train.py", 11}, {"/home/me/src/train.py", 40}}
 	got := lint.Raise(found, stack)
-	if len(got) != 2 || got[0].Rule != "LM024" || got[0].Severity != lint.Error || got[1].Rule != "LM012" || got[1].Severity != lint.Warning {
+	if ids(got) != "LM024:10 LM039:40" || got[0].Severity != lint.Error || got[1].Severity != lint.Warning {
 		t.Errorf("got %+v", got)
 	}
 }
