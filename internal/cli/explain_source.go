@@ -24,7 +24,7 @@ func nameInSource(findings []report.Finding, source string) error {
 		}
 		for _, l := range lint.Raise(found, stack) {
 			f.Lint = append(f.Lint, l.Rule)
-			f.Evidence = append(f.Evidence, fmt.Sprintf("%s:%d, on this stack, breaks %s: %s", filepath.Base(l.File), l.Line, l.Rule, l.Message))
+			f.Evidence = append(f.Evidence, fmt.Sprintf("the code breaks rule %s there, at %s:%d: %s", l.Rule, filepath.Base(l.File), l.Line, l.Message))
 			f.Remedies = append(f.Remedies, report.Remedy{Action: l.Fix, CheckedBy: "rule", Command: "plimsoll lint --explain " + l.Rule})
 			f.Confidence = 1 - (1-f.Confidence)/2
 		}

@@ -101,6 +101,7 @@ func (p *pass) reportEval(c *flow.Call, switched bool) {
 		message = "the model is in eval mode, yet this call records a graph: " + cost
 	}
 	p.report(c.Node, severity, message, "wrap it in `with torch.inference_mode():`; model.eval() only switches dropout and batch norm")
+	p.explains(c.Ctx.InnermostLoop())
 }
 
 func modelRun(c *flow.Call) bool {

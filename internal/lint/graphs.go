@@ -19,6 +19,7 @@ func retainGraph(p *pass) {
 			p.report(b.call.Node, Warning,
 				"retain_graph=True keeps this iteration's activations after the backward that was meant to free them, and nothing in the loop uses the graph again",
 				"drop retain_graph here; where several losses share a graph, retain it for all but the last backward, or add the losses up")
+			p.explains(loop)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func Raise(findings []Finding, stack []Frame) []Finding {
 	var on []ranked
 	for _, f := range findings {
 		for depth, frame := range stack {
-			if owner[frame.File] == f.File && frame.Line >= f.Line-reach && frame.Line <= f.EndLine+reach {
+			if owner[frame.File] == f.File && frame.Line >= f.First-reach && frame.Line <= f.Last+reach {
 				f.Severity = min(f.Severity+1, Error)
 				on = append(on, ranked{f, depth})
 				break

@@ -42,6 +42,8 @@ type Finding struct {
 	Fix                              string // what to do
 	Source                           string // the text of Line
 	Edits                            []Edit // set where the fix cannot change meaning
+	// First and Last are the lines whose allocations it explains: the loop around what is kept, or the lines of the finding.
+	First, Last int
 }
 
 // Edit replaces bytes of the source.
@@ -160,7 +162,18 @@ func place(f *python.File, path string, at python.Span) Finding {
 	start, end := f.Position(at.Start), f.Position(max(at.Start, at.End))
 	return Finding{
 		File: path, Line: start.Line, Column: start.Column, EndLine: end.Line, EndColumn: end.Column, Source: f.Line(start.Line),
+		First: start.Line, Last: end.Line,
 	}
+}
+
+// explains widens the last finding to the lines of a loop: what it keeps is allocated anywhere in there.
+func (p *pass) explains(l *flow.Loop) {
+	if l == nil || len(*p.out) == 0 {
+		return
+	}
+	f := &(*p.out)[len(*p.out)-1]
+	span := l.Node.Pos()
+	f.First, f.Last = p.m.File.Position(span.Start).Line, p.m.File.Position(span.End).Line
 }
 
 // report adds a finding at a node.

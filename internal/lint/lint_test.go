@@ -129,16 +129,24 @@ b = a.detach().clone()
 func TestFindingsOnTheGuiltyStackAreRaised(t *testing.T) {
 	t.Parallel()
 	found := []lint.Finding{
-		{Rule: "LM012", Severity: lint.Note, File: "lib/train.py", Line: 11, EndLine: 11},
-		{Rule: "LM039", Severity: lint.Note, File: "src/train.py", Line: 40, EndLine: 40},
-		{Rule: "LM024", Severity: lint.Warning, File: "src/train.py", Line: 10, EndLine: 12},
-		{Rule: "LM001", Severity: lint.Error, File: "src/train.py", Line: 99, EndLine: 99},
-		{Rule: "LM014", Severity: lint.Note, File: "module.py", Line: 12, EndLine: 12},
+		{Rule: "LM012", Severity: lint.Note, File: "lib/train.py", Line: 11, EndLine: 11, First: 11, Last: 11},
+		{Rule: "LM039", Severity: lint.Note, File: "src/train.py", Line: 40, EndLine: 40, First: 40, Last: 40},
+		{Rule: "LM024", Severity: lint.Warning, File: "src/train.py", Line: 10, EndLine: 12, First: 10, Last: 12},
+		{Rule: "LM001", Severity: lint.Error, File: "src/train.py", Line: 99, EndLine: 99, First: 99, Last: 99},
+		{Rule: "LM014", Severity: lint.Note, File: "module.py", Line: 12, EndLine: 12, First: 12, Last: 12},
 	}
 	stack := []lint.Frame{{"/opt/site-packages/torch/nn/modules/module.py", 12}, {"/home/me/src/train.py", 11}, {"/home/me/src/train.py", 40}}
 	got := lint.Raise(found, stack)
 	if ids(got) != "LM024:10 LM039:40" || got[0].Severity != lint.Error || got[1].Severity != lint.Warning {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func TestALeakExplainsTheAllocationsOfItsLoop(t *testing.T) {
+	t.Parallel()
+	found := lint.Source("train.py", []byte("import torch\nkept = []\nfor x in loader:\n    out = model(x)\n\n\n\n\n    kept.append(out)\nprint(kept)\n"), lint.Options{})
+	if got := ids(lint.Raise(found, []lint.Frame{{"train.py", 4}})); got != "LM001:9" {
+		t.Errorf("the forward on line 4 is explained by %q", got)
 	}
 }
 

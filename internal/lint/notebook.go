@@ -23,7 +23,8 @@ func Notebook(path string, src []byte, opts Options) ([]Finding, error) {
 		f.Edits = nil // offsets into the joined text mean nothing in the file
 		if f.Line-1 < len(origin) {
 			at := origin[f.Line-1]
-			f.Cell, f.EndLine, f.Line = at.cell, at.line+f.EndLine-f.Line, at.line
+			shift := at.line - f.Line
+			f.Cell, f.Line, f.EndLine, f.First, f.Last = at.cell, f.Line+shift, f.EndLine+shift, f.First+shift, f.Last+shift
 		}
 	}
 	return findings, nil

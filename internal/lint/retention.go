@@ -57,6 +57,7 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	p.report(st.Node, severity,
 		"`"+what+"` keeps its autograd graph, and no backward frees it in this loop: `"+st.Base+"` holds every iteration's activations at once, so memory grows with each batch",
 		"store `"+what+".item()` (a number; it waits for the GPU) or `.detach()`; if the sum is for training, call backward() on each batch instead")
+	p.explains(loop)
 }
 
 // intoBuffer tells whether the value is written into a place of something that is not known to be a list or dict: a tensor made
@@ -207,6 +208,7 @@ func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 	p.report(st.Node, severity,
 		"`"+st.Base+"` collects `"+what+"` of every batch on the GPU: memory grows with the size of the dataset, even without gradients",
 		"move each result as you collect it: `"+what+".cpu()` (with the Hugging Face Trainer: eval_accumulation_steps, or preprocess_logits_for_metrics)")
+	p.explains(loop)
 }
 
 // fedByTarget tells whether a model call in the loop gets the loop's variable, so that the loop runs over data.
@@ -257,6 +259,7 @@ func hiddenState(p *pass) {
 			p.report(b.Node, Error,
 				"`"+b.Name+"` goes from one batch into the next with its graph: backward reaches back through every earlier batch, or fails with \"backward through the graph a second time\"",
 				"cut it before each batch: `"+b.Name+" = "+b.Name+".detach()` (each part of an LSTM's tuple); do not answer the error with retain_graph=True")
+			p.explains(loop)
 		}
 	}
 }
