@@ -144,7 +144,7 @@ func (f *follower) lookup(name string) Value {
 	if _, imported := f.m.Imports[name]; imported || f.m.Functions[name] != nil || f.m.Classes[name] != nil {
 		return Value{}
 	}
-	return named(name)
+	return f.m.guess(name)
 }
 
 func (f *follower) attribute(x *python.Attribute) Value {
@@ -210,7 +210,7 @@ func (f *follower) selfAttribute(attr string) Value {
 		fn = fn.Outer
 	}
 	if fn == nil {
-		return named(attr)
+		return f.m.guess("self." + attr)
 	}
 	c := fn.Class
 	if c.attrs == nil {
@@ -228,7 +228,7 @@ func (f *follower) selfAttribute(attr string) Value {
 	if v, ok := c.attrs[attr]; ok && v.Kind != Unknown {
 		return v
 	}
-	return named(attr)
+	return f.m.guess("self." + attr)
 }
 
 func (f *follower) subscript(x *python.Subscript) Value {

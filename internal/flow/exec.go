@@ -416,7 +416,7 @@ func (f *follower) selfReference(s *python.Assign, t python.Expr, v Value) {
 			}
 		}
 	case *python.Call:
-		if !anyOf(f.m.Dotted(x.Func), "torch.cat", "torch.concat", "torch.concatenate") || len(x.Args) == 0 {
+		if !anyOf(f.m.Dotted(x.Func), "torch.cat", "torch.concat", "torch.concatenate", "torch.vstack", "torch.hstack") || len(x.Args) == 0 {
 			return
 		}
 		list, ok := x.Args[0].Value.(*python.Sequence)
@@ -469,7 +469,7 @@ func (f *follower) bindExpr(t python.Expr, v Value, s python.Stmt, x python.Expr
 			return
 		}
 		if v.Kind == Unknown && !v.HasGraph() {
-			if guess := named(key); guess.Kind != Unknown && plausible(x) {
+			if guess := f.m.guess(key); guess.Kind != Unknown && plausible(x) {
 				guess.Wrap = v.Wrap
 				v = guess
 			}

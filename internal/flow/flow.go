@@ -26,6 +26,7 @@ type Module struct {
 	lookup Lookup
 	byNode map[*python.Function]*Function
 	nested map[nestedKey]*Function
+	models map[string]bool               // names that are used like a module: encoder.eval(), encoder.parameters()
 	does   map[string]map[*Function]bool // method → functions that reach it; filled when first asked
 	sites  map[*Function][]*Call
 	roots  int
@@ -199,6 +200,7 @@ func Analyze(path string, file *python.File, lookup Lookup) *Module {
 		byNode: map[*python.Function]*Function{}, nested: map[nestedKey]*Function{}, does: map[string]map[*Function]bool{},
 	}
 	m.collectImports()
+	m.collectModels()
 	m.collectDefinitions(file.Body, nil, nil)
 	m.classify()
 	root := &Scope{Module: m, Body: file.Body, env: &env{vars: map[string]Value{}}}
@@ -245,7 +247,7 @@ func (m *Module) analyze(fn *Function) {
 	fn.Scope = s
 	m.Scopes = append(m.Scopes, s)
 	for _, p := range fn.Node.Params {
-		s.env.vars[p.Name] = paramValue(p)
+		s.env.vars[p.Name] = m.paramValue(p)
 	}
 	m.follow(s, &Context{NoGrad: no(!fn.NoGrad)})
 	for _, r := range s.Returns {

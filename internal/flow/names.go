@@ -79,6 +79,38 @@ func Key(x python.Expr) string {
 	return ""
 }
 
+// collectModels notes the names on which eval() or parameters() is called: only modules have both.
+func (m *Module) collectModels() {
+	m.models = map[string]bool{}
+	python.WalkBody(m.File.Body, func(n python.Node) bool {
+		c, ok := n.(*python.Call)
+		if !ok || len(c.Args) > 0 {
+			return true
+		}
+		if a, ok := c.Func.(*python.Attribute); ok && anyOf(a.Attr, "eval", "parameters", "named_parameters") {
+			if key := Key(a.X); key != "" && key != "self" && m.Imports[key] == "" && !strings.HasPrefix(key, "super") {
+				m.models[key] = true
+			}
+		}
+		return true
+	})
+}
+
+// guess is what a name promises: by how the file uses it, else by the name itself.
+func (m *Module) guess(key string) Value {
+	if v := named(key); v.Kind != Unknown || !m.models[key] {
+		return v
+	}
+	return Value{Kind: Model, Guess: true}
+}
+
+func (m *Module) paramValue(p python.Param) Value {
+	if p.Star > 0 {
+		return Value{}
+	}
+	return m.guess(p.Name)
+}
+
 // named guesses what a value is from its name alone.
 func named(name string) Value {
 	n := strings.ToLower(Last(name))

@@ -1,10 +1,6 @@
 package flow
 
-import (
-	"slices"
-
-	"github.com/plimsoll/plimsoll/internal/python"
-)
+import "slices"
 
 // Kind is what a value is, as far as the code shows.
 type Kind uint8
@@ -197,12 +193,4 @@ func (e *env) merge(branches []*env, complete bool) {
 		}
 		e.vars[name] = out
 	}
-}
-
-func paramValue(p python.Param) Value {
-	v := named(p.Name)
-	if p.Star > 0 {
-		v = Value{}
-	}
-	return v
 }

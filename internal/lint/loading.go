@@ -143,6 +143,9 @@ func loadWithoutMap(p *pass) {
 			if target == nil {
 				target = positional(c.Node, 1)
 			}
+			if k, ok := target.(*python.Constant); ok && k.Text == "None" {
+				target = nil
+			}
 			switch {
 			case target == nil && distributed && !oneRank(s, c):
 				p.report(c.Node, Error,

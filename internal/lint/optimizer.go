@@ -17,12 +17,15 @@ func missingZeroGrad(p *pass) {
 			continue
 		}
 		for _, t := range p.trainings(s) {
-			if t.managed || len(t.zeros) > 0 || len(t.steps) == 0 || t.loop.Kind == flow.OtherLoop && t.loop.Parent == nil && !t.backs[0].value.HasGraph() {
+			if t.managed || len(t.zeros) > 0 || len(t.steps) == 0 {
 				continue
 			}
 			step := t.steps[0]
-			if len(step.Node.Args) > 0 && step.RecvValue.Kind == flow.Optimizer || !t.backs[0].value.HasGraph() {
-				continue // a closure clears by itself, as LBFGS wants it; an unknown loss may not belong to this optimizer
+			if len(step.Node.Args) > 0 && step.RecvValue.Kind == flow.Optimizer {
+				continue // a closure clears by itself, as LBFGS wants it
+			}
+			if step.RecvValue.Guess && !t.backs[0].value.HasGraph() {
+				continue // neither the optimizer nor the loss is known
 			}
 			p.report(step.Node, Error,
 				"no zero_grad() in this loop: every step uses the sum of all gradients so far. It costs no memory (gradients are added in place), but the training is wrong",

@@ -7,14 +7,14 @@ import (
 	"github.com/plimsoll/plimsoll/internal/python"
 )
 
-// float64 is LM016.
+// float64Use is LM016.
 func float64Use(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
 			switch {
-			case c.Method == "double" && c.RecvValue.Kind == flow.Model && !c.RecvValue.Guess:
+			case c.RecvValue.Kind == flow.Model && (c.Method == "double" || c.Method == "to" && toDouble(c.Node)), c.Result.Kind == flow.Model && isDouble(keyword(c.Node, "dtype")):
 				p.report(c.Node, Warning, "the model is in float64: parameters, gradients, optimizer state and activations all take twice the memory, and most GPUs compute it many times slower",
-					"leave out .double(); if a part needs the digits, convert that part alone")
+					"keep it in float32; if a part needs the digits, convert that part alone")
 			case c.Name == "torch.set_default_dtype" && len(c.Node.Args) > 0 && isDouble(c.Node.Args[0].Value):
 				p.report(c.Node, Warning, "every tensor made from here on is float64 and takes twice the memory",
 					"keep float32 as the default and convert what needs the digits")
@@ -29,7 +29,14 @@ func float64Use(p *pass) {
 	}
 }
 
+func toDouble(c *python.Call) bool {
+	return isDouble(positional(c, 0)) || isDouble(keyword(c, "dtype"))
+}
+
 func isDouble(x python.Expr) bool {
+	if x == nil {
+		return false
+	}
 	return oneOf(flow.Last(flow.Key(x)), "float64", "double")
 }
 

@@ -32,6 +32,9 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	}
 	freed := false
 	for _, b := range backs {
+		if b.call.Recv != nil && flow.Key(b.call.Recv) == st.Base && !b.call.Ctx.Inside(loop) && b.call.Order > st.Order {
+			return // the sum itself is back-propagated, on this path or another
+		}
 		if !b.value.Shares(st.Value) {
 			continue
 		}

@@ -16,18 +16,48 @@ func shapeMismatch(p *pass) {
 			}
 			class := p.m.Classes[c.Callee.Class]
 			dims := p.inputShape(s, c.Node.Args[0].Value)
+			if c.Callee.Class == "torch.nn.Sequential" && len(dims) > 1 {
+				p.sequentialMismatch(s, c, dims)
+			}
 			if class == nil || class.Ambiguous || len(dims) < 2 || class.Methods["forward"] == nil || class.Methods["__init__"] == nil {
 				continue
 			}
 			w := &shaper{p: p, scope: class.Methods["__init__"].Scope, layers: layersOf(class), env: map[string][]int64{}}
 			w.forward(class.Methods["forward"].Node, dims[1:])
-			if w.bad != nil && !p.reportedAt(w.bad) {
-				p.report(w.bad, Error,
-					fmt.Sprintf("this layer expects %d features, but %d arrive from an input of %s: the first forward fails with \"mat1 and mat2 shapes cannot be multiplied\"", w.want, w.got, shapeText(dims)),
-					fmt.Sprintf("nn.Linear(%d, …), or nn.AdaptiveAvgPool2d before it, or nn.LazyLinear", w.got))
-			}
+			p.reportShape(w, dims)
 		}
 	}
+}
+
+// sequentialMismatch follows the layers of a plain nn.Sequential.
+func (p *pass) sequentialMismatch(s *flow.Scope, c *flow.Call, dims []int64) {
+	x := onlyBinding(s, flow.Key(c.Node.Func))
+	for range lookBack { // nn.Sequential(…).to(device)
+		made, ok := x.(*python.Call)
+		if !ok {
+			return
+		}
+		if p.m.Dotted(made.Func) == "torch.nn.Sequential" {
+			w := &shaper{p: p, scope: s}
+			w.sequence(made, dims[1:])
+			p.reportShape(w, dims)
+			return
+		}
+		a, ok := made.Func.(*python.Attribute)
+		if !ok {
+			return
+		}
+		x = a.X
+	}
+}
+
+func (p *pass) reportShape(w *shaper, dims []int64) {
+	if w.bad == nil || p.reportedAt(w.bad) {
+		return
+	}
+	p.report(w.bad, Error,
+		fmt.Sprintf("this layer expects %d features, but %d arrive from an input of %s: the first forward fails with \"mat1 and mat2 shapes cannot be multiplied\"", w.want, w.got, shapeText(dims)),
+		fmt.Sprintf("nn.Linear(%d, …), or nn.AdaptiveAvgPool2d before it, or nn.LazyLinear", w.got))
 }
 
 func shapeText(dims []int64) string {
@@ -231,6 +261,8 @@ func (w *shaper) layer(call, layer *python.Call, in []int64) []int64 {
 		return in
 	case "Flatten":
 		return flat(in)
+	case "Sequential":
+		return w.sequence(layer, in)
 	case "Conv2d":
 		return w.conv(layer, in)
 	case "MaxPool2d", "AvgPool2d":
@@ -252,6 +284,18 @@ func (w *shaper) layer(call, layer *python.Call, in []int64) []int64 {
 		return append(append([]int64{}, in[:len(in)-1]...), out)
 	}
 	return nil
+}
+
+// sequence applies the layers of an nn.Sequential written out in place.
+func (w *shaper) sequence(c *python.Call, in []int64) []int64 {
+	for _, a := range c.Args {
+		layer, ok := a.Value.(*python.Call)
+		if !ok || a.Star > 0 || w.bad != nil {
+			return nil
+		}
+		in = w.layer(layer, layer, in)
+	}
+	return in
 }
 
 func (w *shaper) conv(layer *python.Call, in []int64) []int64 {

@@ -53,7 +53,7 @@ func Text(out *screen.Screen, s Summary) {
 		out.Line(fmt.Sprintf("%s read, nothing found.", plural(s.Files, "file")))
 		return
 	}
-	out.Line(fmt.Sprintf("%s, %s, %s in %s read.", plural(errors, "error"), plural(warnings, "warning"), plural(notes, "note"), plural(s.Files, "file")))
+	out.Line(fmt.Sprintf("%s, %s, %s; %s read.", plural(errors, "error"), plural(warnings, "warning"), plural(notes, "note"), plural(s.Files, "file")))
 	out.Line(out.Ink(screen.Faint, "plimsoll lint --explain "+s.Findings[0].Rule+" tells more about a rule."))
 }
 
@@ -81,7 +81,13 @@ func finding(out *screen.Screen, f lint.Finding) {
 		name = " " + r.Name
 	}
 	ink := inkOf(f.Severity)
-	out.Line(out.Ink(screen.Bold, screen.Clean(where(f))), "  ", out.Ink(ink, f.Severity.String()), " ", f.Rule, name)
+	place, verdict := screen.Clean(where(f)), out.Ink(ink, f.Severity.String())+" "+f.Rule+name
+	if screen.Columns(place)+2+screen.Columns(verdict) <= out.Width() {
+		out.Line(out.Ink(screen.Bold, place), "  ", verdict)
+	} else {
+		out.Line(out.Ink(screen.Bold, place))
+		out.Line("  ", verdict)
+	}
 	source, from, width := excerpt(f, out.Width()-7)
 	out.Line(fmt.Sprintf("%5d  ", f.Line), source)
 	out.Line(strings.Repeat(" ", 7+from), out.Ink(ink, strings.Repeat("^", width)))
