@@ -88,6 +88,14 @@ func (f *follower) effects(c *Call) {
 		last := len(c.Args) - 1
 		f.store(&Store{Kind: Append, Node: c.Node, Base: key, Target: c.Recv, Value: c.Args[last], Expr: c.Node.Args[last].Value})
 		f.keep(key, c.Args[last])
+	case "div_", "mul_":
+		if c.Recv == nil {
+			return
+		}
+		if v, ok := f.env.get(Key(c.Recv)); ok {
+			v.Divided = true
+			f.env.vars[Key(c.Recv)] = v
+		}
 	case "requires_grad_", "retain_grad":
 		if c.Recv != nil {
 			f.requireGrad(Key(c.Recv))

@@ -9,9 +9,9 @@ import (
 
 // quiet gives the value of an expression that was followed already, without noting its calls again.
 func (f *follower) quiet(x python.Expr) Value {
-	calls, stores, order, exits := len(f.s.Calls), len(f.s.Stores), f.s.order, len(f.s.Returns)
+	before := *f.s
 	v := f.eval(x)
-	f.s.Calls, f.s.Stores, f.s.Returns, f.s.order = f.s.Calls[:calls], f.s.Stores[:stores], f.s.Returns[:exits], order
+	*f.s = before
 	return v
 }
 
@@ -115,6 +115,12 @@ func (f *follower) evalCompound(x python.Expr) Value {
 
 // comprehension follows [f(x) for x in xs]: its element's graph is the list's.
 func (f *follower) comprehension(x *python.Comprehension) Value {
+	v, _ := f.elements(x)
+	return Value{Kind: Container, Roots: v.Roots, Trained: v.Trained}
+}
+
+// elements follows a comprehension to what it collects, and tells whether it runs over a loader.
+func (f *follower) elements(x *python.Comprehension) (v Value, loader bool) {
 	outer := f.env
 	f.env = outer.fork()
 	defer func() { f.env = outer }()
@@ -122,7 +128,7 @@ func (f *follower) comprehension(x *python.Comprehension) Value {
 		iter := f.eval(c.Iter)
 		kind := OtherLoop
 		if iter.Kind == Loader {
-			kind = LoaderLoop
+			kind, loader = LoaderLoop, true
 		}
 		v := element(iter, kind)
 		for _, name := range targets(c.Target) {
@@ -133,8 +139,7 @@ func (f *follower) comprehension(x *python.Comprehension) Value {
 		}
 	}
 	f.maybe(x.Key)
-	v := f.eval(x.Value)
-	return Value{Kind: Container, Roots: v.Roots, Trained: v.Trained}
+	return f.eval(x.Value), loader
 }
 
 func (f *follower) lookup(name string) Value {

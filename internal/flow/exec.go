@@ -398,13 +398,15 @@ func (f *follower) augmented(s *python.Assign) {
 	f.keep(key, v)
 }
 
-// selfReference recognises "x = x + value" and "x = torch.cat([x, value])".
+// selfReference recognises "x = x + value", "x = torch.cat([x, value])" and "x = [value for … in loader]".
 func (f *follower) selfReference(s *python.Assign, t python.Expr, v Value) {
 	key := Key(t)
 	if key == "" {
 		return
 	}
 	switch x := s.Value.(type) {
+	case *python.Comprehension:
+		f.collected(s, x, key)
 	case *python.Binary:
 		if x.Op != "+" {
 			return
@@ -425,6 +427,21 @@ func (f *follower) selfReference(s *python.Assign, t python.Expr, v Value) {
 		}
 		f.store(&Store{Kind: Concat, Node: s, Base: key, Target: t, Value: f.quiet(list.Items[1]), Expr: list.Items[1]})
 	}
+}
+
+// collected takes "outs = [model(x) for x in loader]" for the loop it stands for.
+func (f *follower) collected(s *python.Assign, x *python.Comprehension, key string) {
+	before := *f.s
+	v, loader := f.elements(x)
+	*f.s = before
+	if !loader || x.Kind == '(' {
+		return
+	}
+	outer := f.ctx
+	l := &Loop{Kind: LoaderLoop, Node: s, Iter: x.Clauses[0].Iter, Targets: targets(x.Clauses[0].Target), Parent: outer.InnermostLoop(), Ctx: outer}
+	f.ctx = &Context{Parent: outer, Loop: l, NoGrad: outer.NoGrad}
+	f.store(&Store{Kind: Append, Node: x, Base: key, Target: s.Targets[0], Value: v, Expr: x.Value})
+	f.ctx = outer
 }
 
 func (f *follower) store(st *Store) {

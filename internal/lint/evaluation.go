@@ -80,10 +80,10 @@ func (p *pass) evalScope(s *flow.Scope) {
 			continue
 		}
 		from, switched := evalSwitch(s, c, key)
-		if !switched && !(byName && len(backs) == 0 && inLoaderLoop(c)) {
+		if !switched && !(byName && len(backs) == 0 && inLoaderLoop(c)) && !overTestData(c, backs) {
 			continue
 		}
-		if backwardAfter(s, backs, from, key) || p.frozen(key) {
+		if (switched || byName) && backwardAfter(s, backs, from, key) || p.frozen(key) {
 			continue
 		}
 		reported[key] = true
@@ -117,6 +117,30 @@ func modelKey(c *flow.Call) string {
 
 func inLoaderLoop(c *flow.Call) bool {
 	return c.Ctx.Within(func(x *flow.Context) bool { return x.Loop != nil && x.Loop.Kind == flow.LoaderLoop })
+}
+
+// overTestData tells whether the call stands in a loop over a loader whose name promises evaluation, with no backward in it.
+func overTestData(c *flow.Call, backs []backward) bool {
+	return c.Ctx.Within(func(x *flow.Context) bool {
+		if x.Loop == nil || x.Loop.Kind != flow.LoaderLoop || !words(x.Loop.Iter, testLoader) {
+			return false
+		}
+		for _, b := range backs {
+			if b.call.Ctx.Inside(x.Loop) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// testLoader knows val_loader, test_dl, testloader, valid_dataloader and their like.
+func testLoader(name string) bool {
+	n := strings.ToLower(name)
+	if !strings.Contains(n, "loader") && !strings.HasSuffix(n, "_dl") {
+		return false
+	}
+	return strings.HasPrefix(n, "test") || strings.HasPrefix(n, "val") || strings.HasPrefix(n, "eval") || strings.HasPrefix(n, "dev_")
 }
 
 // inTraining tells whether a backward runs on the call's own result.

@@ -15,7 +15,7 @@ func float64Use(p *pass) {
 			case c.RecvValue.Kind == flow.Model && (c.Method == "double" || c.Method == "to" && toDouble(c.Node)), c.Result.Kind == flow.Model && isDouble(keyword(c.Node, "dtype")):
 				p.report(c.Node, Warning, "the model is in float64: parameters, gradients, optimizer state and activations all take twice the memory, and most GPUs compute it many times slower",
 					"keep it in float32; if a part needs the digits, convert that part alone")
-			case c.Name == "torch.set_default_dtype" && len(c.Node.Args) > 0 && isDouble(c.Node.Args[0].Value):
+			case oneOf(c.Name, "torch.set_default_dtype", "torch.set_default_tensor_type") && len(c.Node.Args) > 0 && isDouble(c.Node.Args[0].Value):
 				p.report(c.Node, Warning, "every tensor made from here on is float64 and takes twice the memory",
 					"keep float32 as the default and convert what needs the digits")
 			case c.Ctx.InnermostLoop() != nil && p.inTrainingLoop(s, c.Ctx) && (c.Method == "double" && c.RecvValue.IsTensor() || factoryDouble(c)):
@@ -37,7 +37,7 @@ func isDouble(x python.Expr) bool {
 	if x == nil {
 		return false
 	}
-	return oneOf(flow.Last(flow.Key(x)), "float64", "double")
+	return oneOf(flow.Last(flow.Key(x)), "float64", "double", "DoubleTensor")
 }
 
 func factoryDouble(c *flow.Call) bool {
@@ -109,8 +109,27 @@ func orName(x python.Expr) python.Expr {
 	return x
 }
 
+// logitsName tells whether a chain of calls and subscripts starts at something called logits.
 func logitsName(x python.Expr) bool {
-	return oneOf(strings.ToLower(flow.Last(flow.Key(x))), "logits", "lm_logits", "shift_logits", "prediction_logits")
+	for {
+		switch y := x.(type) {
+		case *python.Call:
+			x = y.Func
+			continue
+		case *python.Subscript:
+			x = y.X
+			continue
+		case *python.Attribute:
+			if y.Attr != "logits" {
+				x = y.X
+				continue
+			}
+			return true
+		case *python.Name:
+			return oneOf(strings.ToLower(y.ID), "logits", "lm_logits", "shift_logits", "prediction_logits")
+		}
+		return false
+	}
 }
 
 func isCrossEntropy(c *flow.Call) bool {
