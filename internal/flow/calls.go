@@ -113,6 +113,8 @@ func (f *follower) result(c *Call) Value {
 		v := combine(c.Args...)
 		v.Kind, v.Reduced, v.Divided = Tensor, true, false
 		return v
+	case Activation:
+		return all
 	}
 	if c.Recv != nil && !f.isModule(c.Recv) {
 		if v, ok := f.method(c, all); ok {
@@ -333,13 +335,21 @@ func (f *follower) tensorMethod(c *Call, args Value) Value {
 	case "requires_grad_":
 		recv.Grad = true
 		return recv
+	case "max", "min", "topk", "sort", "median", "kthvalue", "mode":
+		if len(c.Node.Args) == 0 {
+			recv.Reduced = true
+			return recv
+		}
+		indices := recv.detached()
+		indices.Reduced = true
+		return Value{Kind: Container, Roots: recv.Roots, Items: []Value{recv, indices}}
 	case "div", "div_", "true_divide":
 		v := combine(recv, args)
 		v.Divided = true
 		return v
 	}
 	if noGraph[c.Method] {
-		recv.Reduced = recv.Reduced || c.Method == "argmax" || c.Method == "argmin"
+		recv.Reduced = recv.Reduced || anyOf(c.Method, "argmax", "argmin", "eq", "ne", "gt", "lt", "ge", "le", "equal", "any", "all")
 		return recv.detached()
 	}
 	v := combine(recv, args)

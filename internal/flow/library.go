@@ -89,8 +89,24 @@ func moduleInstance(last string) Value {
 		return Value{Kind: Leaf, Grad: true}
 	case last == "Module":
 		return Value{}
+	case !parametric(last):
+		return Value{Kind: Activation}
 	}
 	return Value{Kind: Model, Class: "torch.nn." + last}
+}
+
+// parametric tells whether a module of torch.nn has, or holds modules that may have, parameters: only those start a graph of
+// their own.
+func parametric(last string) bool {
+	for _, part := range []string{
+		"Linear", "Conv", "Norm", "Embedding", "LSTM", "GRU", "RNN", "Attention", "Transformer", "PReLU", "Sequential", "ModuleList", "ModuleDict", "Lazy",
+		"DataParallel", "SyncBatch", "AdaptiveLogSoftmax",
+	} {
+		if strings.Contains(last, part) {
+			return true
+		}
+	}
+	return false
 }
 
 // functional is a function of torch.nn.functional: the losses reduce, all keep the graph.

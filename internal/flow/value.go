@@ -22,6 +22,7 @@ const (
 	Checkpoint // what torch.load gives
 	Helper     // an Accelerator or Fabric
 	Params     // model.parameters()
+	Activation // a module without parameters: nn.ReLU(), nn.CosineSimilarity()
 )
 
 // Value is what is known of a value.
