@@ -80,12 +80,32 @@ func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	if s.Attn == "" {
 		s.Attn = "sdpa"
 	}
+	if longest := learnedPositions(c); longest > 0 && s.Seq > longest {
+		return nil, fmt.Errorf("a sequence of %d tokens: %s has learned positions for %d; shorten the sequence", s.Seq, c.Type, longest)
+	}
 	m, err := build(p, c, s)
 	if err != nil {
 		return nil, err
 	}
 	m.Root().CreateOnDevice()
 	return m, nil
+}
+
+// learnedPositions is the longest sequence of a family that looks its positions up in a table; 0 for the others.
+func learnedPositions(c *hfconfig.Config) int {
+	switch c.Type {
+	case "gpt2":
+		return c.Int("n_positions")
+	case "opt", "bert", "electra", "distilbert", "albert":
+		return c.Int("max_position_embeddings")
+	case "roberta": // counts from pad_token_id + 1
+		return c.Int("max_position_embeddings") - max(c.Int("pad_token_id"), 0) - 1
+	case "deberta-v2":
+		if c.Bool("position_biased_input") {
+			return c.Int("max_position_embeddings")
+		}
+	}
+	return 0
 }
 
 // wrongTask is the error for a task without a head.

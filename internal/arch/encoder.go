@@ -31,16 +31,11 @@ func (m *encoder) Root() *eager.Module { return m.root }
 // Batch allocates ids and labels: one label for a text, one for each token, or the ids themselves for masked-lm.
 func (m *encoder) Batch() []*eager.Tensor {
 	p, s := m.root.Process(), m.spec
-	ids := p.Input("input_ids", tensor.Int64, s.Batch, s.Seq)
-	switch {
-	case s.Task == "masked-lm":
-		return []*eager.Tensor{ids, ids}
-	case s.Task == "seq-cls" && m.classes == 1:
-		return []*eager.Tensor{ids, p.Input("labels", tensor.Float32, s.Batch)}
-	case s.Task == "seq-cls":
-		return []*eager.Tensor{ids, p.Input("labels", tensor.Int64, s.Batch)}
+	if s.Task != "masked-lm" {
+		return classifierBatch(p, s, m.classes)
 	}
-	return []*eager.Tensor{ids, p.Input("labels", tensor.Int64, s.Batch, s.Seq)}
+	ids := p.Input("input_ids", tensor.Int64, s.Batch, s.Seq)
+	return []*eager.Tensor{ids, ids}
 }
 
 // Forward is ForMaskedLM.forward, ForSequenceClassification.forward or ForTokenClassification.forward: the output of the body has
@@ -57,12 +52,12 @@ func (m *encoder) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor
 	return out[0], out[1:]
 }
 
-// loss is CrossEntropyLoss, or MSELoss for a single label (problem_type regression).
+// loss is CrossEntropyLoss in the type of the logits, or MSELoss for a single label.
 func (m *encoder) loss(logits, labels *eager.Tensor) *eager.Tensor {
-	c := m.root.Process().Function(logits, labels)
-	if m.spec.Task == "seq-cls" && m.classes == 1 {
-		return c.Return(eager.MSELoss(logits.Squeeze(-1), labels))
+	if m.spec.Task == "seq-cls" {
+		return classifierLoss(logits, labels, m.classes)
 	}
+	c := m.root.Process().Function(logits, labels)
 	rows := c.Let(logits.View(-1, m.classes))
 	return c.Return(eager.CrossEntropy(rows, labels.View(-1)))
 }

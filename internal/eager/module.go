@@ -34,6 +34,9 @@ func NewModel(p *Process, d tensor.DType) *Module {
 // construction, and a weight that is tied later exists until then. Otherwise it is built on the host and moved (Load).
 func (m *Module) CreateOnDevice() { m.root.onDevice = true }
 
+// CreateOnHost says that the model is built on the host and moved.
+func (m *Module) CreateOnHost() { m.root.onDevice = false }
+
 // Process is the process the module lives in.
 func (m *Module) Process() *Process { return m.p }
 

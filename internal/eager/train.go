@@ -24,6 +24,7 @@ type Options struct {
 	Optimizer  string
 	Accumulate int  // micro-batches a step; 0 is 1
 	Plain      bool // a script's loop: the last iteration's values live on while the next runs
+	WholeStep  bool // one function does forward, backward and the optimizer's step: its locals die after it
 	Freeze     []string
 	Steps      int // 0 is 3
 
@@ -90,6 +91,9 @@ type loop struct {
 func (l *loop) step(number int) {
 	p := l.p
 	l.phase(number, PhaseZeroGrad)
+	if l.o.WholeStep { // the last step's function has returned
+		l.forgetStep()
+	}
 	l.opt.zeroGrad()
 	micro := max(l.o.Accumulate, 1)
 	for i := range micro {
@@ -105,12 +109,16 @@ func (l *loop) step(number int) {
 		if i == micro-1 {
 			l.phase(number, PhaseOptimizer)
 		}
-		if !l.o.Plain { // the step is a function: its locals die when it returns, after backward
-			rebind(&l.batch, nil)
-			rebind(&l.outputs, nil)
+		if !l.o.Plain && !l.o.WholeStep { // forward and backward are a function: its locals die when it returns
+			l.forgetStep()
 		}
 	}
 	l.update()
+}
+
+func (l *loop) forgetStep() {
+	rebind(&l.batch, nil)
+	rebind(&l.outputs, nil)
 }
 
 // rebind gives names to new values; the old ones go afterwards.
