@@ -146,26 +146,45 @@ type neighbours struct {
 
 func newNeighbours() *neighbours { return &neighbours{known: map[string]*flow.Exports{}} }
 
-// lookup resolves imports of one file: relative ones from its folder, absolute ones beside it.
+// lookup resolves imports of one file: relative ones from its folder, absolute ones beside it and from the folder that holds
+// its package.
 func (n *neighbours) lookup(path string) flow.Lookup {
 	dir := filepath.Dir(path)
+	roots := []string{dir}
+	if root := packageRoot(dir); root != dir {
+		roots = append(roots, root)
+	}
 	return func(module string) *flow.Exports {
-		base := dir
 		name := strings.TrimLeft(module, ".")
-		for range max(0, len(module)-len(name)-1) {
-			base = filepath.Join(base, "..")
-		}
-		if name == "" || foreign[strings.SplitN(name, ".", 2)[0]] && len(name) == len(module) {
+		dots := len(module) - len(name)
+		if name == "" || dots == 0 && foreign[strings.SplitN(name, ".", 2)[0]] {
 			return nil
 		}
-		target := filepath.Join(append([]string{base}, strings.Split(name, ".")...)...)
-		for _, candidate := range []string{target + ".py", filepath.Join(target, "__init__.py")} {
-			if e := n.exports(candidate); e != nil {
-				return e
+		bases := roots
+		if dots > 0 {
+			bases = []string{filepath.Join(dir, strings.Repeat("../", dots-1))}
+		}
+		for _, base := range bases {
+			target := filepath.Join(base, filepath.FromSlash(strings.ReplaceAll(name, ".", "/")))
+			for _, candidate := range []string{target + ".py", filepath.Join(target, "__init__.py")} {
+				if e := n.exports(candidate); e != nil {
+					return e
+				}
 			}
 		}
 		return nil
 	}
+}
+
+// packageRoot climbs out of a package: the first folder without __init__.py, which absolute imports start from.
+func packageRoot(dir string) string {
+	for range 12 {
+		if _, err := os.Stat(filepath.Join(dir, "__init__.py")); err != nil {
+			return dir
+		}
+		dir = filepath.Join(dir, "..")
+	}
+	return dir
 }
 
 // foreign are packages that are never a file of the project.

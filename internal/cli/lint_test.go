@@ -103,12 +103,14 @@ func TestLintRefusesAnUnknownSetting(t *testing.T) {
 func TestLintFollowsLocalImports(t *testing.T) {
 	t.Parallel()
 	dir := project(t, map[string]string{
-		"pkg/__init__.py": "",
-		"pkg/engine.py":   "def loss_of(model, x):\n    return model(x).mean()\ndef number_of(model, x):\n    return model(x).mean().item()\n",
-		"pkg/train.py":    "import torch\nfrom .engine import loss_of, number_of\na = b = 0\nfor x in loader:\n    a += loss_of(model, x)\n    b += number_of(model, x)\nprint(a, b)\n",
+		"pkg/__init__.py":     "",
+		"pkg/engine.py":       "def loss_of(model, x):\n    return model(x).mean()\ndef number_of(model, x):\n    return model(x).mean().item()\n",
+		"pkg/train.py":        "import torch\nfrom .engine import loss_of, number_of\na = b = 0\nfor x in loader:\n    a += loss_of(model, x)\n    b += number_of(model, x)\nprint(a, b)\n",
+		"pkg/sub/__init__.py": "",
+		"pkg/sub/absolute.py": "import torch\nfrom pkg.engine import loss_of\na = 0\nfor x in loader:\n    a += loss_of(model, x)\nprint(a)\n",
 	})
 	r := plimsoll(t, "", "lint", dir)
-	if !strings.Contains(r.stdout, "train.py:5:5") || strings.Contains(r.stdout, "train.py:6") {
+	if !strings.Contains(r.stdout, "train.py:5:5") || strings.Contains(r.stdout, "train.py:6") || !strings.Contains(r.stdout, "absolute.py:5:5") {
 		t.Errorf("%s", r.stdout)
 	}
 }

@@ -53,7 +53,7 @@ func (f *follower) calleeValue(fn *python.Attribute, recv Value) Value {
 			return f.selfAttribute(rest)
 		}
 	}
-	if recv.Kind == Unknown && f.m.Imports[firstName(fn)] == "" && len(Last(fn.Attr)) > 0 {
+	if recv.Kind == Unknown && f.m.Imports[firstName(fn)] == "" {
 		if v := named(fn.Attr); v.Kind == Model || v.Kind == Criterion {
 			return v
 		}
@@ -271,7 +271,7 @@ func (f *follower) modelMethod(c *Call) (Value, bool) {
 	case "generate", "predict":
 		return Value{Kind: Tensor}, true
 	}
-	if strings.HasPrefix(c.Method, "forward_") || strings.HasPrefix(c.Method, "encode") && v.Guess == false || c.Method == "module" || c.Method == "compute_loss" {
+	if strings.HasPrefix(c.Method, "forward_") || strings.HasPrefix(c.Method, "encode") && !v.Guess || c.Method == "module" || c.Method == "compute_loss" {
 		return f.modelCall(c), true
 	}
 	return Value{}, true

@@ -130,7 +130,7 @@ var factories = map[string]bool{
 func (f *follower) torchFunction(c *Call, last string, args Value) (Value, bool) {
 	switch {
 	case factories[last] && c.Name == "torch."+last:
-		return leaf(c, last, args), true
+		return leaf(c), true
 	case c.Name == "torch.compile" || c.Name == "torch.jit.script" || c.Name == "torch.jit.trace":
 		if len(c.Args) > 0 {
 			return c.Args[0], true
@@ -160,9 +160,10 @@ func (f *follower) torchFunction(c *Call, last string, args Value) (Value, bool)
 	return args, true
 }
 
-func leaf(c *Call, last string, args Value) Value {
+// leaf is a tensor made by a factory, as its keywords ask for it.
+func leaf(c *Call) Value {
 	v := Value{Kind: Leaf}
-	for i, a := range c.Node.Args {
+	for _, a := range c.Node.Args {
 		text := ""
 		if k, ok := a.Value.(*python.Constant); ok {
 			text = k.Text
@@ -174,8 +175,6 @@ func leaf(c *Call, last string, args Value) Value {
 			v.Double = true
 		case a.Star > 0:
 			v.Grad = true // unknown keywords may ask for gradients
-		case i == 0 && (last == "tensor" || last == "as_tensor" || last == "from_numpy"):
-			v.Roots = nil
 		}
 	}
 	return v

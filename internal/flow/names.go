@@ -161,7 +161,7 @@ func (m *Module) collectDefinitions(body []python.Stmt, class *Class, outer *Fun
 func (m *Module) collectDefinition(s python.Stmt, class *Class, outer *Function) {
 	switch s := s.(type) {
 	case *python.Class:
-		c := &Class{Name: s.Name, Node: s, Methods: map[string]*Function{}, attrs: nil}
+		c := &Class{Name: s.Name, Node: s, Methods: map[string]*Function{}}
 		for _, a := range s.Args {
 			if a.Name == "" && a.Star == 0 {
 				c.Bases = append(c.Bases, m.Dotted(a.Value))
@@ -169,7 +169,6 @@ func (m *Module) collectDefinition(s python.Stmt, class *Class, outer *Function)
 		}
 		if other, taken := m.Classes[s.Name]; taken {
 			other.Ambiguous = true
-			c = &Class{Name: s.Name, Node: s, Methods: map[string]*Function{}, Bases: c.Bases}
 		} else {
 			m.Classes[s.Name] = c
 		}

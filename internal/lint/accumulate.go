@@ -225,16 +225,13 @@ func (p *pass) unscaled(s *flow.Scope, t training) {
 	if by == "" || by == "1" {
 		return
 	}
-	for _, b := range t.backs {
-		v := b.value
-		if len(b.call.Ctx.Branches(t.loop)) > 0 || v.Divided || !v.HasGraph() || b.call.Method != "backward" {
-			return
-		}
-		p.report(b.call.Node, Warning,
-			fmt.Sprintf("the loss is added up over %s micro-batches without dividing it: the gradient is that many times the one of the whole batch. Not a memory matter, but it changes the training", by),
-			"back-propagate the share: `(loss / "+by+").backward()`")
+	b := t.backs[0]
+	if len(b.call.Ctx.Branches(t.loop)) > 0 || b.value.Divided || !b.value.HasGraph() || b.call.Method != "backward" {
 		return
 	}
+	p.report(b.call.Node, Warning,
+		fmt.Sprintf("the loss is added up over %s micro-batches without dividing it: the gradient is that many times the one of the whole batch. Not a memory matter, but it changes the training", by),
+		"back-propagate the share: `(loss / "+by+").backward()`")
 }
 
 // rescales tells whether the gradients themselves are divided before the step, in a loop over parameters.

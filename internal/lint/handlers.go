@@ -170,9 +170,8 @@ func (p *pass) mistaken(h *python.Handler) {
 	for _, st := range h.Body {
 		raises := false
 		python.Walk(st, func(n python.Node) bool {
-			if r, ok := n.(*python.Raise); ok {
-				raises = raises || r.X == nil || flow.Key(r.X) == h.Name || r.Cause != nil || r.X != nil
-			}
+			_, raise := n.(*python.Raise)
+			raises = raises || raise
 			return !raises
 		})
 		if raises {

@@ -2,6 +2,7 @@ package lintout
 
 import (
 	"io"
+	"net/url"
 	"path/filepath"
 	"unicode/utf8"
 
@@ -94,10 +95,15 @@ func SARIF(w io.Writer, s Summary, version string) error {
 			region.EndColumn = max(column(f.Source, f.EndColumn), region.StartColumn)
 		}
 		results = append(results, sarifResult{f.Rule, index[f.Rule], f.Severity, sarifText{f.Message + " Fix: " + f.Fix},
-			[]sarifLocation{{sarifPhysical{sarifArtifact{filepath.ToSlash(f.File)}, region}}}})
+			[]sarifLocation{{sarifPhysical{sarifArtifact{uri(f.File)}, region}}}})
 	}
 	return encode(w, sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0",
 		[]sarifRun{{sarifTool{driver}, "unicodeCodePoints", results}}})
+}
+
+// uri writes a path as a URI reference: spaces and the like escaped.
+func uri(path string) string {
+	return (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()
 }
 
 // column counts characters where the finding counts bytes.
