@@ -95,7 +95,7 @@ func (p *pass) recovery(s *flow.Scope, t *python.Try, h *python.Handler) {
 		if !c.Ctx.Within(func(x *flow.Context) bool { return x.Except == h }) {
 			continue
 		}
-		if c.Method == "empty_cache" && !leavesAfter(h) || modelRun(c) || c.Method == "backward" && c.Recv != nil || p.retries(s, t, c) {
+		if c.Method == "empty_cache" && !givesUp(h.Body, c.Node) || modelRun(c) || c.Method == "backward" && c.Recv != nil || p.retries(s, t, c) {
 			p.report(c.Node, Warning,
 				"this runs while the exception is still alive: its traceback holds the tensors of the failed attempt, so their memory is neither free nor given back",
 				"set a flag here and recover after the except block has ended")
@@ -104,16 +104,45 @@ func (p *pass) recovery(s *flow.Scope, t *python.Try, h *python.Handler) {
 	}
 }
 
-// leavesAfter tells whether the handler gives up anyway: it raises or exits at its end.
-func leavesAfter(h *python.Handler) bool {
-	if len(h.Body) == 0 {
+// givesUp tells whether what follows a node in a block ends the program's attempt anyway: it raises or exits. A branch
+// that ends by return, continue or break goes on instead.
+func givesUp(body []python.Stmt, at python.Node) bool {
+	for _, st := range body {
+		branch, ok := st.(*python.If)
+		if !ok {
+			continue
+		}
+		for _, b := range branch.Branches {
+			if inside(b.Body, at) && (goesOn(b.Body) || givesUp(b.Body, at)) {
+				return !goesOn(b.Body)
+			}
+		}
+	}
+	if len(body) == 0 {
 		return false
 	}
-	switch st := h.Body[len(h.Body)-1].(type) {
+	switch st := body[len(body)-1].(type) {
 	case *python.Raise:
 		return true
 	case *python.ExprStmt:
 		return words(st, func(w string) bool { return oneOf(w, "exit", "_exit", "abort") })
+	}
+	return false
+}
+
+func inside(body []python.Stmt, at python.Node) bool {
+	return len(body) > 0 && body[0].Pos().Start <= at.Pos().Start && at.Pos().End <= body[len(body)-1].Pos().End
+}
+
+func goesOn(body []python.Stmt) bool {
+	if len(body) == 0 {
+		return false
+	}
+	switch st := body[len(body)-1].(type) {
+	case *python.Return:
+		return true
+	case *python.Word:
+		return st.Keyword == "continue" || st.Keyword == "break"
 	}
 	return false
 }

@@ -69,9 +69,18 @@ type pass struct {
 
 // known remembers what several rules ask for.
 type known struct {
-	words map[string]bool
-	backs map[*flow.Scope][]backward
+	words   map[string]bool
+	backs   map[*flow.Scope][]backward
+	derived map[derivedKey][]string
 }
+
+type derivedKey struct {
+	scope *flow.Scope
+	base  string
+}
+
+// maxDerived bounds the names that are followed from one container.
+const maxDerived = 32
 
 // Source checks one Python file.
 func Source(path string, src []byte, opts Options) []Finding {
@@ -101,7 +110,7 @@ func relevant(src []byte) bool {
 
 func checkModule(m *flow.Module, opts Options) []Finding {
 	var out []Finding
-	shared := &known{words: map[string]bool{}, backs: map[*flow.Scope][]backward{}}
+	shared := &known{map[string]bool{}, map[*flow.Scope][]backward{}, map[derivedKey][]string{}}
 	for i := range rules {
 		r := &rules[i]
 		p := &pass{m, r, &out, shared}

@@ -105,8 +105,9 @@ func overwritten(st *flow.Store, l *flow.Loop) bool {
 // escapes tells whether what was stored may be wanted with its graph: returned to a caller who may call backward, handed to
 // code we do not see, kept in an object.
 func (p *pass) escapes(s *flow.Scope, st *flow.Store) bool {
+	derived := p.derivedFrom(s, st.Base)
 	for _, r := range s.Returns {
-		if r.X != nil && (r.Value.Shares(st.Value) || mentions(r.X, st.Base)) && !p.onlyStatistics(s, st) {
+		if r.X != nil && mentionsAny(r.X, derived) && !p.onlyStatistics(s, st) {
 			return true
 		}
 	}
@@ -124,6 +125,32 @@ func (p *pass) escapes(s *flow.Scope, st *flow.Store) bool {
 		}
 	}
 	return s.Func != nil && s.Func.Outer != nil && s.Holds(st.Base).Kind == flow.Unknown
+}
+
+// derivedFrom lists a name and those computed from it.
+func (p *pass) derivedFrom(s *flow.Scope, base string) []string {
+	key := derivedKey{s, base}
+	names, ok := p.known.derived[key]
+	if ok {
+		return names
+	}
+	names = []string{base}
+	for _, b := range s.Binds {
+		if len(names) < maxDerived && b.Expr != nil && b.Name != base && mentionsAny(b.Expr, names) {
+			names = append(names, b.Name)
+		}
+	}
+	p.known.derived[key] = names
+	return names
+}
+
+func mentionsAny(n python.Node, names []string) bool {
+	for _, name := range names {
+		if mentions(n, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // harmless are calls that only look at what they get.
@@ -256,7 +283,7 @@ func hiddenState(p *pass) {
 			if !ok || loop == nil || !b.Value.HasGraph() || !carries(s, b, c) || !anyBackward(backs, loop) {
 				continue
 			}
-			if p.cutElsewhere(s, b, loop) {
+			if p.cutElsewhere(s, b, loop) || p.reportedAt(b.Node) {
 				continue
 			}
 			p.report(b.Node, Error,
@@ -282,8 +309,14 @@ func carries(s *flow.Scope, b *flow.Bind, c *python.Call) bool {
 		return false
 	}
 	for _, a := range c.Args {
-		if flow.Key(a.Value) == b.Name {
-			return true
+		parts := []python.Expr{a.Value}
+		if pair, ok := a.Value.(*python.Sequence); ok {
+			parts = pair.Items
+		}
+		for _, x := range parts {
+			if flow.Key(x) == b.Name {
+				return true
+			}
 		}
 	}
 	return false
