@@ -21,12 +21,18 @@ const module = "github.com/plimsoll/plimsoll/"
 // the live column, which touches the machine; no pure package imports it, whatever its rank.
 var ranks = map[string]int{
 	"internal/units":    1,
-	"internal/pickle":   1,
+	"snapshot":          3,
 	"internal/tape":     2,
 	"internal/screen":   2,
-	"internal/oomtext":  2,
+	"internal/python":   1,
+	"internal/flow":     4,
+	"internal/lint":     6,
+	"internal/lintout":  7,
+	"internal/cli":      -90,
+	"cmd/plimsoll":      -100,
+	"internal/pickle":   1,
 	"internal/report":   2,
-	"snapshot":          3,
+	"internal/oomtext":  2,
 	"internal/tensor":   3,
 	"internal/eager":    20,
 	"internal/arch":     22,
@@ -57,9 +63,6 @@ var ranks = map[string]int{
 	"internal/machine": -15,
 	"internal/metrics": -30,
 	"internal/tui":     -30,
-
-	"internal/cli": -90,
-	"cmd/plimsoll": -100,
 
 	// Imported by tests only.
 	"internal/goldentest": 1,
