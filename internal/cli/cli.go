@@ -35,8 +35,8 @@ type Env struct {
 	Getenv func(string) string
 	// Style is how text on stdout may look.
 	Style screen.Style
-	// StdinIsTerminal and StderrIsTerminal say whether a person waits there.
-	StdinIsTerminal, StderrIsTerminal bool
+	// StdinIsTerminal, StdoutIsTerminal and StderrIsTerminal say whether a person waits there.
+	StdinIsTerminal, StdoutIsTerminal, StderrIsTerminal bool
 }
 
 // OS is the real world.
@@ -44,7 +44,7 @@ func OS() Env {
 	return Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
 		Style:           terminalStyle(os.Stdout, os.Getenv),
-		StdinIsTerminal: isTerminal(os.Stdin), StderrIsTerminal: isTerminal(os.Stderr),
+		StdinIsTerminal: isTerminal(os.Stdin), StdoutIsTerminal: isTerminal(os.Stdout), StderrIsTerminal: isTerminal(os.Stderr),
 	}
 }
 
@@ -132,8 +132,12 @@ func commands(env Env) []*cobra.Command {
 	return []*cobra.Command{
 		newExplainCommand(env),
 		newDiffCommand(env),
+		newLintCommand(env),
 		newPredictCommand(env),
 		newReplayCommand(env),
+		newWatchCommand(env),
+		newMetricsCommand(env),
+		newDoctorCommand(env),
 	}
 }
 

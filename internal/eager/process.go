@@ -53,6 +53,16 @@ type Work struct {
 	FLOPs   float64
 	Read    units.Bytes
 	Written units.Bytes
+	Conv    *ConvWork // of a convolution's forward pass
+}
+
+// ConvWork is what decides which kernel a convolution runs.
+type ConvWork struct {
+	Taps         int // product of the kernel's sides
+	Groups       int
+	Channels     int // of the input
+	Rank         int
+	ChannelsLast bool
 }
 
 // NewProcess starts a process on a card.
