@@ -31,6 +31,7 @@ var ranks = map[string]int{
 	"internal/origin":   4,
 	"internal/alloc":    4,
 	"internal/timeline": 5,
+	"internal/lod":      6,
 	"internal/replay":   6,
 	"internal/diagnose": 8,
 	"internal/compare":  8,

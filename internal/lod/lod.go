@@ -1,0 +1,181 @@
+// Package lod answers what a screen asks of a timeline, in the detail the screen can show and no more.
+//
+// In go a timeline and a question: a stretch of events or of time in so many columns, an instant, an allocation, a word to look for; out come values of a size
+// that depends on the screen and not on the recording. Summaries of blocks of events are made once for each way of grouping, so that a question
+// about ten million events looks at thousands. It refuses nothing: a question beyond the recording is answered by the nearest
+// there is.
+package lod
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/tape"
+	"github.com/plimsoll/plimsoll/internal/timeline"
+	"github.com/plimsoll/plimsoll/internal/units"
+	"github.com/plimsoll/plimsoll/snapshot"
+)
+
+// Index is a timeline made ready for questions. It may be asked by several callers at once.
+type Index struct {
+	T *timeline.Timeline
+
+	held     []held   // what was held from CUDA, at each change
+	segments []uint32 // trace events that take or give back memory
+	latest   []uint32 // by block of allocations: the last of their deaths
+}
+
+// held is what was held from CUDA from a tape event on.
+type held struct {
+	event uint32 // the first tape event that sees it
+	bytes units.Bytes
+}
+
+// idBlock is how many allocations share an entry of latest.
+const idBlock = 1024
+
+// New prepares a timeline. Groupings are made when they are first needed, by Group.
+func New(t *timeline.Timeline) *Index {
+	x := &Index{T: t, held: []held{{0, t.Reserved}}}
+	x.readSegments()
+	x.latest = make([]uint32, (len(t.Died)+idBlock-1)/idBlock)
+	for id, died := range t.Died {
+		x.latest[id/idBlock] = max(x.latest[id/idBlock], died)
+	}
+	return x
+}
+
+// readSegments notes every change of what is held.
+func (x *Index) readSegments() {
+	t := x.T
+	now, k := t.Reserved, 0
+	for i, a := range t.Trace.Action {
+		switch a {
+		case snapshot.ActionSegmentAlloc, snapshot.ActionSegmentMap:
+			now += units.Bytes(t.Trace.Size[i])
+		case snapshot.ActionSegmentFree, snapshot.ActionSegmentUnmap:
+			now -= units.Bytes(t.Trace.Size[i])
+		default:
+			continue
+		}
+		x.segments = append(x.segments, uint32(i))
+		for k < len(t.Event) && int(t.Event[k]) < i {
+			k++
+		}
+		x.held = append(x.held, held{uint32(k), now})
+	}
+}
+
+// Events is the number of tape events.
+func (x *Index) Events() int { return len(x.T.Tape.Events) }
+
+// Overview is what a page must know before it asks for anything else. Events are counted in the tape; Trace numbers are those of the recorded history.
+type Overview struct {
+	Input    string  `json:"input"`
+	Device   int     `json:"device"`
+	Events   int     `json:"events"`
+	Recorded int     `json:"recorded_events"`
+	Duration int64   `json:"duration_us"` // 0: no times were recorded
+	Peak     Instant `json:"peak"`
+	Steps    []int   `json:"steps"`
+	Failures []Fail  `json:"failures"`
+	Groups   []By    `json:"groups"`
+}
+
+// Instant is a moment just after a tape event.
+type Instant struct {
+	Event    int         `json:"event"`
+	Trace    int         `json:"trace"`
+	Time     int64       `json:"time_us"`
+	Step     int         `json:"step"`
+	Steps    int         `json:"steps"`
+	InUse    units.Bytes `json:"in_use"`
+	Reserved units.Bytes `json:"reserved"`
+}
+
+// Fail is a request that could not be served.
+type Fail struct {
+	Event     int         `json:"event"`
+	Trace     int         `json:"trace"`
+	Time      int64       `json:"time_us"`
+	Requested units.Bytes `json:"requested"`
+}
+
+// Overview describes the recording.
+func (x *Index) Overview(input string) Overview {
+	t := x.T
+	o := Overview{
+		Input: input, Device: t.Device, Events: x.Events(), Recorded: t.Trace.Len(), Duration: x.Time(x.Events() - 1),
+		Steps: append([]int{}, t.Steps...), Failures: []Fail{}, Groups: Groups(),
+	}
+	o.Peak = x.instant(t.Peak.Event)
+	o.Peak.InUse = t.Peak.Requested
+	for i := range t.Tape.Events {
+		if e := &t.Tape.Events[i]; e.Kind == tape.OOM {
+			o.Failures = append(o.Failures, Fail{Event: i, Trace: int(t.Event[i]), Time: x.Time(i), Requested: e.Size})
+		}
+	}
+	return o
+}
+
+// clamp brings an event into the recording; -1 is the moment before the first.
+func (x *Index) clamp(event int) int { return max(-1, min(event, x.Events()-1)) }
+
+func (x *Index) instant(event int) Instant {
+	event = x.clamp(event)
+	out := Instant{Event: event, Trace: -1, Time: x.Time(event), Step: x.T.StepOf(event), Steps: len(x.T.Steps), Reserved: x.reservedAfter(event)}
+	if event >= 0 {
+		out.Trace = int(x.T.Event[event])
+	}
+	return out
+}
+
+// reservedAfter is what was held when a tape event happened.
+func (x *Index) reservedAfter(event int) units.Bytes {
+	if event < 0 {
+		return x.T.Reserved
+	}
+	k := sort.Search(len(x.held), func(i int) bool { return int(x.held[i].event) > event })
+	return x.held[k-1].bytes
+}
+
+// Time is when a tape event happened, in microseconds since the first recorded one; 0 where times were not recorded.
+func (x *Index) Time(event int) int64 {
+	t := x.T
+	if t.Trace.TimeUS == nil || event < 0 || event >= len(t.Event) {
+		return 0
+	}
+	return max(0, t.Trace.TimeUS[t.Event[event]]-t.Trace.TimeUS[0])
+}
+
+// eventAfter is the first tape event later than a time.
+func (x *Index) eventAfter(us int64) int {
+	return sort.Search(x.Events(), func(i int) bool { return x.Time(i) > us })
+}
+
+// place is the user's line of a stack, nil where there is none.
+func (x *Index) place(stack snapshot.StackID) *report.Place {
+	f, ok := x.T.Origins.UserFrame(stack)
+	if !ok {
+		return nil
+	}
+	return &report.Place{File: f.File, Line: f.Line, Function: f.Function}
+}
+
+// matches tells of every stack whether a file or function of it contains a word, whatever the case.
+func (x *Index) matches(word string) []bool {
+	stacks := x.T.Origins.Stacks
+	word = strings.ToLower(word)
+	frames := make([]bool, len(stacks.Frames))
+	for i, f := range stacks.Frames {
+		frames[i] = strings.Contains(strings.ToLower(f.File), word) || strings.Contains(strings.ToLower(f.Function), word)
+	}
+	out := make([]bool, stacks.Len())
+	for id := range out {
+		for _, f := range stacks.Stack(snapshot.StackID(id)) {
+			out[id] = out[id] || frames[f]
+		}
+	}
+	return out
+}
