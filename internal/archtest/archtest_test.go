@@ -37,6 +37,8 @@ var ranks = map[string]int{
 	"internal/compare":  8,
 	"internal/explain":  9,
 	"internal/textout":  10,
+	"internal/page":     10,
+	"internal/web":      -20,
 	"internal/traceout": 10,
 	"internal/cli":      -90,
 	"cmd/plimsoll":      -100,

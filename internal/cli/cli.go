@@ -37,6 +37,8 @@ type Env struct {
 	Style screen.Style
 	// StdinIsTerminal and StderrIsTerminal say whether a person waits there.
 	StdinIsTerminal, StderrIsTerminal bool
+	// Browse opens an address in the person's browser; nil where there is none to open.
+	Browse func(url string) error
 }
 
 // OS is the real world.
@@ -44,7 +46,7 @@ func OS() Env {
 	return Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
 		Style:           terminalStyle(os.Stdout, os.Getenv),
-		StdinIsTerminal: isTerminal(os.Stdin), StderrIsTerminal: isTerminal(os.Stderr),
+		StdinIsTerminal: isTerminal(os.Stdin), StderrIsTerminal: isTerminal(os.Stderr), Browse: browse,
 	}
 }
 
@@ -133,6 +135,7 @@ func commands(env Env) []*cobra.Command {
 		newExplainCommand(env),
 		newDiffCommand(env),
 		newReplayCommand(env),
+		newViewCommand(env),
 	}
 }
 
