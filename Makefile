@@ -1,5 +1,7 @@
 # Each target is one script; read the script to see what it does.
-.PHONY: build test bench
+.PHONY: build test bench web screenshots
 build: ; @scripts/build.sh
 test:  ; @scripts/test.sh
 bench: ; @scripts/bench.sh
+web:   ; @scripts/web.sh
+screenshots: ; @scripts/screenshots.sh

@@ -7,6 +7,10 @@ unformatted=$(gofmt -l $(git ls-files '*.go'))
 go vet ./...
 CGO_ENABLED=0 go build ./...
 go test -count=1 ./...
+# The bundle of the page is what its sources make, and the page keeps its promises in a real browser.
+(cd tools && go vet ./... && go test -count=1 ./...)
+scripts/install-chromium.sh
+(cd browsertests && go vet ./... && go test -count=1 ./...)
 # A short look for inputs that break a reader; the corpus beside each target is always run above.
 for target in internal/pickle:FuzzRead snapshot:FuzzRead internal/oomtext:FuzzRead internal/explain:FuzzExplain; do
 	go test -run '^$' -fuzz "^${target#*:}\$" -fuzztime 5s -fuzzminimizetime 20x "./${target%%:*}"

@@ -56,10 +56,11 @@ type Detail struct {
 // Full is the detail of a page that can ask again.
 func Full() Detail { return Detail{Rows: 200, Samples: 12, Fraction: 4000, MaxFrames: 96} }
 
-// Alive looks at the moment just after a tape event; -1 is before the first.
+// Alive looks at the moment just after an event.
 func (x *Index) Alive(event int, d Detail) Alive {
 	out := Alive{Instant: x.instant(event), ByCategory: map[string]units.Bytes{}, Rows: []Row{}, Frames: []report.Place{}}
-	groups := x.aliveGroups(out.Event, d.Samples)
+	last := x.tapeFrom(out.Event+1) - 1
+	groups := x.aliveGroups(last, d.Samples)
 	for c := range tape.Categories {
 		out.ByCategory[tape.Category(c).String()] = 0
 	}
@@ -68,7 +69,7 @@ func (x *Index) Alive(event int, d Detail) Alive {
 		out.Count += g.count
 		out.ByCategory[g.category.String()] += g.bytes
 	}
-	out.Waiting = x.waitingAfter(out.Event)
+	out.Waiting = x.waitingAfter(last)
 	frames := frameTable{x: x, index: map[snapshot.FrameID]int{}}
 	out.Flame = x.flame(groups, out.InUse, d, &frames)
 	if len(groups) > d.Rows {
@@ -92,7 +93,7 @@ type aliveGroup struct {
 	largest  []uint32
 }
 
-// each calls f for every allocation alive just after an event. Allocations are numbered in the order they were made, and
+// each calls f for every allocation alive just after a tape event. Allocations are numbered in the order they were made, and
 // whole blocks of them have died: most need not be looked at.
 func (x *Index) each(event int, f func(id int)) {
 	t := x.T
@@ -144,7 +145,7 @@ func (x *Index) keepLargest(list []uint32, id uint32, n int) []uint32 {
 	return list[:min(len(list), n)]
 }
 
-// waitingAfter is what had been given up and not yet returned just after an event.
+// waitingAfter is what had been given up and not yet returned just after a tape event.
 func (x *Index) waitingAfter(event int) units.Bytes {
 	if len(x.T.Tape.Streams) < 2 { // nothing ever waited for another stream
 		return 0

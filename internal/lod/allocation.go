@@ -39,12 +39,12 @@ func (x *Index) Allocation(id int) (Allocation, error) {
 	if id < len(t.Tape.Initial) {
 		a.Stream, a.Pool = t.Tape.Initial[id].Stream, t.Tape.Initial[id].Pool
 	} else {
-		born := x.instant(int(t.Born[id]))
+		born := x.instant(x.recorded(int(t.Born[id])))
 		e := &t.Tape.Events[t.Born[id]]
 		a.Born, a.Stream, a.Pool = &born, e.Stream, e.Pool
 	}
 	if t.Died[id] != recorded.NeverFreed {
-		died := x.instant(int(t.Died[id]))
+		died := x.instant(x.recorded(int(t.Died[id])))
 		a.Died = &died
 	}
 	for _, f := range t.Origins.Readable(t.Stack[id]) {
@@ -59,10 +59,9 @@ func (x *Index) Allocation(id int) (Allocation, error) {
 	return a, nil
 }
 
-// Event is one event of the tape.
+// Event is one event that concerns a tensor.
 type Event struct {
 	Event    int           `json:"event"`
-	Trace    int           `json:"trace"`
 	Kind     string        `json:"kind"` // alloc, free, freed (a deferred free takes effect), oom
 	Bytes    units.Bytes   `json:"bytes"`
 	ID       int           `json:"id"` // allocation; -1: none
@@ -80,12 +79,12 @@ var kindNames = map[tape.Kind]string{
 
 // List gives single events from one on, as many as a list can show.
 func (x *Index) List(from, n int) []Event {
-	from = max(0, min(from, x.Events()))
-	end := min(x.Events(), from+max(0, min(n, maxEvents)))
-	out := make([]Event, 0, end-from)
-	for i := from; i < end; i++ {
+	first := x.tapeFrom(from)
+	end := min(len(x.T.Event), first+max(0, min(n, maxEvents)))
+	out := make([]Event, 0, end-first)
+	for i := first; i < end; i++ {
 		e := &x.T.Tape.Events[i]
-		v := Event{Event: i, Trace: int(x.T.Event[i]), Kind: kindNames[e.Kind], Bytes: e.Size, ID: -1}
+		v := Event{Event: int(x.T.Event[i]), Kind: kindNames[e.Kind], Bytes: e.Size, ID: -1}
 		switch e.Kind {
 		case tape.Alloc, tape.Free, tape.FreeCompleted:
 			stack := x.T.Stack[e.ID]

@@ -30,6 +30,10 @@ func long() *timeline.Timeline {
 	n := len(r.Died)
 	r.Stack, r.Addr = make([]snapshot.StackID, n), make([]uint64, n)
 	r.Event = make([]uint32, events)
+	for i := range r.Event {
+		r.Event[i] = uint32(i)
+	}
+	r.Trace.Action = make([]snapshot.Action, events)
 	t := &timeline.Timeline{Recording: r, Origins: origin.NewTable(&snapshot.Stacks{}), Category: make([]tape.Category, n), Phase: make([]origin.Phase, n)}
 	for i := range t.Category {
 		t.Category[i] = tape.Category(i % tape.Categories)

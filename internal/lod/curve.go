@@ -8,7 +8,7 @@ import (
 
 // Span is a stretch of the recording in so many columns of a screen.
 type Span struct {
-	ByTime   bool    // From and To are microseconds since the first event, not tape events
+	ByTime   bool    // From and To are microseconds since the first event, not events
 	From, To float64 // To is exclusive
 	Columns  int
 }
@@ -25,7 +25,7 @@ type Curve struct {
 	Bands   [][]int64 `json:"bands"` // by name, by column
 	Low     []int64   `json:"low"`   // the least in use in the column
 	High    []int64   `json:"high"`
-	Event   []int     `json:"event"` // tape event of High
+	Event   []int     `json:"event"` // of High
 	// Reserved is the most held from CUDA in the column.
 	Reserved []units.Bytes `json:"reserved"`
 }
@@ -39,26 +39,32 @@ func (x *Index) Curve(g *Grouping, s Span) Curve {
 	n := len(bounds) - 1
 	c := Curve{
 		By: g.By, Names: g.Bands, ByTime: s.ByTime, From: s.From, To: s.To, Columns: n,
-		Exact: !s.ByTime && n > 0 && bounds[n]-bounds[0] == n,
+		Exact: !s.ByTime && bounds[n]-bounds[0] == n,
 		Bands: make([][]int64, len(g.Bands)), Low: make([]int64, n), High: make([]int64, n), Event: make([]int, n),
 	}
 	for b := range c.Bands {
 		c.Bands[b] = make([]int64, n)
 	}
-	w := sweep{g: g, now: g.before(bounds[0]), top: make([]int64, len(g.Bands))}
+	first := x.tapeFrom(bounds[0])
+	w := sweep{g: g, now: g.before(first), top: make([]int64, len(g.Bands))}
 	w.total = sum(w.now)
 	for i := range n {
-		w.column(bounds[i], bounds[i+1])
+		next := x.tapeFrom(bounds[i+1])
+		w.column(first, next)
+		first = next
 		for b, v := range w.top {
 			c.Bands[b][i] = max(0, v)
 		}
-		c.Low[i], c.High[i], c.Event[i] = w.low, w.high, w.at
+		c.Low[i], c.High[i], c.Event[i] = w.low, w.high, bounds[i]
+		if w.at >= 0 {
+			c.Event[i] = x.recorded(w.at)
+		}
 	}
 	c.Reserved = x.reserved(bounds)
 	return c
 }
 
-// bounds cuts a span into columns: column i is the tape events from bounds[i] to bounds[i+1].
+// bounds cuts a span into columns: column i is the events from bounds[i] to bounds[i+1].
 func (x *Index) bounds(s Span) (Span, []int) {
 	n := x.Events()
 	s.ByTime = s.ByTime && x.T.Trace.TimeUS != nil
@@ -97,13 +103,13 @@ type sweep struct {
 	now, top  []int64
 	total     int64
 	low, high int64
-	at        int
+	at        int // tape event of high; -1: nothing happened in the column
 }
 
 // column looks at the tape events from a to b. An empty column shows what was in use already.
 func (w *sweep) column(a, b int) {
 	if a == b {
-		w.low, w.high, w.at = w.total, w.total, a-1
+		w.low, w.high, w.at = w.total, w.total, -1
 		copy(w.top, w.now)
 		return
 	}
@@ -140,12 +146,14 @@ func (w *sweep) column(a, b int) {
 // reserved gives the most held in each column.
 func (x *Index) reserved(bounds []int) []units.Bytes {
 	out := make([]units.Bytes, len(bounds)-1)
-	k := sort.Search(len(x.held), func(i int) bool { return int(x.held[i].event) > bounds[0] }) - 1
+	k := sort.Search(len(x.held)-1, func(i int) bool { return int(x.held[1+i].event) >= bounds[0] })
 	for i := range out {
-		out[i] = x.held[max(0, k)].bytes
-		for k+1 < len(x.held) && int(x.held[k+1].event) < max(bounds[i+1], bounds[i]+1) {
+		out[i] = x.held[k].bytes
+		for first := true; k+1 < len(x.held) && int(x.held[k+1].event) < bounds[i+1]; first = false {
 			k++
-			out[i] = max(out[i], x.held[k].bytes)
+			if now := x.held[k].bytes; now > out[i] || first && int(x.held[k].event) == bounds[i] {
+				out[i] = now
+			}
 		}
 	}
 	return out

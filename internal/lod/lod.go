@@ -1,7 +1,7 @@
 // Package lod answers what a screen asks of a timeline, in the detail the screen can show and no more.
 //
 // In go a timeline and a question: a stretch of events or of time in so many columns, an instant, an allocation, a word to look for; out come values of a size
-// that depends on the screen and not on the recording. Summaries of blocks of events are made once for each way of grouping, so that a question
+// that depends on the screen and not on the recording. Events are counted as PyTorch recorded them, and an instant is the moment just after one. Summaries of blocks of events are made once for each way of grouping, so that a question
 // about ten million events looks at thousands. It refuses nothing: a question beyond the recording is answered by the nearest
 // there is.
 package lod
@@ -26,9 +26,9 @@ type Index struct {
 	latest   []uint32 // by block of allocations: the last of their deaths
 }
 
-// held is what was held from CUDA from a tape event on.
+// held is what was held from CUDA from an event on.
 type held struct {
-	event uint32 // the first tape event that sees it
+	event uint32
 	bytes units.Bytes
 }
 
@@ -49,7 +49,7 @@ func New(t *timeline.Timeline) *Index {
 // readSegments notes every change of what is held.
 func (x *Index) readSegments() {
 	t := x.T
-	now, k := t.Reserved, 0
+	now := t.Reserved
 	for i, a := range t.Trace.Action {
 		switch a {
 		case snapshot.ActionSegmentAlloc, snapshot.ActionSegmentMap:
@@ -60,35 +60,30 @@ func (x *Index) readSegments() {
 			continue
 		}
 		x.segments = append(x.segments, uint32(i))
-		for k < len(t.Event) && int(t.Event[k]) < i {
-			k++
-		}
-		x.held = append(x.held, held{uint32(k), now})
+		x.held = append(x.held, held{uint32(i), now})
 	}
 }
 
-// Events is the number of tape events.
-func (x *Index) Events() int { return len(x.T.Tape.Events) }
+// Events is the number of recorded events.
+func (x *Index) Events() int { return x.T.Trace.Len() }
 
-// Overview is what a page must know before it asks for anything else. Events are counted in the tape; Trace numbers are those of the recorded history.
+// Overview is what a page must know before it asks for anything else.
 type Overview struct {
 	Input    string  `json:"input"`
 	Device   int     `json:"device"`
 	Events   int     `json:"events"`
-	Recorded int     `json:"recorded_events"`
 	Duration int64   `json:"duration_us"` // 0: no times were recorded
 	Peak     Instant `json:"peak"`
-	Steps    []int   `json:"steps"`
+	Steps    []int   `json:"steps"` // the last event of each
 	Failures []Fail  `json:"failures"`
 	Groups   []By    `json:"groups"`
 }
 
-// Instant is a moment just after a tape event.
+// Instant is the moment just after an event; -1 is before the first.
 type Instant struct {
 	Event    int         `json:"event"`
-	Trace    int         `json:"trace"`
 	Time     int64       `json:"time_us"`
-	Step     int         `json:"step"`
+	Step     int         `json:"step"` // from 0; Steps: after the last
 	Steps    int         `json:"steps"`
 	InUse    units.Bytes `json:"in_use"`
 	Reserved units.Bytes `json:"reserved"`
@@ -97,7 +92,6 @@ type Instant struct {
 // Fail is a request that could not be served.
 type Fail struct {
 	Event     int         `json:"event"`
-	Trace     int         `json:"trace"`
 	Time      int64       `json:"time_us"`
 	Requested units.Bytes `json:"requested"`
 }
@@ -106,17 +100,36 @@ type Fail struct {
 func (x *Index) Overview(input string) Overview {
 	t := x.T
 	o := Overview{
-		Input: input, Device: t.Device, Events: x.Events(), Recorded: t.Trace.Len(), Duration: x.Time(x.Events() - 1),
-		Steps: append([]int{}, t.Steps...), Failures: []Fail{}, Groups: Groups(),
+		Input: input, Device: t.Device, Events: x.Events(), Duration: x.Time(x.Events() - 1),
+		Peak: x.instant(x.PeakEvent()), Steps: []int{}, Failures: []Fail{}, Groups: Groups(),
 	}
-	o.Peak = x.instant(t.Peak.Event)
 	o.Peak.InUse = t.Peak.Requested
+	for _, e := range t.Steps {
+		o.Steps = append(o.Steps, x.recorded(e))
+	}
 	for i := range t.Tape.Events {
 		if e := &t.Tape.Events[i]; e.Kind == tape.OOM {
-			o.Failures = append(o.Failures, Fail{Event: i, Trace: int(t.Event[i]), Time: x.Time(i), Requested: e.Size})
+			at := x.recorded(i)
+			o.Failures = append(o.Failures, Fail{Event: at, Time: x.Time(at), Requested: e.Size})
 		}
 	}
 	return o
+}
+
+// PeakEvent is the event at which most was in use.
+func (x *Index) PeakEvent() int { return x.recorded(x.T.Peak.Event) }
+
+// recorded is the recorded event of a tape event; -1 before the first.
+func (x *Index) recorded(tapeEvent int) int {
+	if tapeEvent < 0 || tapeEvent >= len(x.T.Event) {
+		return -1
+	}
+	return int(x.T.Event[tapeEvent])
+}
+
+// tapeFrom is the first tape event not before a recorded one.
+func (x *Index) tapeFrom(event int) int {
+	return sort.Search(len(x.T.Event), func(i int) bool { return int(x.T.Event[i]) >= event })
 }
 
 // clamp brings an event into the recording; -1 is the moment before the first.
@@ -124,32 +137,25 @@ func (x *Index) clamp(event int) int { return max(-1, min(event, x.Events()-1)) 
 
 func (x *Index) instant(event int) Instant {
 	event = x.clamp(event)
-	out := Instant{Event: event, Trace: -1, Time: x.Time(event), Step: x.T.StepOf(event), Steps: len(x.T.Steps), Reserved: x.reservedAfter(event)}
-	if event >= 0 {
-		out.Trace = int(x.T.Event[event])
-	}
-	return out
+	return Instant{Event: event, Time: x.Time(event), Step: x.T.StepOf(x.tapeFrom(event+1) - 1), Steps: len(x.T.Steps), Reserved: x.reservedAfter(event)}
 }
 
-// reservedAfter is what was held when a tape event happened.
+// reservedAfter is what was held when an event had happened.
 func (x *Index) reservedAfter(event int) units.Bytes {
-	if event < 0 {
-		return x.T.Reserved
-	}
-	k := sort.Search(len(x.held), func(i int) bool { return int(x.held[i].event) > event })
+	k := 1 + sort.Search(len(x.held)-1, func(i int) bool { return int(x.held[1+i].event) > event })
 	return x.held[k-1].bytes
 }
 
-// Time is when a tape event happened, in microseconds since the first recorded one; 0 where times were not recorded.
+// Time is when an event happened, in microseconds since the first; 0 where times were not recorded.
 func (x *Index) Time(event int) int64 {
-	t := x.T
-	if t.Trace.TimeUS == nil || event < 0 || event >= len(t.Event) {
+	t := x.T.Trace.TimeUS
+	if t == nil || event < 0 || event >= len(t) {
 		return 0
 	}
-	return max(0, t.Trace.TimeUS[t.Event[event]]-t.Trace.TimeUS[0])
+	return max(0, t[event]-t[0])
 }
 
-// eventAfter is the first tape event later than a time.
+// eventAfter is the first event later than a time.
 func (x *Index) eventAfter(us int64) int {
 	return sort.Search(x.Events(), func(i int) bool { return x.Time(i) > us })
 }

@@ -74,7 +74,7 @@ func TestAColumnShowsItsHighestInstantAndItsLowestTotal(t *testing.T) {
 		c := x.Curve(g, s)
 		_, bounds := x.bounds(s)
 		i := rapid.IntRange(0, c.Columns-1).Draw(t, "column")
-		top, low, high := plain(g, bounds[i], bounds[i+1])
+		top, low, high := plain(g, x.tapeFrom(bounds[i]), x.tapeFrom(bounds[i+1]))
 		if c.Low[i] != low || c.High[i] != high {
 			t.Fatalf("column %d of %+v: %d … %d, want %d … %d", i, s, c.Low[i], c.High[i], low, high)
 		}
@@ -116,17 +116,31 @@ func TestWhatIsAliveAddsUpEverywhere(t *testing.T) {
 	t.Parallel()
 	for _, name := range names(t) {
 		x := open(t, name)
-		for _, at := range []int{-1, x.T.Peak.Event, x.Events() / 3, x.Events() - 1} {
+		for _, at := range []int{-1, x.PeakEvent(), x.Events() / 3, x.Events() - 1} {
 			a := x.Alive(at, Full())
-			if want := x.T.RequestedAt(a.Event); a.InUse != want || a.Flame.Bytes != want {
+			if want := x.T.RequestedAt(x.tapeFrom(at+1) - 1); a.InUse != want || a.Flame.Bytes != want {
 				t.Errorf("%s at %d: %d alive, flame of %d, want %d", name, at, a.InUse, a.Flame.Bytes, want)
 			}
-			if want := x.T.ReservedAt(a.Event); at >= 0 && a.Reserved != want {
+			if want := heldAt(x, at); a.Reserved != want {
 				t.Errorf("%s at %d: %d held, want %d", name, at, a.Reserved, want)
 			}
 			checkFlame(t, name, &a.Flame)
 		}
 	}
+}
+
+// heldAt counts what is held the slow way.
+func heldAt(x *Index, event int) units.Bytes {
+	held := x.T.Reserved
+	for i := range event + 1 {
+		switch x.T.Trace.Action[i] {
+		case snapshot.ActionSegmentAlloc, snapshot.ActionSegmentMap:
+			held += units.Bytes(x.T.Trace.Size[i])
+		case snapshot.ActionSegmentFree, snapshot.ActionSegmentUnmap:
+			held -= units.Bytes(x.T.Trace.Size[i])
+		}
+	}
+	return held
 }
 
 func checkFlame(t *testing.T, name string, n *Node) {
@@ -145,7 +159,7 @@ func TestTheMapHoldsWhatIsReservedAndEverythingAliveLiesInIt(t *testing.T) {
 	t.Parallel()
 	for _, name := range names(t) {
 		x := open(t, name)
-		for _, at := range []int{x.T.Peak.Event, x.Events() / 3, x.Events() / 2, x.Events() - 1} {
+		for _, at := range []int{-1, x.PeakEvent(), x.Events() / 3, x.Events() / 2, x.Events() - 1} {
 			m := x.Map(at, 1<<20)
 			var held units.Bytes
 			for _, s := range m.Segments {
@@ -154,14 +168,10 @@ func TestTheMapHoldsWhatIsReservedAndEverythingAliveLiesInIt(t *testing.T) {
 					t.Errorf("%s at %d: segment %s of %d holds %d", name, at, s.Address, s.Size, s.Used)
 				}
 			}
-			want := x.T.End.Reserved
-			if m.Event < x.Events()-1 {
-				want = x.T.ReservedAt(m.Event)
-			}
-			if held != want {
+			if want := heldAt(x, at); held != want {
 				t.Errorf("%s at %d: map of %v, %v held", name, at, held, want)
 			}
-			if alive := x.T.RequestedAt(m.Event); m.Used != alive {
+			if alive := x.T.RequestedAt(x.tapeFrom(at+1) - 1); m.Used != alive {
 				t.Errorf("%s at %d: %v in the map, %v alive", name, at, m.Used, alive)
 			}
 		}
@@ -195,7 +205,7 @@ func TestAWordIsFoundInFilesAndFunctions(t *testing.T) {
 func TestAnAllocationHasALife(t *testing.T) {
 	t.Parallel()
 	x := open(t, "leak-loss-list")
-	row := x.Alive(x.T.Peak.Event, Full()).Rows[0]
+	row := x.Alive(x.PeakEvent(), Full()).Rows[0]
 	a, err := x.Allocation(int(row.Largest[0]))
 	if err != nil {
 		t.Fatal(err)

@@ -41,11 +41,11 @@ type Block struct {
 	Category string      `json:"c"`
 }
 
-// Map looks at the moment just after a tape event.
+// Map looks at the moment just after an event.
 func (x *Index) Map(event, maxSegments int) Map {
 	m := Map{Instant: x.instant(event), Segments: []Segment{}}
 	ranges := x.ranges(m.Event)
-	ids := x.byAddress(m.Event)
+	ids := x.byAddress(x.tapeFrom(m.Event+1) - 1)
 	k := 0
 	for _, r := range ranges {
 		for k < len(ids) && x.T.Addr[ids[k]] < r.start {
@@ -77,7 +77,7 @@ func (m *Map) add(s Segment) {
 	m.Segments = append(m.Segments, s)
 }
 
-// byAddress lists what is alive just after an event by address.
+// byAddress lists what is alive just after a tape event by address.
 func (x *Index) byAddress(event int) []uint32 {
 	var ids []uint32
 	x.each(event, func(id int) { ids = append(ids, uint32(id)) })
@@ -128,18 +128,12 @@ type span struct {
 	owner               int // who made it; adjacent segments stay apart
 }
 
-// ranges finds what was held just after a tape event: what is held at the end, with every later change undone. The first change after the instant that touches
+// ranges finds what was held just after an event: what is held at the end, with every later change undone. The first change after the instant that touches
 // an address tells whether it was held before: it was, where it is given back. Addresses that nothing touches later are
 // as they are at the end.
 func (x *Index) ranges(event int) []span {
 	t := x.T
-	from := 0
-	if event >= 0 && event < len(t.Event) {
-		from = int(t.Event[event]) + 1
-	}
-	if event == x.Events()-1 {
-		from = t.Trace.Len()
-	}
+	from := event + 1
 	later := x.segments[sort.Search(len(x.segments), func(i int) bool { return int(x.segments[i]) >= from }):]
 	var all []span
 	for n, i := range later {

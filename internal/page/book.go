@@ -58,7 +58,7 @@ func (b *Book) Ask(name string, q url.Values) (any, error) {
 		return nil, fmt.Errorf("there is no recording %q here: there are %d", q.Get("d"), len(b.recordings))
 	}
 	x := b.recordings[d].Index
-	at, err := integer(q, "at", x.T.Peak.Event)
+	at, err := integer(q, "at", x.PeakEvent())
 	if err != nil {
 		return nil, err
 	}
@@ -166,21 +166,14 @@ func whatIf(x *lod.Index) *WhatIf {
 	settings := c.Sensible(0, c.Limit.Known())
 	answer := c.Answer(replay.Question{Settings: settings})
 	out.Replay = &answer
-	n := x.Events()
-	var trace []int
 	for i := range curvePoints + 1 {
-		event := i * n / curvePoints
-		out.Event, out.Time = append(out.Event, event), append(out.Time, x.Time(min(event, n-1)))
-		at := x.T.Trace.Len()
-		if event < n {
-			at = int(x.T.Event[event])
-		}
-		trace = append(trace, at)
+		event := i * x.Events() / curvePoints
+		out.Event, out.Time = append(out.Event, event), append(out.Time, x.Time(min(event, x.Events()-1)))
 	}
 	for _, row := range answer.Settings {
 		for _, s := range settings {
 			if name := s.Text; name == row.Conf || name == "" && row.Conf == "default" {
-				out.Curves = append(out.Curves, HeldCurve{Conf: row.Conf, Held: c.Held(s, replay.Target{}, trace)})
+				out.Curves = append(out.Curves, HeldCurve{Conf: row.Conf, Held: c.Held(s, replay.Target{}, out.Event)})
 				break
 			}
 		}

@@ -91,11 +91,15 @@ func (b *Book) store(d int) storedData {
 		}
 	}
 	if x.Events() <= storedEvents {
-		for at := 0; at < x.Events(); at += 1000 {
-			s.Events = append(s.Events, x.List(at, 1000)...)
+		for at := 0; at < x.Events(); at = s.Events[len(s.Events)-1].Event + 1 {
+			next := x.List(at, 1000)
+			if len(next) == 0 {
+				break
+			}
+			s.Events = append(s.Events, next...)
 		}
 	}
-	if x.T.Trace.Len() <= replayAtMost {
+	if x.Events() <= replayAtMost {
 		s.WhatIf = b.whatIf(d)
 	} else {
 		s.WhatIf = &WhatIf{Refuse: "this history is too long to be replayed for a file; run plimsoll replay, or plimsoll view without --html", Event: []int{}, Time: []int64{}, Curves: []HeldCurve{}}
@@ -118,14 +122,14 @@ func pyramid(x *lod.Index, g *lod.Grouping, most int, byTime bool) []lod.Curve {
 
 // instants picks the moments worth looking at: the peak, failures, the ends of steps and, where these are few, moments in between.
 func instants(x *lod.Index) []int {
-	all := []int{-1, x.T.Peak.Event, x.Events() - 1}
 	o := x.Overview("")
+	all := []int{-1, o.Peak.Event, x.Events() - 1}
 	for i, f := range o.Failures {
 		if i < maxInstants/4 {
 			all = append(all, f.Event)
 		}
 	}
-	all = append(all, spread(x.T.Steps, maxInstants/2)...)
+	all = append(all, spread(o.Steps, maxInstants/2)...)
 	for i := 1; len(all) < maxInstants; i++ {
 		if i > x.Events() {
 			break

@@ -59,7 +59,7 @@ type Recording struct {
 type WhatIf struct {
 	Replay *report.Replay `json:"replay,omitempty"`
 	Refuse string         `json:"refuse,omitempty"` // why there is none
-	Event  []int          `json:"event"`            // tape events that bound the stretches of Curves
+	Event  []int          `json:"event"`            // events that bound the stretches of Curves
 	Time   []int64        `json:"time_us"`
 	Curves []HeldCurve    `json:"curves"`
 }

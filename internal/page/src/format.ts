@@ -60,7 +60,7 @@ export function certainty(c: number): string {
 export function ticks(top: number, about: number): { values: number[]; unit: number } {
   const unit = unitOf(top);
   const scale = 1024 ** unit;
-  let step = 2 ** Math.ceil(Math.log2(Math.max(top / scale / about, 1e-9)));
+  let step = 2 ** Math.round(Math.log2(Math.max(top / scale / about, 1e-9)));
   if (step < 1 && unit > 0) step = Math.max(step, 1 / 16);
   const values: number[] = [];
   for (let v = 0; v * scale <= top * 1.0001 && values.length < 40; v += step) values.push(v * scale);

@@ -8,7 +8,7 @@ import { Alive, Allocation, Happening, Instant, Place, Row, WhatIf } from "./sou
 
 export function moment(i: Instant, timed: boolean): string {
   if (i.event < 0) return "before the first event";
-  let text = "event " + count(i.trace);
+  let text = "event " + count(i.event);
   if (i.steps) text += i.step < i.steps ? ", step " + (i.step + 1) : ", after the last step";
   return timed ? text + ", " + duration(i.time_us) : text;
 }
@@ -52,7 +52,7 @@ function stack(frames: Place[], name: string): HTMLElement {
 
 export function allocation(a: Allocation, timed: boolean, onGo: (event: number) => void, onClose: () => void): HTMLElement {
   const go = (i: Instant) => h("button", { class: "link", onclick: () => onGo(i.event) }, moment(i, timed));
-  const life = a.born && a.died ? count(a.died.trace - a.born.trace) + " events" + (timed ? ", " + duration(a.died.time_us - a.born.time_us) : "") : "to the end of the recording";
+  const life = a.born && a.died ? count(a.died.event - a.born.event) + " events" + (timed ? ", " + duration(a.died.time_us - a.born.time_us) : "") : "to the end of the recording";
   const facts: [string, Child][] = [
     ["size", size(a.bytes) + " (" + count(a.bytes) + " bytes)"], ["for", h("span", {}, swatch(colorOf(a.category, 0)), a.category)], ["asked for in", a.phase],
     ["made", a.born ? go(a.born) : "before the history began"], ["freed", a.died ? go(a.died) : "never"], ["lived", life],
@@ -69,7 +69,7 @@ export function happenings(all: Happening[], at: number, onPick: (id: number) =>
   const mark: Record<string, string> = { alloc: "+", free: "−", freed: "−", oom: "✕" };
   const say: Record<string, string> = { alloc: "allocated", free: "freed", freed: "returned by a stream", oom: "out of memory" };
   return h("div", { class: "scroll" }, h("table", { class: "rows events" }, ...all.map((e) => h("tr", { class: e.event === at ? "now" : "", onclick: () => onGo(e.event) },
-    h("td", { class: "number faint" }, count(e.trace)), h("td", {}, (mark[e.kind] || "·") + " " + (say[e.kind] || e.kind)), h("td", { class: "number" }, size(e.bytes)),
+    h("td", { class: "number faint" }, count(e.event)), h("td", {}, (mark[e.kind] || "·") + " " + (say[e.kind] || e.kind)), h("td", { class: "number" }, size(e.bytes)),
     h("td", {}, e.category ? swatch(colorOf(e.category, 0)) : null, e.category || ""), h("td", {}, e.where ? place(e.where) : e.name || ""),
     h("td", {}, e.id >= 0 ? h("button", { class: "chip", onclick: (click: Event) => { click.stopPropagation(); onPick(e.id); } }, "#" + e.id) : null)))));
 }

@@ -49,7 +49,7 @@ class Page {
           h("div", { class: "middle" },
             h("section", { class: "card", id: "timeline" },
               h("div", { class: "bar-row" }, h("h2", {}, "Memory over the run"), this.by, this.axis, h("span", { class: "grow" }), this.zoomButtons()),
-              h("div", { class: "chart-row" }, h("div", { class: "chart-box" }, this.timeline.canvas, this.timeline.strip), h("div", { class: "key" }, this.readout, this.legend))),
+              this.timeline.canvas, this.timeline.strip, h("div", { class: "key" }, this.readout, this.legend)),
             h("section", { class: "card", id: "instant" }, h("div", { class: "bar-row" }, this.tabBar, h("span", { class: "grow" }), this.about), this.panel),
             this.extra),
           h("div", { class: "side-box" }, this.detail, this.side))),
@@ -174,7 +174,7 @@ class Page {
     document.body.dataset.at = String(at);
   }
 
-  private tellAbout(i: { event: number; trace: number; time_us: number; step: number; steps: number; in_use: number; reserved: number }): void {
+  private tellAbout(i: { event: number; time_us: number; step: number; steps: number; in_use: number; reserved: number }): void {
     this.about.textContent = size(i.in_use) + " alive at " + instant.moment(i, this.overview.duration_us > 0) + (i.event === this.overview.peak.event ? " (the peak)" : "");
     if (this.source.stored) this.timeline.setAt(i.event);
   }
@@ -230,11 +230,12 @@ class Page {
     }
     const where = this.state.axis === "time" ? duration(r.from) : "event " + count(r.exact || !pointing ? r.event : r.from) + (pointing && !r.exact && r.to - r.from > 1 ? " – " + count(r.to - 1) : "");
     replace(this.readout, h("div", { class: "value" }, size(r.high)), h("div", { class: "label" }, (pointing ? "most in use, " : "highest in view, ") + where));
-    const rows = stackOrder(r.names).reverse().filter((b) => c.bands[b].some((v) => v > 0)).map((b) => h("tr", {},
-      h("td", {}, swatch(colorOf(r!.names[b], b)), r!.names[b]), h("td", { class: "number" }, size(r!.values[b], 1)), h("td", { class: "number faint" }, percent(r!.values[b], r!.high))));
-    replace(this.legend, h("table", {},
-      h("tr", { class: "line-key" }, h("td", {}, h("span", { class: "dash solid" }), "held from CUDA"), h("td", { class: "number" }, size(r.reserved, 1)), h("td", {})),
-      this.state.conf && h("tr", { class: "line-key" }, h("td", { colspan: 3 }, h("span", { class: "dash" }), "held under " + this.state.conf)), ...rows));
+    const item = (key: HTMLElement, name: string, value: string, share: string) => h("div", { class: "item" }, h("div", {}, key, name), h("div", { class: "amount" }, value, h("span", { class: "faint" }, share)));
+    const shown = stackOrder(r.names).reverse().filter((b) => c.bands[b].some((v) => v > 0));
+    replace(this.legend,
+      item(h("span", { class: "dash solid" }), "held from CUDA", size(r.reserved, 1), ""),
+      this.state.conf && item(h("span", { class: "dash" }), "held under " + this.state.conf, "", ""),
+      ...shown.map((b) => item(swatch(colorOf(r!.names[b], b)), r!.names[b], size(r!.values[b], 1), percent(r!.values[b], r!.high))));
   }
 
   private keepRange(): void {

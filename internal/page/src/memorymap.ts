@@ -31,6 +31,7 @@ export class MemoryMapView {
       size(m.reserved) + " held from CUDA in " + plural(m.segments.length + m.more_segments, "segment") + ", " + size(m.used) + " of it in use. ",
       unused > 0 ? size(unused) + " lies unused: " + size(m.cached) + " in empty segments, which PyTorch can give back, " + size(m.pinned) +
         " in segments that mostly lie empty but are pinned by a tensor (marked)." : "");
+    this.note.textContent = "Point at a segment; click a block to see its allocation." + (m.segments.some((s) => s.expandable) ? " ↔ can give back single pages." : "");
     this.draw();
   }
 
@@ -58,7 +59,7 @@ export class MemoryMapView {
       else if (segment.pin >= 0) text += "  ·  pinned";
     }
     this.canvas.style.cursor = block ? "pointer" : "default";
-    if (text !== this.hovered) { this.hovered = text; this.note.textContent = text || " "; }
+    if (text && text !== this.hovered) { this.hovered = text; this.note.textContent = text; }
   }
 
   draw(): void {

@@ -37,10 +37,10 @@ export function categories(d: any): HTMLElement {
       h("td", {}, swatch(colorOf(name, 0)), name), h("td", { class: "fill" }, bar(bytes / Math.max(1, total), colorOf(name, 0))),
       h("td", { class: "number" }, size(bytes, 1)), h("td", { class: "number faint" }, percent(bytes, total))));
   }
-  const phase = d.peak.phase && d.peak.phase !== "other" ? " in the " + d.peak.phase + " phase" : "";
-  const when = d.steps.count ? " of step " + (d.peak.step + 1) : "";
+  const doing: Record<string, string> = { load: "while loading", forward: "in the forward pass", backward: "in the backward pass", optimizer: "in the optimizer" };
+  const when = [size(d.peak.requested), doing[d.peak.phase], d.steps.count && d.peak.step < d.steps.count ? "in step " + (d.peak.step + 1) : ""].filter(Boolean).join(", ");
   return h("section", { class: "card" }, h("h2", {}, "At the peak"),
-    h("p", { class: "lead" }, size(d.peak.requested) + (phase || when ? phase + when : "") + "."), list,
+    h("p", { class: "lead" }, when + "."), list,
     !d.at_peak.certain && h("p", { class: "lead" }, "No stacks were recorded: categories are inferred from lifetimes."));
 }
 
@@ -101,5 +101,5 @@ export function comparison(d: any): HTMLElement {
     h("p", { class: "lead" }, base(d.before.input) + " → " + base(d.after.input) + ", at their peaks"),
     h("div", { class: "scroll" }, h("table", { class: "rows" }, head("peak"), row("in use", d.before.peak.requested, d.after.peak.requested), row("held from CUDA", d.before.peak.reserved, d.after.peak.reserved),
       head("category"), ...d.by_category.map((c: any) => row(h("span", {}, swatch(colorOf(c.category, 0)), c.category), c.before, c.after)),
-      head("line"), ...d.by_line.slice(0, 15).map((c: any) => row(h("span", {}, swatch(colorOf(c.category, 0)), c.where ? place(c.where) : "(autograd engine)"), c.before, c.after)))));
+      head("line"), ...d.by_line.slice(0, 15).map((c: any) => row(h("span", {}, swatch(colorOf(c.category, 0)), c.where && c.where.file ? place(c.where) : (c.where && c.where.function) || "(no line)"), c.before, c.after)))));
 }

@@ -1,10 +1,10 @@
 // Where answers come from: a server on this machine, or the data in the page's own file.
 
 export interface Place { file: string; line: number; function: string }
-export interface Instant { event: number; trace: number; time_us: number; step: number; steps: number; in_use: number; reserved: number }
+export interface Instant { event: number; time_us: number; step: number; steps: number; in_use: number; reserved: number }
 export interface Overview {
-  input: string; device: number; events: number; recorded_events: number; duration_us: number; peak: Instant; steps: number[];
-  failures: { event: number; trace: number; time_us: number; requested: number }[]; groups: string[];
+  input: string; device: number; events: number; duration_us: number; peak: Instant; steps: number[];
+  failures: { event: number; time_us: number; requested: number }[]; groups: string[];
 }
 export interface Curve {
   by: string; names: string[]; by_time: boolean; from: number; to: number; columns: number; exact: boolean;
@@ -26,7 +26,7 @@ export interface Allocation {
   id: number; bytes: number; address: string; category: string; phase: string; stream: number; pool: number; born?: Instant; died?: Instant;
   frames: Place[]; name: string; alike: number;
 }
-export interface Happening { event: number; trace: number; kind: string; bytes: number; id: number; category?: string; where?: Place; name?: string }
+export interface Happening { event: number; kind: string; bytes: number; id: number; category?: string; where?: Place; name?: string }
 export interface WhatIf { replay?: any; refuse?: string; event: number[]; time_us: number[]; curves: { conf: string; held: number[] }[] }
 export interface Summary { kind: string; headline: string; report: any; diff?: any }
 
@@ -95,7 +95,9 @@ class Stored implements Source {
     if (!found) throw new Error("this file does not carry that allocation; plimsoll view shows it");
     return found;
   }
-  async events(d: number, at: number, n: number) { return this.doc.data[d].events.slice(Math.max(0, at), at + n); }
+  async events(d: number, at: number, n: number) {
+    return this.doc.data[d].events.filter((e: Happening) => e.event >= at).slice(0, n);
+  }
   async whatif(d: number) { return this.doc.data[d].whatif; }
 }
 

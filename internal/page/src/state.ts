@@ -6,7 +6,7 @@ export interface State {
   axis: string; // event or time
   from: number; // NaN: the beginning
   to: number; // NaN: the end
-  at: number; // tape event looked at; NaN: the peak
+  at: number; // event looked at; NaN: the peak
   tab: string;
   q: string; // word looked for
   alloc: number; // allocation looked at; NaN: none

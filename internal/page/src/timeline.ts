@@ -10,7 +10,7 @@ export interface Shown { d: number; by: string; word: string; axis: string }
 export interface Overlay { conf: string; at: number[]; held: number[] }
 export interface Reading { names: string[]; values: number[]; high: number; low: number; reserved: number; event: number; from: number; to: number; exact: boolean }
 
-const left = 74, right = 14, top = 26, bottom = 26;
+const left = 68, right = 8, top = 26, bottom = 26;
 
 export class Timeline {
   readonly canvas = h("canvas", { class: "chart", tabindex: "0", role: "img", "aria-label": "Memory over time. Arrow keys pan, plus and minus zoom, comma and full stop step through events." });
@@ -185,7 +185,7 @@ export class Timeline {
     for (let i = a; i < b; i++) high = Math.max(high, c.high[i], c.reserved[i]);
     if (this.overlay) high = Math.max(high, ...this.overlay.held);
     if (this.limit && this.limit < 2.2 * high) high = Math.max(high, this.limit);
-    return high * 1.06;
+    return high * (this.limit ? 1.1 : 1.05);
   }
 
   private grid(g: CanvasRenderingContext2D, width: number, plotHeight: number, high: number, Y: (v: number) => number): void {
@@ -299,7 +299,7 @@ export class Timeline {
       g.lineTo(left + plot.w, Y(this.limit));
       g.stroke();
       g.setLineDash([]);
-      this.tag(g, "limit " + size(this.limit) + this.limitNote, left + 8, Y(this.limit) + 13, "left");
+      this.tag(g, "limit " + size(this.limit) + this.limitNote, left + 8, Y(this.limit) - 11, "left");
     }
     for (const f of this.overview.failures) {
       const x = X(this.xOf(f.event, f.time_us));
