@@ -35,8 +35,8 @@ type Env struct {
 	Getenv func(string) string
 	// Style is how text on stdout may look.
 	Style screen.Style
-	// StdinIsTerminal and StderrIsTerminal say whether a person waits there.
-	StdinIsTerminal, StderrIsTerminal bool
+	// StdinIsTerminal, StdoutIsTerminal and StderrIsTerminal say whether a person waits there.
+	StdinIsTerminal, StdoutIsTerminal, StderrIsTerminal bool
 	// Browse opens an address in the person's browser; nil where there is none to open.
 	Browse func(url string) error
 }
@@ -46,7 +46,8 @@ func OS() Env {
 	return Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
 		Style:           terminalStyle(os.Stdout, os.Getenv),
-		StdinIsTerminal: isTerminal(os.Stdin), StderrIsTerminal: isTerminal(os.Stderr), Browse: browse,
+		StdinIsTerminal: isTerminal(os.Stdin), StdoutIsTerminal: isTerminal(os.Stdout), StderrIsTerminal: isTerminal(os.Stderr),
+		Browse: browse,
 	}
 }
 
@@ -134,8 +135,13 @@ func commands(env Env) []*cobra.Command {
 	return []*cobra.Command{
 		newExplainCommand(env),
 		newDiffCommand(env),
+		newLintCommand(env),
+		newPredictCommand(env),
 		newReplayCommand(env),
 		newViewCommand(env),
+		newWatchCommand(env),
+		newMetricsCommand(env),
+		newDoctorCommand(env),
 	}
 }
 

@@ -65,6 +65,8 @@ func runReplay(env Env, o replayOptions, path string) error {
 	if err != nil {
 		return err
 	}
+	stop := progress(env, func() string { return fmt.Sprintf("replaying %s events", units.Count(r.Trace.Len())) })
+	defer stop()
 	c, err := openReplay(r, known)
 	if err != nil {
 		return unreadable(fmt.Errorf("%s: %w", path, err))
@@ -74,6 +76,7 @@ func runReplay(env Env, o replayOptions, path string) error {
 	}
 	answer := c.Answer(q)
 	answer.Input = path
+	stop()
 	if known.Torch != 0 {
 		answer.TorchIs = "flag"
 	}
@@ -155,19 +158,24 @@ func readRecording(env Env, path string, device int) (*recorded.Recording, error
 		return nil, unreadable(fmt.Errorf("%s: replay needs one snapshot with a history", path))
 	}
 	s := evidence[0].Snapshot
-	if device < 0 {
-		device = firstWithHistory(s)
-	}
-	return recorded.New(s, device), nil
-}
-
-func firstWithHistory(s *snapshot.Snapshot) int {
-	for d := range s.Traces {
-		if s.Traces[d].Len() > 0 {
-			return d
+	if with := withHistory(s); device < 0 && len(with) > 0 {
+		device = with[0]
+		if len(with) > 1 {
+			fmt.Fprintf(env.Stderr, "plimsoll: replaying device %d; devices %v have a history too (--device)\n", device, with[1:])
 		}
 	}
-	return 0
+	return recorded.New(s, max(device, 0)), nil
+}
+
+// withHistory lists the devices that have one.
+func withHistory(s *snapshot.Snapshot) []int {
+	var devices []int
+	for d := range s.Traces {
+		if s.Traces[d].Len() > 0 {
+			devices = append(devices, d)
+		}
+	}
+	return devices
 }
 
 func (o replayOptions) print(env Env, r *report.Replay) error {

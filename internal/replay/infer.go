@@ -92,7 +92,7 @@ func (c *Case) bound() (peak units.Bytes, suspicious bool) {
 		if run.grows && t.Action[run.next] == snapshot.ActionAlloc {
 			c.Limit.AtLeast = max(c.Limit.AtLeast, now-run.taken+more)
 		}
-		if run.releases && !run.certainlyCalled(r.Snapshot, t) {
+		if run.releases && run.cause(r.Snapshot, t) != calledByUser {
 			need[i] = run.before + more
 		}
 	}

@@ -143,7 +143,7 @@ func anyProgram(t *rapid.T, p alloc.Policy) *snapshot.Snapshot {
 		case op == 7 && len(waiting) > 0:
 			r.complete(waiting[0].id, waiting[0].stream)
 			waiting = waiting[1:]
-		case op == 8 && len(waiting) == 0:
+		case op == 8 && len(waiting) == 0 && p.Cap+p.Device == 0: // under a limit a call can look like recovery
 			r.a.EmptyCache()
 		default:
 			limit := rapid.SampledFrom([]int{2000, 1 << 20, 12 << 20, 80 << 20}).Draw(t, "limit")
@@ -165,7 +165,8 @@ func TestWhateverTheAllocatorDoesIsReproducedFromItsRecording(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := alloc.Policy{Torch: rapid.SampledFrom([]alloc.Version{203, 205, 209, 211, 212, 213}).Draw(t, "torch")}
 		p.Conf.Expandable = rapid.Bool().Draw(t, "expandable")
-		if rapid.Bool().Draw(t, "split") {
+		// Together with expandable segments the cap is tested without a trace (pytorch pull request 193400).
+		if rapid.Bool().Draw(t, "split") && !p.Conf.Expandable {
 			p.Conf.MaxSplit = 32 * units.MiB
 		}
 		if rapid.Bool().Draw(t, "rounding") {

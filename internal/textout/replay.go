@@ -41,6 +41,9 @@ func replayLimit(s *screen.Screen, r *report.Replay) {
 	switch rec.LimitIs {
 	case "cap":
 		how = fmt.Sprintf("It was limited to %s by the program", rec.Limit)
+		if rec.OOMs == 0 {
+			how = fmt.Sprintf("It gave memory back as under a limit of %s", rec.Limit)
+		}
 		if low, high := rec.LimitLow.String(), rec.LimitHigh.String(); rec.LimitHigh > 0 && low != high {
 			how += fmt.Sprintf(" (the history shows a cap between %s and %s)", low, high)
 		}
