@@ -30,10 +30,12 @@ var shots = []shot{
 	{"view-oom", []string{"oom-batch"}, "", desk},
 	{"view-leak", []string{"leak-loss-list"}, "by=line&tab=table", desk},
 	{"view-leak-dark", []string{"leak-loss-list"}, "", night},
-	{"view-fragmentation", []string{"alloc-varlen-default-capped"}, "tab=map", desk},
-	{"view-settings", []string{"alloc-varlen-default-capped"}, "tab=settings&conf=expandable_segments%3ATrue", desk},
-	{"view-step", []string{"gpt2-amp"}, "", desk},
-	{"view-compare", []string{"mlp-adam", "float64"}, "", desk},
+	{"view-dataset", []string{"dataset-on-gpu"}, "by=line&tab=table", desk},
+	{"view-fragmentation", []string{"alloc-varlen-default-capped"}, "tab=map", chromium.Screen{Width: 1280, Height: 1180}},
+	{"view-settings", []string{"alloc-varlen-default-capped"}, "tab=settings&conf=expandable_segments%3ATrue", chromium.Screen{Width: 1280, Height: 1180}},
+	{"view-step", []string{"gpt2-accumulate"}, "from=14000&to=28000", desk},
+	{"view-exception", []string{"exception-holds"}, "by=line", desk},
+	{"view-compare", []string{"mlp-adam", "float64"}, "", chromium.Screen{Width: 1280, Height: 1180}},
 	{"view-phone", []string{"leak-loss-list"}, "", phone},
 }
 
@@ -93,5 +95,9 @@ func take(b *chromium.Browser, binary string, s shot) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join("..", "docs", "images", s.name+".png"), png, 0o644)
+	small, err := shrink(png)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join("..", "docs", "images", s.name+".png"), small, 0o644)
 }

@@ -114,6 +114,9 @@ func (x *Index) nameless(stack snapshot.StackID) string {
 	case !x.T.Origins.Recorded:
 		return "(no stacks recorded)"
 	case stack == 0:
+		if x.T.Complete {
+			return "(autograd engine)"
+		}
 		return "(autograd engine, or before the history)"
 	}
 	return "(no Python frame)"
