@@ -245,3 +245,22 @@ func TestAPhoneNeedsNoSidewaysScrolling(t *testing.T) {
 		t.Errorf("the page is %d pixels wider than the screen", over)
 	}
 }
+
+// TestEveryFormatAndABareMessageOpen covers snapshots without a history, without stacks or times, and text.
+func TestEveryFormatAndABareMessageOpen(t *testing.T) {
+	files, _ := filepath.Glob("../testdata/formats/*")
+	for _, file := range append(files, "../docs/answers/message.txt") {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			s := serve(t, file)
+			tab := open(t, s.URL, s.URL, desk)
+			_, headline := explained(t, file)
+			got := eval[seen](t, tab, look)
+			if strings.Join(strings.Fields(got.Headline), " ") != headline {
+				t.Errorf("headline %q, want %q", got.Headline, headline)
+			}
+			if !strings.HasSuffix(file, ".txt") {
+				walk(t, tab)
+			}
+		})
+	}
+}

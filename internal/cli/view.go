@@ -26,6 +26,7 @@ import (
 type viewOptions struct {
 	html      string // write one file instead of serving
 	noBrowser bool
+	json      bool
 }
 
 func newViewCommand(env Env) *cobra.Command {
@@ -57,8 +58,18 @@ one file instead, to attach to an issue or send to a colleague.`,
 	}
 	cmd.Flags().StringVar(&o.html, "html", "", "write the page as one self-contained file instead of serving it")
 	cmd.Flags().BoolVar(&o.noBrowser, "no-browser", false, "only print the address, do not open a browser")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print where the page is as JSON ("+viewSchema+")")
 	return cmd
 }
+
+// viewed is the answer of plimsoll view --json: where the page is.
+type viewed struct {
+	Schema string `json:"schema"`
+	URL    string `json:"url,omitempty"`
+	File   string `json:"file,omitempty"`
+}
+
+const viewSchema = "plimsoll.view/1"
 
 // album is what a page shows: the evidence, its cases, and the book made of them.
 type album struct {
@@ -119,6 +130,9 @@ func writePage(env Env, o viewOptions, args []string) error {
 		return err
 	}
 	fmt.Fprintf(env.Stderr, "plimsoll: wrote %s (open it in any browser; it needs nothing else)\n", o.html)
+	if o.json {
+		return printJSON(env.Stdout, viewed{Schema: viewSchema, File: o.html})
+	}
 	return nil
 }
 
@@ -133,7 +147,14 @@ func servePage(ctx context.Context, env Env, o viewOptions, args []string) error
 	if err != nil {
 		return fmt.Errorf("open a port on the loopback: %w", err)
 	}
-	fmt.Fprintln(env.Stdout, s.URL())
+	if o.json {
+		err = printJSON(env.Stdout, viewed{Schema: viewSchema, URL: s.URL()})
+	} else {
+		_, err = fmt.Fprintln(env.Stdout, s.URL())
+	}
+	if err != nil {
+		return fmt.Errorf("print the address: %w", err)
+	}
 	fmt.Fprintln(env.Stderr, "plimsoll: the page is at the address above until Ctrl-C")
 	if !o.noBrowser && env.Browse != nil {
 		if err := env.Browse(s.URL()); err != nil {

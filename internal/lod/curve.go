@@ -3,6 +3,8 @@ package lod
 import (
 	"sort"
 
+	"github.com/plimsoll/plimsoll/internal/origin"
+	"github.com/plimsoll/plimsoll/internal/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -26,6 +28,9 @@ type Curve struct {
 	Low     []int64   `json:"low"`   // the least in use in the column
 	High    []int64   `json:"high"`
 	Event   []int     `json:"event"` // of High
+	// Phases names what the program was doing; Phase is an index into it for each column.
+	Phases []string `json:"phases"`
+	Phase  []uint8  `json:"phase"`
 	// Reserved is the most held from CUDA in the column.
 	Reserved []units.Bytes `json:"reserved"`
 }
@@ -61,7 +66,29 @@ func (x *Index) Curve(g *Grouping, s Span) Curve {
 		}
 	}
 	c.Reserved = x.reserved(bounds)
+	c.Phases, c.Phase = phaseNames(), x.doing(bounds)
 	return c
+}
+
+// doing tells what the program was doing in each column: what the stack of the first allocation in it says, and where there is
+// none, of the last before. After the last allocation of all nobody knows.
+func (x *Index) doing(bounds []int) []uint8 {
+	out := make([]uint8, len(bounds)-1)
+	var last origin.Phase
+	for i := range out {
+		first, end := x.tapeFrom(bounds[i]), x.tapeFrom(bounds[i+1])
+		if first > x.lastAlloc {
+			break
+		}
+		for k := first; k < min(end, first+block); k++ {
+			if e := &x.T.Tape.Events[k]; e.Kind == tape.Alloc {
+				last = x.T.Phase[e.ID]
+				break
+			}
+		}
+		out[i] = uint8(last)
+	}
+	return out
 }
 
 // bounds cuts a span into columns: column i is the events from bounds[i] to bounds[i+1].

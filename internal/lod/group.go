@@ -122,9 +122,13 @@ func (x *Index) nameless(stack snapshot.StackID) string {
 	return "(no Python frame)"
 }
 
-// phases are named for people; the contract's names put several under "other".
+// phaseNames are for people; the contract's names put several under "other".
+func phaseNames() []string {
+	return []string{"other", "load", "data", "forward", "backward", "optimizer", "save", "own code"}
+}
+
 func (x *Index) phases(g *Grouping) {
-	g.Bands = []string{"other", "load", "data", "forward", "backward", "optimizer", "save", "own code"}
+	g.Bands = phaseNames()
 	for id, p := range x.T.Phase {
 		g.band[id] = uint8(p)
 	}

@@ -21,6 +21,8 @@ import (
 type Index struct {
 	T *timeline.Timeline
 
+	lastAlloc int // tape event of the last allocation; -1: there is none
+
 	held     []held   // what was held from CUDA, at each change
 	segments []uint32 // trace events that take or give back memory
 	latest   []uint32 // by block of allocations: the last of their deaths
@@ -39,6 +41,9 @@ const idBlock = 1024
 func New(t *timeline.Timeline) *Index {
 	x := &Index{T: t, held: []held{{0, t.Reserved}}}
 	x.readSegments()
+	for x.lastAlloc = len(t.Tape.Events) - 1; x.lastAlloc >= 0 && t.Tape.Events[x.lastAlloc].Kind != tape.Alloc; {
+		x.lastAlloc--
+	}
 	x.latest = make([]uint32, (len(t.Died)+idBlock-1)/idBlock)
 	for id, died := range t.Died {
 		x.latest[id/idBlock] = max(x.latest[id/idBlock], died)

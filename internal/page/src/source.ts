@@ -8,7 +8,7 @@ export interface Overview {
 }
 export interface Curve {
   by: string; names: string[]; by_time: boolean; from: number; to: number; columns: number; exact: boolean;
-  bands: number[][]; low: number[]; high: number[]; event: number[]; reserved: number[];
+  bands: number[][]; low: number[]; high: number[]; event: number[]; phases: string[]; phase: string; reserved: number[];
 }
 export interface Row {
   bytes: number; count: number; category: string; where?: Place; name: string; frames: number[]; oldest: number; largest: number[] | null;
@@ -108,5 +108,6 @@ function cut(c: Curve, from: number, to: number): Curve {
   return {
     ...c, from: c.from + a * width, to: c.from + b * width, columns: b - a, bands: c.bands.map(part),
     low: part(c.low), high: part(c.high), event: part(c.event), reserved: part(c.reserved),
+    phase: btoa(atob(c.phase).slice(a, b)),
   };
 }

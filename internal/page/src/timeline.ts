@@ -2,7 +2,7 @@
 
 import { canvas2d, h } from "./dom";
 import { duration, inUnit, roundTicks, size, count, ticks } from "./format";
-import { colorOf, css, stackOrder, trouble } from "./palette";
+import { colorOf, css, ink, stackOrder, trouble } from "./palette";
 import { Curve, Overview, Source } from "./source";
 import { Gestures, Range } from "./gestures";
 
@@ -10,7 +10,8 @@ export interface Shown { d: number; by: string; word: string; axis: string }
 export interface Overlay { conf: string; at: number[]; held: number[] }
 export interface Reading { names: string[]; values: number[]; high: number; low: number; reserved: number; event: number; from: number; to: number; exact: boolean }
 
-const left = 68, right = 8, top = 26, bottom = 26;
+const left = 68, right = 8, top = 44, bottom = 26;
+const phaseRow = 14; // height of the row of phases above the plot
 
 export class Timeline {
   readonly canvas = h("canvas", { class: "chart", tabindex: "0", role: "img", "aria-label": "Memory over time. Arrow keys pan, plus and minus zoom, comma and full stop step through events." });
@@ -273,8 +274,8 @@ export class Timeline {
       last = x;
       if (labels) {
         g.fillStyle = css("--muted");
-        g.fillRect(Math.round(x), top - 6, 1, 6);
-        g.fillText(String(k + 1), x, top - 10);
+        g.fillRect(Math.round(x), top - phaseRow - 10, 1, 5);
+        g.fillText(String(k + 1), x, top - phaseRow - 14);
       } else {
         g.fillStyle = css("--grid");
         g.fillRect(Math.round(x), top, 1, plotHeight);
@@ -284,10 +285,12 @@ export class Timeline {
 
   private marks(g: CanvasRenderingContext2D, X: (v: number) => number, Y: (v: number) => number, plot: { w: number; h: number }): void {
     this.steps(g, X, plot.h, true);
+    this.phases(g, X, plot.w);
     if (this.overview.steps.length && this.shown.axis !== "time") {
       g.fillStyle = css("--muted");
       g.textAlign = "right";
-      g.fillText("step", left - 10, top - 10);
+      g.textBaseline = "alphabetic";
+      g.fillText("step", left - 10, top - phaseRow - 14);
     }
     const inside = (x: number) => x >= left - 1 && x <= left + plot.w + 1;
     if (this.limit && Y(this.limit) > top - 2) {
@@ -330,6 +333,32 @@ export class Timeline {
       g.fillStyle = css("--muted");
       g.fillRect(Math.round(this.cursor), top, 1, plot.h);
     }
+  }
+
+  // phases is a row of what the program was doing, where stacks tell it.
+  private phases(g: CanvasRenderingContext2D, X: (v: number) => number, w: number): void {
+    const c = this.curve || this.whole;
+    if (!c) return;
+    const codes = atob(c.phase), width = (c.to - c.from) / c.columns, y = top - phaseRow - 4;
+    g.save();
+    g.textBaseline = "middle";
+    g.font = "11px " + css("--sans");
+    for (let i = 0; i < c.columns;) {
+      let end = i + 1;
+      while (end < c.columns && codes[end] === codes[i]) end++;
+      const name = c.phases[codes.charCodeAt(i)], a = Math.max(left, X(c.from + i * width)), b = Math.min(left + w, X(c.from + end * width));
+      i = end;
+      if (b <= a || name === "other") continue;
+      g.fillStyle = colorOf(name, 0);
+      g.globalAlpha = 0.8;
+      g.fillRect(a, y, Math.max(0.6, b - a - (b - a > 4 ? 0.5 : 0)), phaseRow);
+      g.globalAlpha = 1;
+      if (b - a < g.measureText(name).width + 6) continue;
+      g.fillStyle = ink(colorOf(name, 0));
+      g.textAlign = "center";
+      g.fillText(name, (a + b) / 2, y + phaseRow / 2 + 0.5);
+    }
+    g.restore();
   }
 
   private tag(g: CanvasRenderingContext2D, text: string, x: number, y: number, align: CanvasTextAlign): void {
