@@ -124,6 +124,7 @@ export class Flame {
       const fits = Math.floor((text.length * room) / g.measureText(text).width) - 1;
       if (fits < 3) return;
       text = text.slice(0, fits) + "…";
+      while (text.length > 4 && g.measureText(text).width > room) text = text.slice(0, -2) + "…";
     }
     g.fillStyle = color;
     g.textAlign = "left";

@@ -16,9 +16,8 @@ export function size(bytes: number, decimals = 2): string {
 }
 
 // inUnit prints in a given unit, for axes whose labels must compare.
-export function inUnit(bytes: number, u: number): string {
-  const v = bytes / 1024 ** u;
-  return (Number.isInteger(v) ? v.toString() : v.toFixed(v < 10 ? 2 : 1)) + " " + units[u];
+export function inUnit(bytes: number, u: number, decimals: number): string {
+  return (bytes / 1024 ** u).toFixed(decimals) + " " + units[u];
 }
 
 export function signed(bytes: number): string {
@@ -57,14 +56,14 @@ export function certainty(c: number): string {
 }
 
 // ticks chooses round values from 0 up: powers of two of a unit, so that labels read 2, 4, 6 GiB.
-export function ticks(top: number, about: number): { values: number[]; unit: number } {
+export function ticks(top: number, about: number): { values: number[]; unit: number; decimals: number } {
   const unit = unitOf(top);
   const scale = 1024 ** unit;
   let step = 2 ** Math.round(Math.log2(Math.max(top / scale / about, 1e-9)));
   if (step < 1 && unit > 0) step = Math.max(step, 1 / 16);
   const values: number[] = [];
   for (let v = 0; v * scale <= top * 1.0001 && values.length < 40; v += step) values.push(v * scale);
-  return { values, unit };
+  return { values, unit, decimals: step >= 1 ? 0 : step === 0.5 ? 1 : 2 };
 }
 
 // roundTicks chooses round numbers in a range: 1, 2 or 5 times a power of ten.

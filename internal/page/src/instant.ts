@@ -7,8 +7,8 @@ import { colorOf } from "./palette";
 import { Alive, Allocation, Happening, Instant, Place, Row, WhatIf } from "./source";
 
 export function moment(i: Instant, timed: boolean): string {
-  if (i.event < 0) return "before the first event";
-  let text = "event " + count(i.event);
+  if (i.event < 0) return i.steps ? "before the first event" : "at the end";
+  let text = "at event " + count(i.event);
   if (i.steps) text += i.step < i.steps ? ", step " + (i.step + 1) : ", after the last step";
   return timed ? text + ", " + duration(i.time_us) : text;
 }

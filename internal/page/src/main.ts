@@ -146,7 +146,7 @@ class Page {
   private async showInstant(): Promise<void> {
     this.buttons(this.tabBar, tabs, this.state.tab, (v) => this.go({ tab: v }), "tab");
     const at = this.at, d = this.state.d, tab = this.state.tab, mine = ++this.asked;
-    this.timeline.setAt(at);
+    this.timeline.setAt(at, NaN);
     const late = () => mine !== this.asked;
     if (tab === "settings") { await this.showSettings(late); return; }
     if (tab === "map") {
@@ -175,8 +175,8 @@ class Page {
   }
 
   private tellAbout(i: { event: number; time_us: number; step: number; steps: number; in_use: number; reserved: number }): void {
-    this.about.textContent = size(i.in_use) + " alive at " + instant.moment(i, this.overview.duration_us > 0) + (i.event === this.overview.peak.event ? " (the peak)" : "");
-    if (this.source.stored) this.timeline.setAt(i.event);
+    this.about.textContent = size(i.in_use) + " alive " + instant.moment(i, this.overview.duration_us > 0) + (i.event >= 0 && i.event === this.overview.peak.event ? " (the peak)" : "");
+    this.timeline.setAt(i.event, i.time_us);
   }
 
   private async showSettings(late: () => boolean): Promise<void> {
@@ -224,8 +224,9 @@ class Page {
     let r = this.timeline.read();
     const pointing = r !== null;
     if (!r) {
-      let i = 0;
-      for (let k = 0; k < c.columns; k++) if (c.high[k] > c.high[i]) i = k;
+      const [a, b] = this.timeline.inView(c);
+      let i = a;
+      for (let k = a; k < b; k++) if (c.high[k] > c.high[i]) i = k;
       r = { names: c.names, values: c.bands.map((b) => b[i]), high: c.high[i], low: c.low[i], reserved: c.reserved[i], event: c.event[i], from: c.from, to: c.to, exact: c.exact };
     }
     const where = this.state.axis === "time" ? duration(r.from) : "event " + count(r.exact || !pointing ? r.event : r.from) + (pointing && !r.exact && r.to - r.from > 1 ? " – " + count(r.to - 1) : "");

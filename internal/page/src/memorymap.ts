@@ -29,8 +29,8 @@ export class MemoryMapView {
     const unused = m.reserved - m.used;
     replace(this.head,
       size(m.reserved) + " held from CUDA in " + plural(m.segments.length + m.more_segments, "segment") + ", " + size(m.used) + " of it in use. ",
-      unused > 0 ? size(unused) + " lies unused: " + size(m.cached) + " in empty segments, which PyTorch can give back, " + size(m.pinned) +
-        " in segments that mostly lie empty but are pinned by a tensor (marked)." : "");
+      unused > 0 && size(unused) + " lies unused. ", m.cached > 0 && size(m.cached) + " of that is in empty segments, which PyTorch can give back. ",
+      m.pinned > 0 && size(m.pinned) + " is in segments that mostly lie empty but are pinned by a tensor (marked).");
     this.note.textContent = "Point at a segment; click a block to see its allocation." + (m.segments.some((s) => s.expandable) ? " ↔ can give back single pages." : "");
     this.draw();
   }

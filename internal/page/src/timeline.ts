@@ -26,6 +26,7 @@ export class Timeline {
   private overlay: Overlay | null = null;
   private cursor = -1; // x in pixels; -1: the pointer is elsewhere
   private at = -1;
+  private atTime = NaN; // not a number: not known yet
   private asking = false;
   private again = false;
   private pending = 0;
@@ -61,7 +62,7 @@ export class Timeline {
 
   setLimit(bytes: number, note: string): void { this.limit = bytes; this.limitNote = note; this.draw(); }
   setOverlay(o: Overlay | null): void { this.overlay = o; this.draw(); }
-  setAt(event: number): void { this.at = event; this.draw(); }
+  setAt(event: number, time: number): void { this.at = event; this.atTime = time; this.draw(); }
 
   show(r: Range): void {
     this.range = this.clamp(r);
@@ -123,6 +124,13 @@ export class Timeline {
     }, () => { this.asking = false; });
   }
 
+  // inView gives the columns of a curve that are on the screen.
+  inView(c: Curve): [number, number] {
+    const width = (c.to - c.from) / c.columns;
+    const a = Math.max(0, Math.min(c.columns - 1, Math.floor((this.range.from - c.from) / width + 1e-9)));
+    return [a, Math.max(a + 1, Math.min(c.columns, Math.ceil((this.range.to - c.from) / width - 1e-9)))];
+  }
+
   private pick(x: number): void {
     const r = this.readAt(x);
     if (r) this.onPick(r.event);
@@ -180,8 +188,7 @@ export class Timeline {
 
   // highest is the top of the scale: everything in view, and the limit where it is near.
   private highest(c: Curve): number {
-    const width = (c.to - c.from) / c.columns;
-    const a = Math.max(0, Math.floor((this.range.from - c.from) / width)), b = Math.min(c.columns, Math.ceil((this.range.to - c.from) / width));
+    const [a, b] = this.inView(c);
     let high = 1;
     for (let i = a; i < b; i++) high = Math.max(high, c.high[i], c.reserved[i]);
     if (this.overlay) high = Math.max(high, ...this.overlay.held);
@@ -190,14 +197,14 @@ export class Timeline {
   }
 
   private grid(g: CanvasRenderingContext2D, width: number, plotHeight: number, high: number, Y: (v: number) => number): void {
-    const { values, unit } = ticks(high, Math.max(2, plotHeight / 52));
+    const { values, unit, decimals } = ticks(high, Math.max(2, plotHeight / 52));
     g.textAlign = "right";
     g.textBaseline = "middle";
     for (const v of values) {
       g.fillStyle = css("--grid");
       g.fillRect(left, Math.round(Y(v)), width - left - right, 1);
       g.fillStyle = css("--muted");
-      g.fillText(v === 0 ? "0" : inUnit(v, unit), left - 10, Y(v));
+      g.fillText(v === 0 ? "0" : inUnit(v, unit, decimals), left - 10, Y(v));
     }
   }
 
@@ -319,8 +326,8 @@ export class Timeline {
         this.tag(g, "out of memory: " + size(f.requested) + " asked for", x + (near ? -12 : 12), top + 40, near ? "right" : "left");
       }
     }
-    if (this.at >= -1 && this.shown.axis !== "time") {
-      const x = X(this.at + 0.5);
+    if (this.shown.axis !== "time" || !Number.isNaN(this.atTime)) {
+      const x = X(this.xOf(this.at, this.atTime));
       if (inside(x)) {
         g.fillStyle = css("--ink");
         g.fillRect(Math.round(x), top - 2, 1, plot.h + 4);
