@@ -25,6 +25,13 @@ export function replace(element: Element, ...children: Child[]): void {
   put(element, ...children);
 }
 
+// breakable lets a long setting or call wrap where a person would break it, without changing what is copied.
+export function breakable(text: string): HTMLElement {
+  const out = h("span");
+  text.split(/(?<=[=:,(.])(?=\S)/).forEach((part, i) => put(out, i > 0 && h("wbr"), part));
+  return out;
+}
+
 // swatch is a small square of a colour. Colours are set through the object model, which the content-security policy allows.
 export function swatch(color: string): HTMLElement {
   const s = h("span", { class: "swatch", "aria-hidden": "true" });

@@ -1,6 +1,6 @@
 // What is alive at an instant as a table, one allocation's life, single events, and what other settings would have held.
 
-import { bar, Child, h, replace, swatch } from "./dom";
+import { bar, breakable, Child, h, replace, swatch } from "./dom";
 import { count, duration, percent, plural, size } from "./format";
 import { place } from "./report";
 import { colorOf } from "./palette";
@@ -85,7 +85,7 @@ export function settings(w: WhatIf, chosen: string, onChoose: (conf: string) => 
   const limited = r.capacity > 0;
   out.append(h("div", { class: "scroll" }, h("table", { class: "rows settings" }, h("tr", {}, h("th", {}, "setting"), h("th", { class: "number" }, "held at most"), h("th", {}, ""), limited && h("th", {}, "at " + size(r.capacity)), h("th", { class: "number" }, "smallest capacity")),
     ...r.settings.map((s: any) => h("tr", { class: s.conf === chosen ? "now" : "", tabindex: "0", role: "button", onclick: () => onChoose(s.conf === chosen ? "" : s.conf) },
-      h("td", {}, h("code", {}, s.conf), s.recorded ? " (as recorded)" : ""), h("td", { class: "number" }, size(s.peak.reserved)),
+      h("td", {}, h("code", {}, breakable(s.conf)), s.recorded ? " (as recorded)" : ""), h("td", { class: "number" }, size(s.peak.reserved)),
       h("td", { class: "fill" }, bar(s.peak.reserved / most, s.oom ? "#D55E00" : "#0072B2")),
       limited && h("td", { class: s.oom ? "more" : "less" }, s.oom ? "runs out" : "runs"), h("td", { class: "number" }, s.smallest_capacity ? size(s.smallest_capacity) : "–"))))));
   if (r.environment) out.append(h("p", {}, "Before starting: ", h("code", {}, "export " + r.environment)));

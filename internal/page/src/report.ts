@@ -1,6 +1,6 @@
 // What the report says: the numbers at the top, categories at the peak, findings with their remedies, growth, comparison.
 
-import { bar, canvas2d, Child, h, swatch } from "./dom";
+import { bar, breakable, canvas2d, Child, h, swatch } from "./dom";
 import { base, certainty, count, percent, plural, signed, size } from "./format";
 import { colorOf, css, trouble } from "./palette";
 import { Place } from "./source";
@@ -67,7 +67,7 @@ function finding(f: any, open: boolean): HTMLElement {
 
 function remedies(all: any[]): HTMLElement {
   return h("ul", { class: "remedies" }, ...all.map((m) => h("li", {},
-    h("span", {}, m.action + (m.changes_numerics ? " [changes numerics]" : "")),
+    breakable(m.action + (m.changes_numerics ? " [changes numerics]" : "")),
     h("span", { class: "saves", title: "checked by " + m.checked_by }, m.saves ? "saves " + size(m.saves, 1) : "", h("small", {}, m.checked_by)))));
 }
 
