@@ -28,7 +28,7 @@ export function replace(element: Element, ...children: Child[]): void {
 // breakable lets a long setting or call wrap where a person would break it, without changing what is copied.
 export function breakable(text: string): HTMLElement {
   const out = h("span");
-  text.split(/(?<=[=:,(.])(?=\S)/).forEach((part, i) => put(out, i > 0 && h("wbr"), part));
+  text.split(/(?<=[=:,_])(?=\S)/).forEach((part, i) => put(out, i > 0 && h("wbr"), part));
   return out;
 }
 
