@@ -63,7 +63,7 @@ func streamHeld(c *Case) (report.Finding, bool) {
 		return report.Finding{}, false
 	}
 	return report.Finding{
-		ID: "stream-held", Severity: c.severity(report.Warning), Confidence: 0.8, Bytes: pending,
+		ID: "stream-held", Severity: c.severity(report.Warning), Confidence: 0.8, Bytes: pending, Where: c.pendingPlaces(),
 		Title:    fmt.Sprintf("%s are freed but wait for another stream", pending),
 		Evidence: []string{"tensors used on a second stream (record_stream: prefetching, FSDP, NCCL) return to the pool only when that stream has passed"},
 		Refuted:  "a snapshot taken after torch.cuda.synchronize() with as much pending",
@@ -72,6 +72,20 @@ func streamHeld(c *Case) (report.Finding, bool) {
 			{Action: "TORCH_NCCL_AVOID_RECORD_STREAMS=1 for collectives", CheckedBy: report.ByRule},
 		},
 	}, true
+}
+
+// pendingPlaces are the lines that made what waits.
+func (c *Case) pendingPlaces() []report.Place {
+	var stacks []snapshot.StackID
+	for i := range c.Snapshot.Segments {
+		s := &c.Snapshot.Segments[i]
+		for _, b := range s.Blocks {
+			if s.Device == c.Device && b.State == snapshot.PendingFree {
+				stacks = append(stacks, b.Stack)
+			}
+		}
+	}
+	return c.places(stacks...)
 }
 
 // PendingFree is what waits for other streams at the end.

@@ -67,7 +67,7 @@ func (c *categorizer) allocation(id, event int) tape.Category {
 	for c.next < len(c.boundary) && c.boundary[c.next] <= event {
 		c.next++
 	}
-	if o.Workspace || c.cublas(id, o) {
+	if o.Workspace || o.Bucket || c.cublas(id, o) {
 		return tape.Workspace
 	}
 	switch o.Phase {
