@@ -92,7 +92,7 @@ func readOne(name string, r io.Reader) (explain.Evidence, error) {
 		if err != nil {
 			return e, unreadable(fmt.Errorf("%s: %w", name, err))
 		}
-		e.Messages = log.Messages
+		e.Messages, e.Hints = log.Messages, log.Hints
 		return e, nil
 	}
 	if e.Snapshot, err = snapshot.Read(in); err != nil {

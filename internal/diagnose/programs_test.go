@@ -290,16 +290,21 @@ func libraryDetails() []sickness {
 			return p
 		}},
 		{"a convolution's workspace", "cudnn-workspace", "train.py", 20, 600 * mib, 800 * mib, func() *program {
-			p := on(2 * gib)
+			p := on(3 * gib)
 			p.load()
 			const conv = "t:nn/modules/conv.py:548 _conv_forward|t:nn/modules/conv.py:553 forward|call|train.py:20 forward|call|train.py:72 main|train.py:99 <module>"
-			for range 3 {
+			for step := range 3 {
+				x := p.batch(1)
 				a := p.get(64*mib, conv)
-				p.drop(a)
+				p.forward(1)
+				if step == 2 {
+					p.get(700*mib, conv)
+				}
+				p.zero()
+				p.backward()
+				p.step()
+				p.drop(x, a)
 			}
-			p.get(900*mib, "t:nn/functional.py:1701 relu|train.py:20 forward|call|train.py:72 main|train.py:99 <module>")
-			p.get(64*mib, conv)
-			p.get(700*mib, conv)
 			return p
 		}},
 		{"settings that work against each other", "alloc-conf-conflict", "", 0, 0, 0, func() *program {
