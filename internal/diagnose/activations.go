@@ -17,7 +17,10 @@ func activations(c *Case) (report.Finding, bool) {
 	if c.OOM == nil || c.OOM.Phase == origin.Load {
 		return report.Finding{}, false
 	}
-	act := c.thisStep(tape.Activations) + c.thisStep(tape.Inputs)
+	act := c.thisStep(tape.Activations)
+	if c.OOM.Step > 0 {
+		act += c.thisStep(tape.Inputs) // in the first step they may be a data set
+	}
 	if 2*act < c.InUse {
 		return report.Finding{}, false
 	}
@@ -31,7 +34,7 @@ func activations(c *Case) (report.Finding, bool) {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("the forward pass keeps about %s a layer for backward, and was in layer %d", each, layers))
 	}
 	if unused := c.OOM.Held - c.InUse; 20*unused < c.OOM.Held {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("not fragmentation: only %s is held but unused, whatever the message advises", unused))
+		f.Evidence = append(f.Evidence, notFragmentation(unused))
 	}
 	if c.OOM.Eval {
 		f.Title = "the evaluation batch is too large for this card"
@@ -41,14 +44,33 @@ func activations(c *Case) (report.Finding, bool) {
 		}
 		return f, true
 	}
-	f.Remedies = []report.Remedy{{Action: "halve the micro-batch, accumulate two: same training", Saves: act / 2, CheckedBy: report.ByArithmetic}}
+	f.Remedies = []report.Remedy{{Action: halve, Saves: act / 2, CheckedBy: report.ByArithmetic}}
 	if c.checkpointing() {
 		f.Evidence = append(f.Evidence, "activation checkpointing is on already")
 	} else {
-		f.Remedies = append(f.Remedies, report.Remedy{Action: "activation checkpointing: model.gradient_checkpointing_enable() or torch.utils.checkpoint, about a third more time", Saves: c.checkpointed(act), CheckedBy: report.ByArithmetic})
+		f.Remedies = append(f.Remedies, saving(c.checkpointed(act), "activation checkpointing: model.gradient_checkpointing_enable() or torch.utils.checkpoint, about a third more time"))
 	}
 	f.Remedies = append(f.Remedies, report.Remedy{Action: `torch.autocast("cuda", dtype=torch.bfloat16) around forward and loss`, CheckedBy: report.ByRule, Numerics: true})
 	return f, true
+}
+
+// notFragmentation refutes what PyTorch's message advises every time.
+func notFragmentation(unused units.Bytes) string {
+	if unused <= 0 {
+		return "not fragmentation, although the message suggests it: all that is held is in use"
+	}
+	return fmt.Sprintf("not fragmentation, although the message suggests it: only %s is held but unused", unused)
+}
+
+// halve is the remedy that costs nothing but a line.
+const halve = "halve the micro-batch, accumulate two: same training"
+
+// saving is a remedy whose bytes were computed, or, where they could not be, one that is merely known to help.
+func saving(bytes units.Bytes, action string) report.Remedy {
+	if bytes <= 0 {
+		return report.Remedy{Action: action, CheckedBy: report.ByRule}
+	}
+	return report.Remedy{Action: action, Saves: bytes, CheckedBy: report.ByArithmetic}
 }
 
 // checkpointing tells whether something ran under torch.utils.checkpoint.
@@ -162,6 +184,9 @@ func inputSpike(c *Case) (report.Finding, bool) {
 	if ratio < 1.25 {
 		return report.Finding{}, false
 	}
+	if _, trying := exceptionHolds(c); trying {
+		return report.Finding{}, false // larger on purpose
+	}
 	act := c.since(c.lastQuiet(), tape.Activations, tape.Inputs)
 	return report.Finding{
 		ID: "input-spike", Severity: report.Error, Confidence: 0.85, Bytes: act, Where: c.places(stack, c.OOM.Stack),
@@ -174,7 +199,7 @@ func inputSpike(c *Case) (report.Finding, bool) {
 		Remedies: []report.Remedy{
 			{Action: "cap or bucket the length of samples (truncate, sort by length, batch by tokens)", Saves: act - units.Bytes(float64(act)/ratio), CheckedBy: report.ByArithmetic},
 			{Action: "try the longest batch first: it fails in the first minute instead of the tenth hour", CheckedBy: report.ByRule},
-			{Action: "halve the micro-batch, accumulate two", Saves: act / 2, CheckedBy: report.ByArithmetic},
+			{Action: halve, Saves: act / 2, CheckedBy: report.ByArithmetic},
 		},
 	}, true
 }

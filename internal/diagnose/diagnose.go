@@ -124,7 +124,7 @@ func Run(c *Case) []report.Finding {
 		}
 		found = append(found, f)
 	}
-	c.subordinate(found)
+	found = c.subordinate(found)
 	Rank(found)
 	return found
 }
@@ -144,20 +144,24 @@ var (
 )
 
 // subordinate puts what a better explanation covers behind it. Waste covers where the request failed when giving it up would
-// have served the request.
-func (c *Case) subordinate(found []report.Finding) {
+// have served the request, and then leaves nothing to say in general: a smaller batch would only put it off.
+func (c *Case) subordinate(found []report.Finding) []report.Finding {
+	wasted := false
 	for i := range found {
 		f := &found[i]
 		for j := range found {
 			by := &found[j]
+			if i == j || by.Severity != report.Error || by.Confidence <= 0.5 {
+				continue
+			}
 			enough := slices.Contains(waste, by.ID) && (c.OOM == nil || by.Bytes >= c.OOM.Request)
-			covers := slices.Contains(general, f.ID) && (slices.Contains(special, by.ID) || slices.Contains(waste, by.ID)) ||
-				slices.Contains(whereItFailed, f.ID) && enough
-			if i != j && covers && by.Severity == report.Error && by.Confidence > 0.5 {
+			wasted = wasted || enough && by.Confidence >= 0.7
+			if slices.Contains(general, f.ID) && slices.Contains(special, by.ID) || slices.Contains(whereItFailed, f.ID) && enough {
 				f.Confidence = math.Round(100*min(f.Confidence, by.Confidence-0.05)) / 100
 			}
 		}
 	}
+	return slices.DeleteFunc(found, func(f report.Finding) bool { return wasted && slices.Contains(general, f.ID) })
 }
 
 // Rank orders findings: errors first, then by confidence.
@@ -190,6 +194,43 @@ func (c *Case) places(stacks ...snapshot.StackID) []report.Place {
 	var out []report.Place
 	for _, s := range stacks {
 		if p, ok := c.place(s); ok && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// loopPlaces lists the lines that called the model, and after them the lines inside it: what is done with a result is decided
+// where the call stands.
+func (c *Case) loopPlaces(stacks ...snapshot.StackID) []report.Place {
+	var out []report.Place
+	for _, s := range stacks {
+		frames := c.Origins.Stacks.Stack(s)
+		for i := c.Origins.Caller(s); i >= 0 && i < len(frames); i++ {
+			f := c.Origins.Stacks.Frames[frames[i]]
+			p := report.Place{File: f.File, Line: f.Line, Function: f.Function}
+			if !c.Origins.IsUser(frames[i]) {
+				continue
+			}
+			if !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+			break
+		}
+	}
+	for _, p := range c.places(stacks...) {
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// andFailure is where the request failed and then the user's lines of stacks, each once.
+func (c *Case) andFailure(stacks ...snapshot.StackID) []report.Place {
+	out := c.failurePlace()
+	for _, p := range c.places(stacks...) {
+		if !slices.Contains(out, p) {
 			out = append(out, p)
 		}
 	}

@@ -81,7 +81,7 @@ func growthPlaces(c *Case, left []timeline.Growth) []report.Place {
 	for _, g := range left {
 		stacks = append(stacks, g.Stack)
 	}
-	return c.places(stacks...)
+	return c.loopPlaces(stacks...)
 }
 
 // graphKept tells whether whole graphs survive: tensors from several lines, among them activations inside modules that no
@@ -151,7 +151,7 @@ func evalGraph(c *Case) (report.Finding, bool) {
 		return report.Finding{}, false
 	}
 	return report.Finding{
-		ID: "eval-graph-kept", Severity: report.Error, Confidence: 0.88, Bytes: kept, Where: c.failurePlace(),
+		ID: "eval-graph-kept", Severity: report.Error, Confidence: 0.88, Bytes: kept, Where: c.loopPlaces(c.OOM.Stack),
 		Title: "evaluation records an autograd graph that nobody will use",
 		Evidence: []string{
 			fmt.Sprintf("%s of activations from %s lines of the model were alive, several layers of each: without a graph they go as the next layer runs", kept, units.Count(lines)),

@@ -113,7 +113,7 @@ func resumeDoubles(c *Case) (report.Finding, bool) {
 		ID: "resume-doubles", Severity: c.severity(report.Warning), Confidence: 0.9, Bytes: loaded, Where: where,
 		Title: fmt.Sprintf("a loaded checkpoint still occupies %s beside the model", loaded),
 		Evidence: []string{
-			fmt.Sprintf("torch.load put the checkpoint on the card, where %s of parameters already are, and something still refers to it", model),
+			fmt.Sprintf("the checkpoint was loaded onto the card, where %s of parameters already are, and something still refers to it", model),
 			"a checkpoint with optimizer state is three times the model; without map_location it goes back to the card it was saved from",
 		},
 		Refuted: "the loaded tensors being the model's own parameters (load_state_dict(assign=True))",
@@ -139,20 +139,25 @@ func modelTooLarge(c *Case) (report.Finding, bool) {
 	if params <= 0 || trained == 0 || states < c.OOM.Limit.Bytes {
 		return report.Finding{}, false
 	}
-	return report.Finding{
+	f := report.Finding{
 		ID: "model-too-large", Severity: report.Error, Confidence: 0.98, Bytes: states, Where: c.failurePlace(),
 		Title: "parameters, gradients and optimizer state do not fit, whatever the batch",
 		Evidence: []string{
 			fmt.Sprintf("%s of parameters, %s of gradients and %s of optimizer state make %s; the limit is %s", params, trained, state, states, c.OOM.Limit.Bytes),
 			"a smaller batch, checkpointing or accumulation cannot help: none of them touches these",
 		},
-		Refuted: "gradients or state that are never allocated (frozen parameters, another optimizer)",
-		Remedies: []report.Remedy{
-			{Action: "train adapters (LoRA): gradients and optimizer state only for them", Saves: trained + state, CheckedBy: report.ByArithmetic, Numerics: true},
-			{Action: "8-bit Adam (bitsandbytes): 2.03 bytes a parameter instead of 8", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true},
-			{Action: "shard over several cards: FSDP2 or ZeRO-3", CheckedBy: report.ByRule},
-		},
-	}, true
+		Refuted:  "gradients or state that are never allocated (frozen parameters, another optimizer)",
+		Remedies: []report.Remedy{{Action: "train adapters (LoRA): gradients and optimizer state only for them", Saves: trained + state, CheckedBy: report.ByArithmetic, Numerics: true}},
+	}
+	if state > 0 {
+		f.Remedies = append(f.Remedies, report.Remedy{Action: "8-bit Adam (bitsandbytes): 2.03 bytes a parameter instead of 8", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true})
+	} else {
+		f.Title = "parameters and gradients do not fit, whatever the batch"
+		f.Evidence[0] = fmt.Sprintf("%s of parameters and as much of gradients make %s; the limit is %s, and Adam would add %s more", params, states, c.OOM.Limit.Bytes, 2*trained)
+		f.Remedies = append(f.Remedies, report.Remedy{Action: "parameters in bfloat16: gradients follow", Saves: states / 2, CheckedBy: report.ByArithmetic, Numerics: true})
+	}
+	f.Remedies = append(f.Remedies, report.Remedy{Action: "shard over several cards: FSDP2 or ZeRO-3", CheckedBy: report.ByRule})
+	return f, true
 }
 
 // loadedBytes is what torch.load put on the card: a checkpoint, not the model.

@@ -90,8 +90,8 @@ func secondStep(c *Case) (report.Finding, bool) {
 		},
 		Refuted: "a larger batch or longer sequence in step 2",
 		Remedies: []report.Remedy{
-			{Action: "optimizer.zero_grad(set_to_none=True) before the forward pass", Saves: c.By[tape.Gradients], CheckedBy: report.ByArithmetic},
-			{Action: "halve the micro-batch and accumulate two of them", Saves: c.By[tape.Activations] / 2, CheckedBy: report.ByArithmetic},
+			saving(c.By[tape.Gradients], "optimizer.zero_grad(set_to_none=True) before the forward pass"),
+			saving(c.By[tape.Activations]/2, halve),
 			{Action: "8-bit Adam (bitsandbytes): a quarter of the state", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true},
 		},
 	}, true

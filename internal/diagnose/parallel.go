@@ -35,7 +35,7 @@ func fsdpGather(c *Case) (report.Finding, bool) {
 		sum += c.OOM.Request
 	}
 	return report.Finding{
-		ID: "fsdp-gather", Severity: severity, Confidence: 0.88, Bytes: sum, Where: append(c.failurePlace(), c.places(stacks...)...),
+		ID: "fsdp-gather", Severity: severity, Confidence: 0.88, Bytes: sum, Where: c.andFailure(stacks...),
 		Title:    fmt.Sprintf("gathered parameters take %s", sum),
 		Evidence: []string{"sharded parameters are gathered whole for a layer's computation, or for a full state dict"},
 		Refuted:  "each layer wrapped on its own and resharded after forward",
@@ -104,7 +104,7 @@ func dataParallel(c *Case) (report.Finding, bool) {
 		severity = report.Error
 	}
 	return report.Finding{
-		ID: "data-parallel", Severity: severity, Confidence: 0.85, Bytes: sum, Where: append(c.failurePlace(), c.places(stacks...)...),
+		ID: "data-parallel", Severity: severity, Confidence: 0.85, Bytes: sum, Where: c.andFailure(stacks...),
 		Title:    "nn.DataParallel fills the first card before the others",
 		Evidence: []string{"it replicates the model every step and gathers all outputs and the loss on device 0"},
 		Refuted:  "equal use on all cards",

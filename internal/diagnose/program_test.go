@@ -267,11 +267,12 @@ func (p *program) file(t testing.TB) []byte {
 			kind = "small"
 		}
 		blocks := []map[string]any{}
-		var active, requested units.Bytes
+		var total, active, requested units.Bytes
 		for _, b := range s.Blocks {
 			if !b.Mapped {
 				continue
 			}
+			total += b.Size
 			state := "active_allocated"
 			switch {
 			case b.Free:
@@ -287,7 +288,7 @@ func (p *program) file(t testing.TB) []byte {
 			}
 			blocks = append(blocks, map[string]any{"address": b.Address, "size": b.Size, "requested_size": b.Requested, "state": state, "frames": stack})
 		}
-		segments = append(segments, map[string]any{"device": 0, "address": s.Address, "total_size": s.Size, "stream": 7 * uint64(s.Stream), "segment_type": kind,
+		segments = append(segments, map[string]any{"device": 0, "address": s.Address, "total_size": total, "stream": 7 * uint64(s.Stream), "segment_type": kind,
 			"allocated_size": active, "active_size": active, "requested_size": requested, "segment_pool_id": []int{0, int(s.Pool)}, "is_expandable": s.Expandable, "frames": frames(""), "blocks": blocks})
 	}
 	b, err := json.Marshal(map[string]any{"segments": segments, "device_traces": [][]map[string]any{p.events}, "allocator_settings": p.conf, "external_annotations": p.notes})

@@ -32,7 +32,7 @@ func trainingSicknesses() []sickness {
 			p.trainOn(20)
 			return p
 		}},
-		{"losses kept in a list", "growth", "train.py", 20, 1500 * mib, 2 * gib, func() *program {
+		{"losses kept in a list", "growth", "train.py", 72, 1500 * mib, 2 * gib, func() *program {
 			p := on(16 * gib)
 			p.load()
 			for range 6 {
@@ -56,7 +56,7 @@ func trainingSicknesses() []sickness {
 			}
 			return p
 		}},
-		{"evaluation without no_grad", "eval-graph-kept", "train.py", 20, 2 * gib, 4 * gib, func() *program {
+		{"evaluation without no_grad", "eval-graph-kept", "train.py", 83, 2 * gib, 4 * gib, func() *program {
 			p := on(6 * gib)
 			p.load()
 			p.train(2)

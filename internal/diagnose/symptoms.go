@@ -224,7 +224,7 @@ func textFull(t *Text) (report.Finding, bool) {
 		Refuted:  "a smaller batch that fails in the same way: then it is the model, a leak or another process",
 		Evidence: []string{"most often activations, which grow with the batch: a memory snapshot would show it (plimsoll run -- python train.py records one)"},
 		Remedies: []report.Remedy{
-			{Action: "halve the micro-batch, accumulate two: same training", CheckedBy: report.ByRule},
+			{Action: halve, CheckedBy: report.ByRule},
 			{Action: "activation checkpointing, or 16-bit autocast", CheckedBy: report.ByRule},
 		},
 	}
@@ -239,7 +239,7 @@ func textFull(t *Text) (report.Finding, bool) {
 	f.Confidence = 0.55
 	f.Evidence = append([]string{fmt.Sprintf("PyTorch holds %s of the %s there are, %s of it in use", held, limit.Bytes, t.Allocated.Bytes)}, f.Evidence...)
 	if unused, ok := t.unused(); ok && 20*unused < held+20*units.MiB {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("not fragmentation, although the message suggests it: only %s is held but unused", unused))
+		f.Evidence = append(f.Evidence, notFragmentation(unused))
 	}
 	return f, true
 }

@@ -96,6 +96,17 @@ func (t *Table) UserFrame(id snapshot.StackID) (snapshot.Frame, bool) {
 	return t.Stacks.Frames[t.Stacks.Stack(id)[o.User]], true
 }
 
+// Caller is the index in a stack of the first frame outside the outermost call of a module: 0 where the stack has none.
+func (t *Table) Caller(id snapshot.StackID) int {
+	at := 0
+	for i, f := range t.Stacks.Stack(id) {
+		if t.InModule(f) {
+			at = i + 1
+		}
+	}
+	return at
+}
+
 // IsUser tells whether a frame is the user's own code.
 func (t *Table) IsUser(id snapshot.FrameID) bool { return t.traits[id]&isUser != 0 }
 
