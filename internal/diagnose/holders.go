@@ -58,7 +58,7 @@ func textFallback(t *Text) (report.Finding, bool) {
 	}
 	if t.Process.Text != "" && !t.Process.Known && t.Free.Known && t.Requested.Known && t.Free.Bytes > t.Requested.Bytes {
 		return report.Finding{
-			ID: "wsl-pinned-memory", Severity: report.Error, Confidence: 0.7,
+			ID: "wsl-pinned-memory", Severity: report.Error, Confidence: 0.8,
 			Title:    "memory was free: under WSL the limit is often pinned main memory",
 			Evidence: []string{"the driver does not say what processes use (the 2^64 in the message), as under WSL, and the request was smaller than what was free"},
 			Refuted:  "the same failure with pin_memory=False",
