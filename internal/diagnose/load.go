@@ -129,7 +129,7 @@ func modelTooLarge(c *Case) (report.Finding, bool) {
 	if c.OOM == nil || !c.Certain || c.OOM.Phase == origin.Load {
 		return report.Finding{}, false
 	}
-	if c.OOM.Phase == origin.Optimizer && c.Origins.Of(c.OOM.Stack).State {
+	if c.creatingState() {
 		return report.Finding{}, false // told by optimizerFirstStep
 	}
 	params := c.By[tape.Parameters] - c.loadedBytes()
@@ -184,7 +184,7 @@ func (c *Case) trained(params units.Bytes) units.Bytes {
 
 // stateToCome is what the state being created will take: two moments for Adam and its kin, one for the others.
 func (c *Case) stateToCome(trained units.Bytes) units.Bytes {
-	if c.OOM.Phase != origin.Optimizer || !c.Origins.Of(c.OOM.Stack).State {
+	if !c.creatingState() {
 		return 0
 	}
 	for _, name := range []string{"sgd.py", "adagrad.py", "rmsprop.py"} {

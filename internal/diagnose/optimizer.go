@@ -12,7 +12,7 @@ import (
 // optimizerFirstStep: forward and backward fitted, the optimizer's state, which PyTorch creates in the first
 // step(), does not (torch/optim/adam.py, _init_group).
 func optimizerFirstStep(c *Case) (report.Finding, bool) {
-	if c.OOM == nil || c.OOM.Phase != origin.Optimizer || !c.Origins.Of(c.OOM.Stack).State {
+	if c.OOM == nil || !c.creatingState() {
 		return report.Finding{}, false
 	}
 	state := c.stateToCome(c.By[tape.Gradients])
@@ -40,7 +40,7 @@ func optimizerFirstStep(c *Case) (report.Finding, bool) {
 // optimizerTemporaries: the foreach implementation makes a temporary as large as all parameters
 // (torch/optim/adam.py, _multi_tensor_adam: exp_avg_sq_sqrt).
 func optimizerTemporaries(c *Case) (report.Finding, bool) {
-	if c.OOM == nil || c.OOM.Phase != origin.Optimizer || c.Origins.Of(c.OOM.Stack).State {
+	if c.OOM == nil || c.OOM.Phase != origin.Optimizer || c.creatingState() {
 		return report.Finding{}, false
 	}
 	temp := c.temporaries(origin.Optimizer)
@@ -59,6 +59,15 @@ func optimizerTemporaries(c *Case) (report.Finding, bool) {
 			{Action: "foreach=False in the optimizer: one parameter at a time, slower", Saves: need, CheckedBy: report.ByRule},
 		},
 	}, true
+}
+
+// creatingState tells whether the failing request was for the optimizer's state. SGD clones gradients into its momentum in the first
+// step, outside _init_group (torch/optim/sgd.py).
+func (c *Case) creatingState() bool {
+	if c.OOM.Phase != origin.Optimizer {
+		return false
+	}
+	return c.Origins.Of(c.OOM.Stack).State || len(c.Steps) == 0 && c.passes(c.OOM.Stack, "torch/optim/sgd.py")
 }
 
 // temporaries sums what is alive that was asked for in a phase and is neither state nor gradient.

@@ -150,6 +150,8 @@ func torchTraits(file, function string) trait {
 		return isCopy
 	case strings.Contains(file, "/nn/modules/module.py"):
 		return moduleTraits(function)
+	case strings.HasSuffix(file, "/nn/utils/clip_grad.py"):
+		return isOptimizer // between backward and step: norms and temporaries of gradients
 	case strings.Contains(file, "/nn/parallel/"):
 		return parallelTraits(file)
 	case strings.Contains(file, "/nn/modules/"), strings.Contains(file, "/nn/functional.py"):
@@ -222,7 +224,10 @@ func parallelTraits(file string) trait {
 }
 
 func optimizerTraits(file, function string) trait {
-	if function == "zero_grad" || function == "__init__" || strings.HasSuffix(file, "/lr_scheduler.py") || strings.HasSuffix(file, "/swa_utils.py") {
+	if function == "__init__" {
+		return isOptimizerState // Adagrad makes its sums when it is constructed
+	}
+	if function == "zero_grad" || strings.HasSuffix(file, "/lr_scheduler.py") || strings.HasSuffix(file, "/swa_utils.py") {
 		return 0
 	}
 	if strings.Contains(function, "state_dict") {
@@ -245,8 +250,14 @@ func backwardTraits(function string) trait {
 }
 
 func distributedTraits(file, function string) trait {
+	if function == "full_tensor" || strings.HasSuffix(file, "_state_dict_utils.py") && strings.Contains(function, "gather") {
+		return isGather // a DTensor made whole, a state dict gathered (torch/distributed/tensor/_api.py, _state_dict_utils.py)
+	}
 	if !strings.Contains(file, "/fsdp/") {
 		return 0
+	}
+	if strings.Contains(function, "grad") {
+		return 0 // unsharded gradients, not parameters
 	}
 	if strings.Contains(function, "unshard") || strings.Contains(function, "all_gather") || strings.Contains(function, "full_tensor") {
 		return isGather

@@ -70,10 +70,13 @@ func (c *categorizer) allocation(id, event int) tape.Category {
 	if o.Workspace || o.Bucket || c.cublas(id, o) {
 		return tape.Workspace
 	}
+	if o.State {
+		return tape.Optimizer
+	}
 	switch o.Phase {
 	case origin.Optimizer:
 		c.sawForward = false
-		if o.State || c.outlivesStep(id, event) {
+		if c.outlivesStep(id, event) {
 			return tape.Optimizer
 		}
 		return tape.Workspace
