@@ -20,12 +20,16 @@ const module = "github.com/plimsoll/plimsoll/"
 // ranks orders the packages: one may import only packages of a strictly lower rank. A negative sign marks
 // the live column, which touches the machine; no pure package imports it, whatever its rank.
 var ranks = map[string]int{
-	"internal/units":  1,
-	"snapshot":        3,
-	"internal/tape":   2,
-	"internal/screen": 2,
-	"internal/cli":    -90,
-	"cmd/plimsoll":    -100,
+	"internal/units":   1,
+	"snapshot":         3,
+	"internal/tape":    2,
+	"internal/screen":  2,
+	"internal/notes":   2,
+	"internal/attempt": 3,
+	"internal/probe":   -50,
+	"internal/runner":  -50,
+	"internal/cli":     -90,
+	"cmd/plimsoll":     -100,
 
 	// Imported by tests only.
 	"internal/goldentest": 1,

@@ -32,6 +32,8 @@ type Env struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Getenv func(string) string
+	// Environ is the whole environment, for commands that start others.
+	Environ func() []string
 	// Style is how text on stdout may look.
 	Style screen.Style
 	// StdinIsTerminal and StderrIsTerminal say whether a person waits there.
@@ -41,7 +43,7 @@ type Env struct {
 // OS is the real world.
 func OS() Env {
 	return Env{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ,
 		Style:           terminalStyle(os.Stdout, os.Getenv),
 		StdinIsTerminal: isTerminal(os.Stdin), StderrIsTerminal: isTerminal(os.Stderr),
 	}
@@ -117,8 +119,10 @@ severity error, or it does not fit · 4 input unreadable.`,
 var Version = "dev"
 
 // commands lists every verb.
-func commands(Env) []*cobra.Command {
-	return nil
+func commands(env Env) []*cobra.Command {
+	return []*cobra.Command{
+		newRunCommand(env),
+	}
 }
 
 // wrapArgs turns cobra's complaints about arguments into usage errors.
