@@ -63,7 +63,8 @@ class Recorder:
         self.loaders, self.optimizers = [], {}
         self.problems, self.extra = [], {}
         self.before_notes = []  # calls that add to extra
-        self.budget = Budget(adaptive=self._may_toggle())
+        self.mode = os.environ.get("PLIMSOLL_RECORD") or "auto"
+        self.budget = Budget(adaptive=self.mode == "auto" and self._may_toggle())
         self.with_stacks = True
         self.started = time.time()
         self.last_status = self.last_notes = 0.0
@@ -107,18 +108,14 @@ class Recorder:
     def _on_cuda(self):
         self.used = True
         self.cards = self._try(lambda: _machine.cards(self.torch)) or []
-        self._record_history(True)
+        self._record_history(self.mode != "light")
         observe = getattr(self.torch._C, "_cuda_attach_out_of_memory_observer", None)
         if observe is not None:
             observe(self._on_oom)
 
     def _record_history(self, stacks):
-        if os.environ.get("PLIMSOLL_RECORD", "auto") == "off":
+        if self.mode == "off":
             return
-        if os.environ.get("PLIMSOLL_RECORD") == "light":
-            stacks = False
-        elif os.environ.get("PLIMSOLL_RECORD") == "stacks":
-            stacks = True
         self.torch.cuda.memory._record_memory_history(
             "all", context="alloc" if stacks else None, stacks="python", max_entries=MAX_ENTRIES)
         self.with_stacks = stacks
@@ -199,7 +196,7 @@ class Recorder:
         self.step += 1
         self.used = True
         self._enter("forward")
-        if self.device is not None:
+        if self.device is not None and self.budget.adaptive:
             stacks = self.budget.stacks_in(self.step)
             if stacks != self.with_stacks:
                 self._record_history(stacks)
@@ -261,7 +258,7 @@ class Recorder:
 
     def dump(self):
         """Write the allocator's snapshot of every device."""
-        if not self.torch.cuda.is_initialized() or os.environ.get("PLIMSOLL_RECORD") == "off":
+        if not self.torch.cuda.is_initialized() or self.mode == "off":
             return
         self.dumps += 1
         snapshot = self.torch.cuda.memory._snapshot()
@@ -301,7 +298,7 @@ class Recorder:
             "peak": self.peak, "history_columns": ["step", "seconds", "allocated", "peak_allocated", "reserved"],
             "history": self.history.rows, "marks": list(self.marks), "ooms": self.ooms, "oom_count": self.oom_count, "error": self.error,
             "loaders": self.loaders, "optimizers": self.optimizers, "host": {"name": self.facts["host"], "resident": resident, "available": available},
-            "recording": {"context": "alloc", "stacks_every": self.budget.period, "stack_cost": self.budget.cost, "max_entries": MAX_ENTRIES},
+            "recording": {"mode": self.mode, "stacks_every": self.budget.period, "stack_cost": self.budget.cost, "max_entries": MAX_ENTRIES},
             "problems": self.problems, **self.extra,
         }
 
