@@ -27,7 +27,8 @@ var ranks = map[string]int{
 	"internal/notes":   2,
 	"internal/attempt": 3,
 	"internal/probe":   -50,
-	"internal/runner":  -50,
+	"internal/runner":  -49,
+	"internal/capture": -51,
 	"internal/cli":     -90,
 	"cmd/plimsoll":     -100,
 

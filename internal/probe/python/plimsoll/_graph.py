@@ -47,13 +47,14 @@ def export(capture, optimizer):
     torch = capture.torch
     calls = _leading_to(torch, capture.nodes, capture.loss)
     models = [c.call for c in calls if isinstance(c.call, torch.nn.Module)]
+    unpadded = _drop_full_masks(torch, capture, calls)
     leaves = _leaves(torch, calls, models)
     batch = _batch(capture, leaves)
     leaves_now = [_real(torch, capture, t) for t in leaves]
     if batch == 1:  # torch.export takes a dimension of one for a constant; a graph for two serves any batch
         leaves_now = [torch.cat([t, t]) if t.dim() and t.shape[0] == 1 else t for t in leaves_now]
     step = _step_module(torch, calls, models, leaves, capture.loss)
-    program = _export(torch, step, leaves_now, max(batch, 2))
+    program = _export(torch, step, leaves_now, max(batch, 2), unpadded)
     return _job(capture, optimizer, models, batch), gzip.compress(_serialized(program), 6)
 
 
@@ -117,14 +118,56 @@ def _step_module(torch, calls, models, leaves, loss):
     return Step()
 
 
-def _export(torch, step, leaves, batch):
+def _drop_full_masks(torch, capture, calls):
+    """Take attention masks of ones alone out of calls of transformers' models, and tell whether none is left.
+
+    Running, these models look into the mask and do without one that hides nothing; being traced, they cannot look (masking_utils.py, 5.17).
+    """
+    for call in calls:
+        if not isinstance(call.call, torch.nn.Module):
+            continue
+        if call.kwargs.get("position_ids") is not None:
+            return False  # sequences may be packed; only their positions would tell
+        mask = call.kwargs.get("attention_mask")
+        if mask is None:
+            continue
+        if isinstance(mask, capture.FakeTensor) or mask.dim() != 2 or not bool((mask == 1).all()):
+            return False
+        call.kwargs = {k: v for k, v in call.kwargs.items() if k != "attention_mask"}
+    return True
+
+
+def _export(torch, step, leaves, batch, unpadded):
+    """The step as torch.export sees it: with the batch as a symbol where the model allows that, and with masks as they are when it runs."""
     dim = getattr(torch.export.Dim, "AUTO", None)
-    shapes = tuple({0: dim} if t.dim() and t.shape[0] == batch else None for t in leaves)
+    shapes = (tuple({0: dim} if t.dim() and t.shape[0] == batch else None for t in leaves),) if dim is not None else None
+    problem = None
     with _no_autocast(torch), torch.enable_grad():
-        try:
-            return torch.export.export(step, tuple(leaves), dynamic_shapes=(shapes,) if dim is not None else None, strict=False)
-        except Exception:
-            return torch.export.export(step, tuple(leaves), strict=False)  # with this batch size and no other
+        for untraced, symbolic in ((unpadded, shapes), (False, shapes), (False, None)):
+            with _masks_as_running() if untraced else contextlib.nullcontext():
+                try:
+                    return torch.export.export(step, tuple(leaves), dynamic_shapes=symbolic, strict=False)
+                except Exception as failure:
+                    problem = problem or failure
+    raise problem
+
+
+@contextlib.contextmanager
+def _masks_as_running():
+    """transformers decides about attention masks as if it were not being traced."""
+    import sys
+
+    module = sys.modules.get("transformers.masking_utils")
+    original = getattr(module, "is_tracing", None)
+    if original is None:
+        yield
+        return
+    packed = module.find_packed_sequence_indices
+    module.is_tracing, module.find_packed_sequence_indices = lambda *args: False, lambda *args: None
+    try:
+        yield
+    finally:
+        module.is_tracing, module.find_packed_sequence_indices = original, packed
 
 
 @contextlib.contextmanager
