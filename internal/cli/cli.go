@@ -121,6 +121,8 @@ var Version = "dev"
 // commands lists every verb.
 func commands(env Env) []*cobra.Command {
 	return []*cobra.Command{
+		newExplainCommand(env),
+		newDiffCommand(env),
 		newRunCommand(env),
 	}
 }

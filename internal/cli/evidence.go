@@ -1,6 +1,89 @@
 package cli
 
-// explainEvidence shows why memory ran out, as `plimsoll explain FILE...` does.
-func explainEvidence(env Env, files []string) error {
-	return nil
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/plimsoll/plimsoll/internal/explain"
+	"github.com/plimsoll/plimsoll/snapshot"
+)
+
+// readEvidence reads snapshots and logs from files, directories and standard input ("-").
+func readEvidence(env Env, args []string) ([]explain.Evidence, error) {
+	var all []explain.Evidence
+	for _, arg := range args {
+		if arg == "-" {
+			e, err := readOne("standard input", env.Stdin)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, e)
+			continue
+		}
+		files, err := expand(arg)
+		if err != nil {
+			return nil, unreadable(err)
+		}
+		for _, name := range files {
+			e, err := readFile(name)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, e)
+		}
+	}
+	return all, nil
+}
+
+// expand lists the files of a directory, or gives the file itself.
+func expand(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	var files []string
+	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			files = append(files, p)
+		}
+		return err
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("directory %s has no files", path)
+	}
+	slices.Sort(files)
+	return files, err
+}
+
+func readFile(name string) (explain.Evidence, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return explain.Evidence{}, unreadable(err)
+	}
+	defer f.Close()
+	return readOne(name, f)
+}
+
+// readOne reads a snapshot or a text, told apart by the first bytes.
+func readOne(name string, r io.Reader) (explain.Evidence, error) {
+	e := explain.Evidence{Name: name}
+	plain, err := snapshot.Decompress(r)
+	if err != nil {
+		return e, unreadable(fmt.Errorf("%s: %w", name, err))
+	}
+	in := bufio.NewReaderSize(plain, 256<<10)
+	head, _ := in.Peek(512)
+	if e.Snapshot, err = snapshot.Read(in); err != nil {
+		return e, unreadable(fmt.Errorf("%s: %w", name, err))
+	}
+	_ = head
+	return e, nil
 }

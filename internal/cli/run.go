@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -187,44 +188,59 @@ func (r *observedRun) collect() []notes.Process {
 	return all
 }
 
-// explain shows why memory ran out, from the snapshot where there is one, else from the error's text.
+// explain shows why memory ran out, from the snapshots where there are any, and from the errors' texts.
 func (r *observedRun) explain(dead, all []notes.Process) {
 	if who := notes.WhoDied(dead, all); who != "" {
 		r.say("%s", who)
 	}
-	var files []string
+	var snapshots, texts []string
 	for _, p := range dead {
-		if f := r.evidence(p); f != "" && len(files) == 0 {
-			files = append(files, f)
-		}
+		snapshots = append(snapshots, r.snapshotOf(p)...)
+		texts = append(texts, r.textOf(p)...)
 	}
-	if len(files) == 0 {
+	evidence := slices.Concat(snapshots, texts)
+	if len(evidence) == 0 {
 		r.say("memory ran out, but nothing could be written that would tell why.")
 		return
 	}
 	r.keep = true
-	if err := explainEvidence(r.env, files); err != nil {
-		r.say("%v", err)
-	}
-	r.say("kept in %s", r.report)
-}
-
-// evidence is the file that tells most about a death: the snapshot, or the traceback's text.
-func (r *observedRun) evidence(p notes.Process) string {
-	if p.Snapshot != "" && filepath.Base(p.Snapshot) == p.Snapshot {
-		path := filepath.Join(r.report, p.Snapshot)
-		if _, err := os.Stat(path); err == nil {
-			return path
+	// The command owns stdout.
+	env := r.env
+	env.Stdout, env.Style.Color = env.Stderr, env.Style.Color && env.StderrIsTerminal
+	if err := runExplain(env, explainOptions{}, evidence); err != nil && isUnreadable(err) && len(snapshots) > 0 {
+		err = runExplain(env, explainOptions{}, snapshots)
+		if isUnreadable(err) {
+			r.say("%v", err)
 		}
 	}
+	r.say("the record is kept in %s", r.report)
+}
+
+func isUnreadable(err error) bool {
+	var c coded
+	return errors.As(err, &c) && c.code == exitUnreadable
+}
+
+func (r *observedRun) snapshotOf(p notes.Process) []string {
+	if p.Snapshot == "" || filepath.Base(p.Snapshot) != p.Snapshot {
+		return nil
+	}
+	path := filepath.Join(r.report, p.Snapshot)
+	if _, err := os.Stat(path); err != nil {
+		return nil
+	}
+	return []string{path}
+}
+
+func (r *observedRun) textOf(p notes.Process) []string {
 	if p.Error == nil {
-		return ""
+		return nil
 	}
 	path := filepath.Join(r.report, fmt.Sprintf("rank%d-%d.txt", p.Rank, p.PID))
 	if err := os.WriteFile(path, []byte(p.Error.Traceback), 0o644); err != nil {
-		return ""
+		return nil
 	}
-	return path
+	return []string{path}
 }
 
 // record is the run's outcome as JSON (schema plimsoll.run/1).

@@ -115,12 +115,13 @@ func (s *Screen) Bar(part, whole float64, width int) string {
 	return bar + strings.Repeat(" ", width-full)
 }
 
-// Wrap breaks text at spaces into lines of at most width columns; a longer word stands alone.
+// Wrap breaks text at spaces into lines of at most width columns; a longer word stands alone, and a unit stays
+// with its number.
 func Wrap(text string, width int) []string {
 	var lines []string
 	for paragraph := range strings.SplitSeq(text, "\n") {
 		line, used := "", 0
-		for word := range strings.FieldsSeq(paragraph) {
+		for _, word := range words(paragraph) {
 			n := Columns(word)
 			if used > 0 && used+1+n > width {
 				lines, line, used = append(lines, line), "", 0
@@ -133,6 +134,20 @@ func Wrap(text string, width int) []string {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// words splits a paragraph at spaces, a unit glued to the number before it.
+func words(paragraph string) []string {
+	var out []string
+	for word := range strings.FieldsSeq(paragraph) {
+		bare := strings.TrimRight(word, ".,;:)")
+		if n := len(out); n > 0 && (bare == "%" || bare == "B" || len(bare) == 3 && strings.HasSuffix(bare, "iB")) {
+			out[n-1] += " " + word
+			continue
+		}
+		out = append(out, word)
+	}
+	return out
 }
 
 // Columns counts the columns a text takes, colour codes not counted.

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/internal/compare"
+	"github.com/plimsoll/plimsoll/internal/explain"
+	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/textout"
+)
+
+type diffOptions struct{ JSON bool }
+
+func newDiffCommand(env Env) *cobra.Command {
+	var o diffOptions
+	cmd := &cobra.Command{
+		Use:   "diff A B",
+		Short: "what changed between two runs",
+		Long: `Diff compares two memory snapshots, or two directories of them, at their peaks: what
+grew and what shrank, by category and by line of your code.`,
+		Example: `  plimsoll diff before.pickle.gz after.pickle.gz
+  plimsoll diff --json monday/ tuesday/`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error { return runDiff(env, o, args[0], args[1]) },
+	}
+	cmd.Flags().BoolVar(&o.JSON, "json", false, "print the comparison as JSON ("+report.DiffSchema+")")
+	return cmd
+}
+
+func runDiff(env Env, o diffOptions, before, after string) error {
+	var sides [2][]explain.Evidence
+	for i, name := range []string{before, after} {
+		all, err := readEvidence(env, []string{name})
+		if err != nil {
+			return err
+		}
+		sides[i] = all
+	}
+	a, b := highest(sides[0]), highest(sides[1])
+	for i, c := range []bool{a != nil, b != nil} {
+		if !c {
+			return unreadable(fmt.Errorf("%s holds no memory snapshot", []string{before, after}[i]))
+		}
+	}
+	d := compare.Timelines(a.Timeline, b.Timeline)
+	d.Before.Input, d.After.Input = a.Input, b.Input
+	if o.JSON {
+		return printJSON(env.Stdout, d)
+	}
+	s := screen.New(env.Stdout, env.Style)
+	textout.Diff(s, d)
+	return s.Err()
+}

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/internal/explain"
+	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/textout"
+)
+
+type explainOptions struct {
+	JSON     bool
+	PProf    string
+	Perfetto string
+	Folded   bool
+}
+
+func newExplainCommand(env Env) *cobra.Command {
+	var o explainOptions
+	cmd := &cobra.Command{
+		Use:   "explain FILE... | -",
+		Short: "why it ran out of memory, and what to change",
+		Long: `Explain reads what a dead training run left behind and tells in one screen what was
+asked for and what there was, what held the memory, the causes with their evidence,
+and what to do. It needs no GPU and no Python, and runs nothing that is in a file.
+
+FILE is a memory snapshot (torch.cuda.memory._dump_snapshot; pickle, JSON or the page
+of _memory_viz.py; plain, .gz, .zst or .xz), a log of any length, or a directory of
+them, one for each rank. "-" reads standard input.`,
+		Example: `  plimsoll explain oom.pickle.gz
+  python train.py 2>&1 | plimsoll explain -
+  plimsoll explain snapshots/            # every rank; the one that stands out is named
+  plimsoll explain --json oom.pickle | jq .findings[0].id
+  plimsoll explain --pprof peak.pb.gz oom.pickle && go tool pprof -http=: peak.pb.gz`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return runExplain(env, o, args) },
+	}
+	cmd.Flags().BoolVar(&o.JSON, "json", false, "print the report as JSON ("+report.ExplainSchema+")")
+	cmd.Flags().StringVar(&o.PProf, "pprof", "", "write what was alive at the peak as a pprof profile to this file")
+	cmd.Flags().StringVar(&o.Perfetto, "perfetto", "", "write the timeline as a Chrome/Perfetto trace to this file")
+	cmd.Flags().BoolVar(&o.Folded, "folded", false, "print what was alive at the peak as folded stacks for a flame graph")
+	return cmd
+}
+
+func runExplain(env Env, o explainOptions, args []string) error {
+	all, err := readEvidence(env, args)
+	if err != nil {
+		return err
+	}
+	if done, err := exportEvidence(env, o, all); done || err != nil {
+		return err
+	}
+	r := explain.Build(all)
+	if o.JSON {
+		err = printJSON(env.Stdout, r)
+	} else {
+		s := screen.New(env.Stdout, env.Style)
+		textout.Explain(s, r)
+		err = s.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	for _, f := range r.Findings {
+		if f.Severity == report.Error {
+			return findingExit()
+		}
+	}
+	if len(r.Devices) == 0 && r.Message == nil {
+		return unreadable(errors.New("found neither a memory snapshot nor an out-of-memory message in the input"))
+	}
+	return nil
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	return e.Encode(v)
+}

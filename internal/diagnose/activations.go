@@ -1,0 +1,285 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/plimsoll/plimsoll/internal/origin"
+	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/tape"
+	"github.com/plimsoll/plimsoll/internal/timeline"
+	"github.com/plimsoll/plimsoll/internal/units"
+	"github.com/plimsoll/plimsoll/snapshot"
+)
+
+// activations: the graph of the forward pass is most of what is in use.
+func activations(c *Case) (report.Finding, bool) {
+	if c.OOM == nil || c.OOM.Phase == origin.Load {
+		return report.Finding{}, false
+	}
+	act := c.thisStep(tape.Activations) + c.thisStep(tape.Inputs)
+	if 2*act < c.InUse {
+		return report.Finding{}, false
+	}
+	f := report.Finding{
+		ID: "activations-dominate", Severity: report.Error, Confidence: share(act, c.InUse), Bytes: act, Where: c.failurePlace(),
+		Title:   "activations dominate: the batch is too large for this card",
+		Refuted: "a recording in which a smaller batch uses as much",
+	}
+	f.Evidence = []string{fmt.Sprintf("%s of %s in use are activations of this step, which shrink with the batch", act, c.InUse)}
+	if layers, each := c.layers(); layers > 1 {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("the forward pass keeps about %s a layer for backward, and was in layer %d", each, layers))
+	}
+	if unused := c.OOM.Held - c.InUse; 20*unused < c.OOM.Held {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("not fragmentation: only %s is held but unused, whatever the message advises", unused))
+	}
+	f.Remedies = []report.Remedy{
+		{Action: "halve the micro-batch, accumulate two: same training", Saves: act / 2, CheckedBy: report.ByArithmetic},
+		{Action: "activation checkpointing: model.gradient_checkpointing_enable() or torch.utils.checkpoint, about a third more time", Saves: c.checkpointed(act), CheckedBy: report.ByArithmetic},
+		{Action: `torch.autocast("cuda", dtype=torch.bfloat16) around forward and loss`, CheckedBy: report.ByRule, Numerics: true},
+	}
+	return f, true
+}
+
+// share turns a share of the memory into a confidence: half leaves doubt, nine tenths hardly any.
+func share(part, whole units.Bytes) float64 {
+	if whole <= 0 {
+		return 0.5
+	}
+	p := float64(part) / float64(whole)
+	return float64(int(100*min(0.5+p/2, 0.97))) / 100
+}
+
+// layers finds how many layers the forward pass has begun: the number of tensors that most of its lines keep, since most
+// lines keep one a layer; and what one layer keeps: each line's tensors, as many as it keeps a layer.
+func (c *Case) layers() (count int, each units.Bytes) {
+	votes := map[int]int{}
+	for _, g := range c.forwardGroups() {
+		if g.Count > 1 {
+			votes[g.Count]++
+		}
+	}
+	for n, v := range votes {
+		if v > votes[count] || v == votes[count] && n > count {
+			count = n
+		}
+	}
+	if count == 0 {
+		return 0, 0
+	}
+	for _, g := range c.forwardGroups() {
+		if g.Count > 1 {
+			each += g.Bytes / units.Bytes(g.Count) * units.Bytes((g.Count+count-1)/count)
+		}
+	}
+	return count, each
+}
+
+func (c *Case) forwardGroups() []timeline.Group {
+	return slices.DeleteFunc(slices.Clone(c.Groups), func(g timeline.Group) bool {
+		return g.Category != tape.Activations || c.Origins.Of(g.Stack).Phase != origin.Forward
+	})
+}
+
+// checkpointed is what checkpointing every layer would free at this instant: everything but the layer at work and one
+// input a layer, taken as the smallest sizeable tensor that layers keep once.
+func (c *Case) checkpointed(act units.Bytes) units.Bytes {
+	layers, each := c.layers()
+	if layers < 2 {
+		return 0
+	}
+	input := each
+	for _, g := range c.forwardGroups() {
+		if g.Count == layers && 100*g.Largest > each {
+			input = min(input, g.Largest)
+		}
+	}
+	return max(0, act-each-units.Bytes(layers)*input)
+}
+
+// inputSpike: this batch is larger than any before it.
+func inputSpike(c *Case) (report.Finding, bool) {
+	if c.OOM == nil || c.OOM.Phase != origin.Forward && c.OOM.Phase != origin.Backward {
+		return report.Finding{}, false
+	}
+	ratio, earlier, now, stack := c.spike()
+	if ratio < 1.25 {
+		return report.Finding{}, false
+	}
+	return report.Finding{
+		ID: "input-spike", Severity: report.Error, Confidence: 0.85, Bytes: now, Where: c.places(stack, c.OOM.Stack),
+		Title: fmt.Sprintf("this batch is %.1f times as large as any before it", ratio),
+		Evidence: []string{
+			fmt.Sprintf("the same line asked for at most %s in earlier steps and for %s in this one", earlier, now),
+		},
+		Refuted: "equal shapes in the failing step and the step before it",
+		Remedies: []report.Remedy{
+			{Action: "cap or bucket the length of samples (truncate, sort by length, batch by tokens)", Saves: now - earlier, CheckedBy: report.ByArithmetic},
+			{Action: "try the longest batch first: it fails in the first minute instead of the tenth hour", CheckedBy: report.ByRule},
+			{Action: "halve the micro-batch, accumulate two", Saves: c.By[tape.Activations] / 2, CheckedBy: report.ByArithmetic},
+		},
+	}, true
+}
+
+// spike compares what each line of the program asked for in the failing step with the most it ever asked for before.
+func (c *Case) spike() (ratio float64, earlier, now units.Bytes, stack snapshot.StackID) {
+	from := c.lastQuiet()
+	before, since := map[snapshot.StackID]units.Bytes{}, map[snapshot.StackID]units.Bytes{}
+	for i := range c.OOM.Event {
+		e := &c.Tape.Events[i]
+		if e.Kind != tape.Alloc || c.Stack[e.ID] == 0 {
+			continue
+		}
+		if p := c.phaseOf(e.ID); p != origin.Forward && p != origin.User && p != origin.Data {
+			continue
+		}
+		most := before
+		if i > from {
+			most = since
+		}
+		most[c.Stack[e.ID]] = max(most[c.Stack[e.ID]], e.Size)
+	}
+	for s, size := range since {
+		old := before[s]
+		if old < 64*units.KiB {
+			continue
+		}
+		if r := float64(size) / float64(old); r > ratio || r == ratio && s < stack {
+			ratio, earlier, now, stack = r, old, size, s
+		}
+	}
+	return ratio, earlier, now, stack
+}
+
+// lastQuiet is the event where the failing step began: the last step's end, or the last moment after a backward.
+func (c *Case) lastQuiet() int {
+	if n := c.OOM.Step; n > 0 && n <= len(c.Steps) {
+		return c.Steps[n-1]
+	}
+	sawForward := false
+	for i := c.OOM.Event - 1; i >= 0; i-- {
+		e := &c.Tape.Events[i]
+		if e.Kind != tape.Alloc {
+			continue
+		}
+		switch c.phaseOf(e.ID) {
+		case origin.Forward:
+			sawForward = true
+		case origin.Backward, origin.Optimizer:
+			if sawForward {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// exceptionHolds: the program tries sizes and catches the error. The traceback of a caught exception keeps every
+// frame of the failed attempt, and so its tensors, alive until the except block is left. Seen from the first failure
+// only the pattern tells: few calls of one line, the last a multiple of the one before.
+func exceptionHolds(c *Case) (report.Finding, bool) {
+	if c.OOM == nil || c.StepsFrom == "annotations" {
+		return report.Finding{}, false
+	}
+	ratio, earlier, now, stack := c.spike()
+	whole := float64(int(ratio+0.5)) == ratio && int(ratio)&(int(ratio)-1) == 0
+	if ratio < 2 || !whole {
+		return report.Finding{}, false
+	}
+	held := c.since(c.lastQuiet(), tape.Activations, tape.Inputs)
+	return report.Finding{
+		ID: "exception-holds-tensors", Severity: report.Error, Confidence: 0.86, Bytes: held, Where: c.places(stack, c.OOM.Stack),
+		Title: "a caught out-of-memory error keeps the failed attempt alive",
+		Evidence: []string{
+			fmt.Sprintf("the program is trying sizes: the same line asked for %s, then for exactly %d times as much (%s)", earlier, int(ratio), now),
+			fmt.Sprintf("the failed attempt holds %s, and its traceback keeps them alive as long as the except block runs: a retry inside it fails too, however small", held),
+		},
+		Refuted: "a retry after the except block has been left, which finds that memory free",
+		Remedies: []report.Remedy{
+			{Action: "only set a flag inside except, leave the block, then retry (and call gc.collect())", Saves: held, CheckedBy: report.ByArithmetic},
+			{Action: "try each size in a fresh process", Saves: held, CheckedBy: report.ByRule},
+		},
+	}, true
+}
+
+// since sums what is alive that was made after an event, of the categories asked for.
+func (c *Case) since(event int, of ...tape.Category) units.Bytes {
+	var sum units.Bytes
+	for id := len(c.Tape.Initial); id < len(c.Died); id++ {
+		if int(c.Born[id]) > event && c.Alive(id, c.Instant) && slices.Contains(of, c.Category[id]) {
+			sum += c.Size(id)
+		}
+	}
+	return sum
+}
+
+// thisStep is what the failing step made of a category: what earlier steps left behind is another matter.
+func (c *Case) thisStep(category tape.Category) units.Bytes {
+	if n := c.OOM.Step; n > 0 && n <= len(c.Steps) {
+		return c.since(c.Steps[n-1], category)
+	}
+	return c.since(-1, category)
+}
+
+// logits: the output over the whole vocabulary, and what the loss makes of it, is a large part.
+func logits(c *Case) (report.Finding, bool) {
+	var sum units.Bytes
+	var stacks []snapshot.StackID
+	for _, g := range c.Groups {
+		if o := c.Origins.Of(g.Stack); o.Logits && g.Category == tape.Activations {
+			sum += g.Bytes
+			stacks = append(stacks, g.Stack)
+		}
+	}
+	failing := c.OOM != nil && c.Origins.Of(c.OOM.Stack).Logits
+	if failing {
+		sum += c.OOM.Request
+		stacks = append(stacks, c.OOM.Stack)
+	}
+	if 4*sum < c.InUse {
+		return report.Finding{}, false
+	}
+	severity := report.Remark
+	if failing {
+		severity = report.Error
+	}
+	return report.Finding{
+		ID: "logits", Severity: severity, Confidence: 0.9, Bytes: sum, Where: c.places(stacks...),
+		Title:    fmt.Sprintf("the logits and their loss take %s", sum),
+		Evidence: []string{"cross-entropy holds the logits, their log-probabilities and their gradient at once: 12 to 16 bytes for every token and word of the vocabulary"},
+		Refuted:  "a loss that is computed in chunks",
+		Remedies: []report.Remedy{
+			{Action: "fused or chunked cross-entropy (Liger kernel, or torch's linear_cross_entropy): never holds all logits", Saves: sum * 3 / 4, CheckedBy: report.ByArithmetic},
+			{Action: "do not keep outputs.logits beyond the loss: del outputs before backward", Saves: sum / 4, CheckedBy: report.ByArithmetic},
+		},
+	}, true
+}
+
+// attention: scores of every token with every token.
+func attention(c *Case) (report.Finding, bool) {
+	var sum units.Bytes
+	var stacks []snapshot.StackID
+	for _, g := range c.Groups {
+		if o := c.Origins.Of(g.Stack); o.Attention && g.Category == tape.Activations && c.innermost(g.Stack, "softmax", "eager_attention_forward", "matmul", "dropout") {
+			sum += g.Bytes
+			stacks = append(stacks, g.Stack)
+		}
+	}
+	if 3*sum < c.InUse {
+		return report.Finding{}, false
+	}
+	severity := report.Remark
+	if c.OOM != nil && (c.Origins.Of(c.OOM.Stack).Attention || c.OOM.Phase == origin.Backward) {
+		severity = report.Error
+	}
+	return report.Finding{
+		ID: "attention-quadratic", Severity: severity, Confidence: 0.85, Bytes: sum, Where: c.places(stacks...),
+		Title:    fmt.Sprintf("attention scores take %s: they grow with the square of the sequence", sum),
+		Evidence: []string{"the scores of every token with every token are kept for backward in each layer"},
+		Refuted:  "a fused attention kernel, which never holds them",
+		Remedies: []report.Remedy{
+			{Action: `attn_implementation="sdpa" (or F.scaled_dot_product_attention): keeps no scores`, Saves: sum, CheckedBy: report.ByRule},
+			{Action: "half the sequence length: a quarter of the scores", Saves: sum * 3 / 4, CheckedBy: report.ByArithmetic},
+		},
+	}, true
+}
