@@ -73,7 +73,7 @@ const margin = 10
 // Next is the plan to try after the given one failed in process p; false when nothing is left.
 func Next(plan Plan, p notes.Process, limits Limits) (Plan, string, bool) {
 	steps := []func(Plan, notes.Process, Limits) (Plan, string, bool){
-		againstFragmentation, againstStepTemporaries, againstActivations, withCheckpoints, byHalves, loopOptimizer, withAutocast,
+		againstFragmentation, againstStepTemporaries, againstActivations, byHalves, withCheckpoints, loopOptimizer, withAutocast,
 	}
 	for _, step := range steps {
 		if next, why, ok := step(plan, p, limits); ok {
@@ -142,15 +142,15 @@ func withCheckpoints(plan Plan, _ notes.Process, limits Limits) (Plan, string, b
 	return plan, "smaller micro-batches are not enough", true
 }
 
-// byHalves splits further when no failure was recorded that arithmetic could use.
+// byHalves splits further when no failure was recorded that arithmetic could use: a library's error, or another allocator's.
 func byHalves(plan Plan, p notes.Process, limits Limits) (Plan, string, bool) {
-	batch := batchOf(p)
-	split := nextDivisor(batch, max(plan.Split, 1)*2)
-	if limits.NoSplit || split == 0 || split <= plan.Split {
+	_, recorded := lastOOM(p)
+	split := nextDivisor(batchOf(p), max(plan.Split, 1)*2)
+	if recorded || limits.NoSplit || split == 0 || split <= plan.Split {
 		return plan, "", false
 	}
 	plan.Split = split
-	return plan, "it still ran out", true
+	return plan, "by how much is not known", true
 }
 
 func loopOptimizer(plan Plan, _ notes.Process, _ Limits) (Plan, string, bool) {

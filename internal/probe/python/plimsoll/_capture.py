@@ -164,9 +164,11 @@ class Capture:
             self.produced[id(t)] = len(self.nodes) - 1
 
     def saw_function(self, function, args, kwargs, out):
-        if self.depth or self.exporting or self.loss is not None or not self.nodes:
+        if self.depth or self.exporting or self.loss is not None:
             return
-        if any(id(t) in self.produced for t in _graph.tensors(self.torch, (args, kwargs))):
+        results = _graph.tensors(self.torch, out)
+        learnt = any(t.grad_fn is not None for t in results)  # it hangs on parameters: a model's output, or a penalty on weights
+        if learnt or (results and any(id(t) in self.produced for t in _graph.tensors(self.torch, (args, kwargs)))):
             self.keep(function, args, kwargs, out)
 
     def on_backward(self, tensors):

@@ -106,9 +106,12 @@ def _step_module(torch, calls, models, leaves, loss):
                 self.model = models[0]
             else:
                 self.models = torch.nn.ModuleList(dict.fromkeys(models))
+            self.names = {id(p): name for name, p in self.named_parameters()}
 
         def forward(self, *inputs):
             values = {id(leaf): given for leaf, given in zip(leaves, inputs)}
+            current = dict(self.named_parameters())
+            values.update((key, current[name]) for key, name in self.names.items() if name in current)
             now = lambda t: values.get(id(t), t)
             for call in calls:
                 out = call.call(*mapped(torch, call.args, now), **mapped(torch, call.kwargs, now))

@@ -43,6 +43,8 @@ def _answer(answer, *args, **kwargs):
 def _on_cpu(torch):
     load, group = torch.load, getattr(torch.distributed, "init_process_group", None)
     torch.load = lambda *args, **kwargs: load(*args, **{**kwargs, "map_location": "cpu"})
+    default = torch.set_default_device
+    torch.set_default_device = lambda device: default(cpu_for(torch, device))
     torch.nn.parallel.DistributedDataParallel = torch.nn.parallel.distributed.DistributedDataParallel = _alone(torch)
     torch.nn.DataParallel = torch.nn.parallel.DataParallel = _alone(torch)
     if group is not None:

@@ -7,7 +7,7 @@ after every A hand-outs; of these calls only the one that ends A whole batches a
 import functools
 from collections.abc import Mapping
 
-from . import _frames, _losses
+from . import _losses
 from ._start import when_imported
 
 PLAIN_SAMPLERS = ("RandomSampler", "SequentialSampler", "DistributedSampler", "SubsetRandomSampler", "WeightedRandomSampler",
@@ -18,7 +18,7 @@ class Splitter:
     def __init__(self, fit, parts):
         self.fit, self.torch, self.parts = fit, fit.torch, parts
         self.part = None  # the part the script holds now; None outside a split loop
-        self.since_step = 0  # whole or begun batches since the optimizer last acted
+        self.since_step, self.acted = 0, False  # whole or begun batches since the optimizer last acted; whether it did on the last one
         self.hand_outs = 0  # parts handed out before the script's first call of step
         self.accumulates = None  # batches the script accumulates over, learnt from that call
         self.pending = False  # gradients of an unfinished batch lie in the parameters
@@ -63,7 +63,7 @@ class Splitter:
         if len(self.stepping) > 1 and self.backwards > 1:
             self.fit.refuse("several optimizers step after several backward passes of one batch; their gradients would mix")
         if acted:
-            self.pending = False
+            self.pending, self.acted = False, True
             self.fit.report["steps"] += 1
             self._keep_loss()
 
@@ -123,7 +123,8 @@ class Splitter:
             for batch in batches:
                 whole = samples(self.torch, batch, self.fit)
                 self.fit.report["batch"] = max(whole, self.fit.report["batch"])
-                self.since_step += 1
+                self.since_step = 1 if self.acted else self.since_step + 1
+                self.acted = False
                 for part in parts(self.torch, batch, whole, self.parts):
                     self._begin(part)
                     yield part.batch
@@ -134,8 +135,6 @@ class Splitter:
             self.part, self.outcome = None, None
 
     def _begin(self, part):
-        if self.outcome:  # the optimizer acted on the part before: this one opens a new round
-            self.since_step = 1
         if self.accumulates is None:
             self.hand_outs += 1
         self.part, self.outcome, self.backwards = part, None, 0
@@ -273,8 +272,7 @@ class Splitter:
 
     def _hook_modules(self):
         nn, splitter = self.torch.nn, self
-        train, norm = nn.Module.train, nn.modules.batchnorm._NormBase
-        zero = nn.Module.zero_grad
+        train, zero = nn.Module.train, nn.Module.zero_grad
 
         @functools.wraps(train)
         def set_training(module, mode=True):
@@ -287,11 +285,10 @@ class Splitter:
                 zero(module, *args, **kwargs)
 
         nn.Module.train, nn.Module.zero_grad = set_training, zero_grad
-        check = norm._check_input_dim if hasattr(norm, "_check_input_dim") else None
         for kind in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm):
-            self._watch_batch_norm(kind, check)
+            self._watch_batch_norm(kind)
 
-    def _watch_batch_norm(self, kind, _):
+    def _watch_batch_norm(self, kind):
         original = kind._check_input_dim
 
         @functools.wraps(original)
