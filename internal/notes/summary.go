@@ -22,6 +22,9 @@ func Healthy(processes []Process) []string {
 	if rank := outlier(processes); rank != "" {
 		lines = append(lines, rank)
 	}
+	if p.OOMCount > 0 {
+		lines = append(lines, fmt.Sprintf("it ran out of memory %s times and went on; --report DIR keeps the evidence.", units.Count(p.OOMCount)))
+	}
 	return lines
 }
 
@@ -136,11 +139,12 @@ func ranks(processes []Process) []Process {
 	return all
 }
 
-// Died gives the processes that memory ended, those with a snapshot first, in order of rank.
+// Died gives the processes of a failed run that memory ended, in order of rank: those whose error says so, and those that
+// had a request fail and ended without an error of another kind (killed, or left by sys.exit).
 func Died(processes []Process) []Process {
 	var dead []Process
 	for _, p := range processes {
-		if p.DiedOfMemory() || (len(p.OOMs) > 0 && !p.Ended) {
+		if p.DiedOfMemory() || (len(p.OOMs) > 0 && p.Error == nil) {
 			dead = append(dead, p)
 		}
 	}
