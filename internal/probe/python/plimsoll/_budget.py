@@ -9,7 +9,7 @@ SHARE = 0.03  # of the step time that stacks may cost, where their cost shows at
 WARM_UP = 3  # steps before timing: lazy initialisation, and the steps in which most scripts die
 ROUNDS = 4  # times that four steps with stacks and four without are compared
 RUN = 4  # steps of one kind in a row; the first of each run is not counted, the GPU's queue still holds the other kind
-RAREST = 64  # at the least, one step in so many carries stacks
+RAREST = 1000  # at the least, one step in so many carries stacks
 
 
 class Budget:
