@@ -11,7 +11,7 @@ import (
 // builder turns the containers of a snapshot into records as they are completed. What a dict is follows from its
 // keys alone ("action": an event, "filename": a frame, …), so the order of keys and the version do not matter.
 type builder struct {
-	strings strings
+	strings textTable
 	dicts   []ref  // what became of each dict
 	lists   []list // what is in each list
 	tuples  [][2]int64

@@ -64,8 +64,8 @@ var actionNames = map[string]Action{
 	"annotate": ActionAnnotate, "user_defined": ActionUserDefined,
 }
 
-// strings interns texts. Most texts of a large file are one of a few, repeated ("N/A" once an event).
-type strings struct {
+// textTable interns texts. Most texts of a large file are one of a few, repeated ("N/A" once an event).
+type textTable struct {
 	ids    map[string]uint32
 	texts  []string
 	fields []field
@@ -75,13 +75,13 @@ type strings struct {
 
 const maxTextBytes = 256 << 20 // distinct text a snapshot may hold
 
-func (s *strings) init() {
+func (s *textTable) init() {
 	s.ids = map[string]uint32{"": 0}
 	s.texts = []string{""}
 	s.fields = []field{fieldNone}
 }
 
-func (s *strings) intern(text []byte) (uint32, error) {
+func (s *textTable) intern(text []byte) (uint32, error) {
 	if string(text) == s.texts[s.last] {
 		return s.last, nil
 	}
@@ -101,8 +101,8 @@ func (s *strings) intern(text []byte) (uint32, error) {
 	return id, nil
 }
 
-func (s *strings) field(id uint64) field { return s.fields[id] }
-func (s *strings) text(id uint64) string { return s.texts[id] }
+func (s *textTable) field(id uint64) field { return s.fields[id] }
+func (s *textTable) text(id uint64) string { return s.texts[id] }
 
 // stackTable interns frames and stacks.
 type stackTable struct {
@@ -111,7 +111,7 @@ type stackTable struct {
 	index  map[uint64][]StackID // by hash of the frames
 	ids    []FrameID
 	start  []uint32
-	seed   maphash.Seed
+	basis  uint64 // random start of the hash, so that no file can aim at collisions
 }
 
 type frameKey struct {
@@ -123,7 +123,7 @@ func (t *stackTable) init() {
 	t.frames = map[frameKey]FrameID{}
 	t.index = map[uint64][]StackID{}
 	t.start = []uint32{0, 0} // stack 0 is empty
-	t.seed = maphash.MakeSeed()
+	t.basis = maphash.String(maphash.MakeSeed(), "stacks")
 }
 
 func (t *stackTable) frame(k frameKey) FrameID {
@@ -141,7 +141,7 @@ func (t *stackTable) stack(frames []uint32) StackID {
 	if len(frames) == 0 {
 		return 0
 	}
-	h := uint64(14695981039346656037) // FNV-1a over whole ids; a collision costs a comparison
+	h := t.basis // FNV-1a over whole ids; a collision costs a comparison
 	for _, f := range frames {
 		h = (h ^ uint64(f)) * 1099511628211
 	}
@@ -173,7 +173,7 @@ func (t *stackTable) equal(id StackID, frames []uint32) bool {
 }
 
 // finish gives the public form.
-func (t *stackTable) finish(s *strings) Stacks {
+func (t *stackTable) finish(s *textTable) Stacks {
 	frames := make([]Frame, len(t.keys))
 	for i, k := range t.keys {
 		frames[i] = Frame{Function: s.texts[k.function], File: s.texts[k.file], Line: int(k.line)}

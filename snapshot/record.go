@@ -4,13 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/pickle"
 )
 
-// newEvent adds a row to every column.
+// newEvent adds a row to every column. All columns grow at once, by a half: a million rows would otherwise be copied
+// again and again.
 func (b *builder) newEvent() {
 	t := &b.trace
+	if n := len(t.Action); n == cap(t.Action) {
+		b.grow(n/2 + 4096)
+	}
 	t.Action = append(t.Action, ActionUnknown)
 	t.Addr = append(t.Addr, 0)
 	t.Size = append(t.Size, 0)
@@ -19,6 +24,19 @@ func (b *builder) newEvent() {
 	t.TimeUS = append(t.TimeUS, 0)
 	if b.sawPool {
 		t.Pool = append(t.Pool, 0)
+	}
+}
+
+func (b *builder) grow(more int) {
+	t := &b.trace
+	t.Action = slices.Grow(t.Action, more)
+	t.Addr = slices.Grow(t.Addr, more)
+	t.Size = slices.Grow(t.Size, more)
+	t.Stream = slices.Grow(t.Stream, more)
+	t.Stack = slices.Grow(t.Stack, more)
+	t.TimeUS = slices.Grow(t.TimeUS, more)
+	if b.sawPool {
+		t.Pool = slices.Grow(t.Pool, more)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -103,7 +104,17 @@ severity error, or it does not fit · 4 input unreadable.`,
 		Version:       Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				return usageError("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or "))
+			}
+			return usageError("unknown command %q (see plimsoll --help)", args[0])
+		},
+		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError("%w (see plimsoll %s --help)", err, cmd.Name())
@@ -123,6 +134,7 @@ func commands(env Env) []*cobra.Command {
 	return []*cobra.Command{
 		newExplainCommand(env),
 		newDiffCommand(env),
+		newReplayCommand(env),
 		newRunCommand(env),
 	}
 }

@@ -19,8 +19,8 @@ type ran struct {
 	stdout, stderr string
 }
 
-// plimsoll runs a command line in this process with the given additions to the environment.
-func plimsoll(t *testing.T, environ []string, args ...string) ran {
+// runs carries out a command line in this process with the given additions to the environment.
+func runs(t *testing.T, environ []string, args ...string) ran {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	env := Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Getenv: os.Getenv,
@@ -79,9 +79,9 @@ func TestSplitTrainingEndsWhereTheUntouchedOneDoes(t *testing.T) {
 		t.Run(c.script, func(t *testing.T) {
 			t.Parallel()
 			script := filepath.Join("testdata", "fit", c.script)
-			untouched := plimsoll(t, nil, "run", "--record", "off", "--", python, script)
+			untouched := runs(t, nil, "run", "--record", "off", "--", python, script)
 			untouched.wants(t, 0)
-			split := plimsoll(t, nil, "run", "--fit", "--split", "4", "--", python, script)
+			split := runs(t, nil, "run", "--fit", "--split", "4", "--", python, script)
 			split.wants(t, 0, "it ran with: micro-batch", "seen in effect: 4 micro-batches a batch")
 			if far := furthest(t, untouched.numbers(t), split.numbers(t)); far > c.tolerance {
 				t.Errorf("parameters differ by up to %g, more than %g", far, c.tolerance)
@@ -94,8 +94,8 @@ func TestCheckpointedBlocksGiveTheSameGradients(t *testing.T) {
 	t.Parallel()
 	python := probetest.Python(t)
 	script := filepath.Join("testdata", "fit", "blocks.py")
-	plain := plimsoll(t, nil, "run", "--", python, script)
-	wrapped := plimsoll(t, nil, "run", "--fit", "--checkpoint", "--", python, script)
+	plain := runs(t, nil, "run", "--", python, script)
+	wrapped := runs(t, nil, "run", "--fit", "--checkpoint", "--", python, script)
 	wrapped.wants(t, 0, "it ran with: activation checkpointing", "seen in effect: checkpointing of 3 blocks")
 	if far := furthest(t, plain.numbers(t), wrapped.numbers(t)); far > 1e-7 {
 		t.Errorf("gradients and parameters differ by up to %g", far)
@@ -112,8 +112,8 @@ func TestAScriptThatASplitWouldChangeIsToldAndLeftAlone(t *testing.T) {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join("testdata", "fit", script)
-			untouched := plimsoll(t, nil, "run", "--", python, path)
-			left := plimsoll(t, nil, "run", "--fit", "--split", "4", "--", python, path)
+			untouched := runs(t, nil, "run", "--", python, path)
+			left := runs(t, nil, "run", "--fit", "--split", "4", "--", python, path)
 			left.wants(t, 0, why, script+":")
 			if far := furthest(t, untouched.numbers(t), left.numbers(t)); far != 0 {
 				t.Errorf("it was not left alone: parameters differ by %g", far)
@@ -125,7 +125,7 @@ func TestAScriptThatASplitWouldChangeIsToldAndLeftAlone(t *testing.T) {
 func TestARunThatDiesIsStartedAnewUntilItFits(t *testing.T) {
 	t.Parallel()
 	python := probetest.Python(t)
-	got := plimsoll(t, nil, "run", "--fit", "--", python, filepath.Join("testdata", "fit", "toolarge.py"))
+	got := runs(t, nil, "run", "--fit", "--", python, filepath.Join("testdata", "fit", "toolarge.py"))
 	got.wants(t, 0, "Starting anew: micro-batch 8 × 2", "Starting anew: micro-batch 4 × 4", "it ran with: micro-batch 4 × 4")
 	if got.numbers(t) == nil {
 		t.Error("it did not finish")
@@ -136,7 +136,7 @@ func TestADeadRunIsExplainedAndKeepsItsCode(t *testing.T) {
 	t.Parallel()
 	python := probetest.Python(t)
 	report := t.TempDir()
-	got := plimsoll(t, nil, "run", "--report", report, "--", python, filepath.Join("testdata", "fit", "toolarge.py"))
+	got := runs(t, nil, "run", "--report", report, "--", python, filepath.Join("testdata", "fit", "toolarge.py"))
 	got.wants(t, 1, "torch.OutOfMemoryError: CUDA out of memory", "the record is kept in "+report)
 	text, _ := filepath.Glob(filepath.Join(report, "rank0-*.txt"))
 	if len(text) != 1 {

@@ -23,7 +23,7 @@ for _ in range(3):
 
 func TestTheCommandsOwnOutputAndCodePassThrough(t *testing.T) {
 	t.Parallel()
-	got := plimsoll(t, nil, "run", "--", "sh", "-c", "printf 'out\\n'; printf 'err\\n' >&2; exit 7")
+	got := runs(t, nil, "run", "--", "sh", "-c", "printf 'out\\n'; printf 'err\\n' >&2; exit 7")
 	got.wants(t, 7, "err\n", "plimsoll: sh ended with code 7, not for want of memory.\n")
 	if got.stdout != "out\n" {
 		t.Errorf("stdout %q", got.stdout)
@@ -35,7 +35,7 @@ func TestTheCommandsOwnOutputAndCodePassThrough(t *testing.T) {
 
 func TestAMissingCommandIsSaidAsAShellWould(t *testing.T) {
 	t.Parallel()
-	got := plimsoll(t, nil, "run", "--", "no-such-command-here")
+	got := runs(t, nil, "run", "--", "no-such-command-here")
 	got.wants(t, 127, "no-such-command-here")
 }
 
@@ -47,7 +47,7 @@ func TestAnErrorOfTheScriptPrintsAsWithoutTheProbe(t *testing.T) {
 	if err := os.WriteFile(path, []byte(script), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := plimsoll(t, nil, "run", "--", python, path)
+	got := runs(t, nil, "run", "--", python, path)
 	got.wants(t, 1, "RuntimeError: Trying to backward through the graph a second time", "ended with code 1, not for want of memory")
 	if strings.Contains(got.stderr, "_frames.py") || strings.Contains(got.stderr, "plimsoll-") {
 		t.Errorf("the probe shows in the traceback:\n%s", got.stderr)
@@ -57,7 +57,7 @@ func TestAnErrorOfTheScriptPrintsAsWithoutTheProbe(t *testing.T) {
 func TestWithoutTorchNothingIsObservedAndNothingChanges(t *testing.T) {
 	t.Parallel()
 	python := probetest.Python(t)
-	got := plimsoll(t, nil, "run", "--", python, "-c", "import sys; sys.modules['torch'] = None\ntry:\n import torch\nexcept ImportError: print('no torch')")
+	got := runs(t, nil, "run", "--", python, "-c", "import sys; sys.modules['torch'] = None\ntry:\n import torch\nexcept ImportError: print('no torch')")
 	got.wants(t, 0, "no GPU memory was used")
 	if got.stdout != "no torch\n" {
 		t.Errorf("stdout %q", got.stdout)
@@ -70,7 +70,7 @@ func TestAFolderThatCannotBeWrittenLeavesTheRunUnobserved(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := plimsoll(t, nil, "run", "--report", filepath.Join(file, "report"), "--", "sh", "-c", "echo ran; exit 5")
+	got := runs(t, nil, "run", "--report", filepath.Join(file, "report"), "--", "sh", "-c", "echo ran; exit 5")
 	got.wants(t, 5, "the command runs unobserved")
 	if got.stdout != "ran\n" {
 		t.Errorf("stdout %q", got.stdout)
@@ -82,7 +82,7 @@ func TestAFullDiskCostsOneLine(t *testing.T) {
 	python := probetest.Python(t)
 	// A file size limit of zero makes every write fail, as a full disk does.
 	full := "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nfor _ in range(3):"
-	got := plimsoll(t, nil, "run", "--", python, "-c", strings.Replace(fewSteps, "for _ in range(3):", full, 1)+"print('trained')")
+	got := runs(t, nil, "run", "--", python, "-c", strings.Replace(fewSteps, "for _ in range(3):", full, 1)+"print('trained')")
 	got.wants(t, 0, "the script goes on, its record is incomplete")
 	if got.stdout != "trained\n" || strings.Count(got.stderr, "cannot write") != 1 {
 		t.Errorf("stdout %q stderr %q", got.stdout, got.stderr)
@@ -96,7 +96,7 @@ func TestTheProbeRunsTheSitecustomizeItStandsBefore(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(own, "sitecustomize.py"), []byte("print('mine first')\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := plimsoll(t, []string{"PYTHONPATH=" + own}, "run", "--", python, "-c", "import sitecustomize; print(sitecustomize.__file__)")
+	got := runs(t, []string{"PYTHONPATH=" + own}, "run", "--", python, "-c", "import sitecustomize; print(sitecustomize.__file__)")
 	got.wants(t, 0)
 	if want := "mine first\n" + filepath.Join(own, "sitecustomize.py") + "\n"; got.stdout != want {
 		t.Errorf("stdout %q, want %q", got.stdout, want)
@@ -109,7 +109,7 @@ func TestARunTellsItsStatusWhileItRuns(t *testing.T) {
 	read := "\nimport json, os\np = f\"{os.environ['XDG_RUNTIME_DIR']}/plimsoll-{os.getuid()}/run-{os.getpid()}.json\"\ns = json.load(open(p))\n" +
 		"print(s['schema'], s['pid'] == os.getpid(), s['rank'], s['step'], s['phase'], s['allocated'], s['peak_allocated'], s['device'])\n"
 	folder := t.TempDir()
-	got := plimsoll(t, []string{"XDG_RUNTIME_DIR=" + folder}, "run", "--", python, "-c", fewSteps+read)
+	got := runs(t, []string{"XDG_RUNTIME_DIR=" + folder}, "run", "--", python, "-c", fewSteps+read)
 	got.wants(t, 0)
 	if want := "plimsoll.status/1 True 0 1 forward 0 0 cpu\n"; got.stdout != want {
 		t.Errorf("status %q, want %q", got.stdout, want)
@@ -128,7 +128,7 @@ func TestEveryRankOfATorchrunJobIsCollected(t *testing.T) {
 	if err := os.WriteFile(path, []byte(script), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := plimsoll(t, []string{"OMP_NUM_THREADS=1"}, "run", "--report", report, "--", python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", path)
+	got := runs(t, []string{"OMP_NUM_THREADS=1"}, "run", "--report", report, "--", python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", path)
 	got.wants(t, 0)
 	for _, rank := range []string{"rank0-*.json", "rank1-*.json"} {
 		if found, _ := filepath.Glob(filepath.Join(report, rank)); len(found) != 1 {
@@ -147,7 +147,7 @@ func TestThreeCallsRecordFromWithinAScript(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report")
 	script := "import sys; sys.path.insert(0, '" + probe + "'); sys.dont_write_bytecode = True\nimport plimsoll\nplimsoll.start('" + report + "')\n" + fewSteps +
 		"plimsoll.mark('done')\nnotes = plimsoll.stop()\nprint(notes['step'], notes['marks'][-1][1])\n"
-	got := plimsoll(t, nil, "run", "--record", "off", "--", python, "-E", "-c", script)
+	got := runs(t, nil, "run", "--record", "off", "--", python, "-E", "-c", script)
 	got.wants(t, 0)
 	if got.stdout != "3 done\n" {
 		t.Errorf("stdout %q", got.stdout)

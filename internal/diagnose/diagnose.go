@@ -30,6 +30,8 @@ type Case struct {
 	Groups  []timeline.Group             // the same by stack
 	Growth  []timeline.Growth
 	Frag    *Fragmentation // what the allocator model says, nil when it was not asked
+	// BlocksExact says that Peak.Allocated comes from the allocator model; otherwise it is a lower bound.
+	BlocksExact bool
 }
 
 // Failure is a request that could not be served.

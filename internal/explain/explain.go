@@ -30,7 +30,10 @@ func Cases(e Evidence) []*diagnose.Case {
 	origins := origin.NewTable(&e.Snapshot.Stacks)
 	var cases []*diagnose.Case
 	for _, d := range recorded.Devices(e.Snapshot) {
-		cases = append(cases, diagnose.NewCase(e.Name, timeline.New(recorded.New(e.Snapshot, d), origins)))
+		r := recorded.New(e.Snapshot, d)
+		c := diagnose.NewCase(e.Name, timeline.New(r, origins))
+		askAllocator(c)
+		cases = append(cases, c)
 	}
 	return cases
 }
@@ -69,7 +72,7 @@ func device(c *diagnose.Case) report.Device {
 		Private:  c.PrivatePools(),
 		Settings: c.Snapshot.Settings.Conf,
 	}
-	d.Peak = report.Peak{Level: report.Level(c.Peak.Level), Event: -1, Phase: "other", Step: c.StepOf(c.Peak.Event)}
+	d.Peak = report.Peak{Level: report.Level(c.Peak.Level), Event: -1, Phase: "other", Step: c.StepOf(c.Peak.Event), AllocatedExact: c.BlocksExact}
 	if e := c.Peak.Event; e >= 0 {
 		d.Peak.Event = int(c.Event[e])
 		d.Peak.Phase = c.Phase[c.Tape.Events[e].ID].String()

@@ -17,7 +17,7 @@ func (m *memo) len() int { return len(m.slots) }
 
 func (m *memo) put(slot int, v Value) {
 	for len(m.slots) <= slot {
-		m.slots = append(m.slots, memoEmpty)
+		m.slots = append(roomy(m.slots), memoEmpty)
 	}
 	if v.Kind >= FirstReference && v.Kind < lastKind && v.N < 1<<memoBits {
 		m.slots[slot] = uint32(v.Kind)<<memoBits | uint32(v.N)
@@ -25,6 +25,14 @@ func (m *memo) put(slot int, v Value) {
 	}
 	m.scalars = append(m.scalars, v)
 	m.slots[slot] = memoScalar | uint32(len(m.scalars)-1)
+}
+
+// roomy doubles the room of a slice that is full: millions of slots would otherwise be copied again and again.
+func roomy(slots []uint32) []uint32 {
+	if len(slots) < cap(slots) {
+		return slots
+	}
+	return append(make([]uint32, 0, 2*cap(slots)+1024), slots...)
 }
 
 func (m *memo) get(slot int) (Value, bool) {

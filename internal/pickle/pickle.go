@@ -95,6 +95,7 @@ func Read(r io.Reader, b Builder) (Value, error) {
 		return Value{}, err
 	}
 	for {
+		m.fast()
 		m.at = m.in.offset()
 		op, err := m.in.byte()
 		if err != nil {

@@ -1,22 +1,35 @@
 package recorded
 
+import "hash/maphash"
+
 // addresses maps device addresses to IDs: open addressing with linear probing, since a history does nothing but
-// insert and remove. Addresses are multiples of 512, so the low bits carry nothing and are mixed away.
+// insert and remove. The hash is multiplication by a random odd number, of which the high bits count: addresses
+// are multiples of 512, and no file can aim at collisions.
 type addresses struct {
-	keys []uint64 // address+1; 0 is an empty slot
-	ids  []uint32
-	n    int
-	mask uint64
+	keys   []uint64 // address+1; 0 is an empty slot
+	ids    []uint32
+	n      int
+	mask   uint64
+	factor uint64
+	shift  uint
 }
+
+const firstSlots = 64
 
 func newAddresses() *addresses {
-	return &addresses{keys: make([]uint64, 64), ids: make([]uint32, 64), mask: 63}
+	return sized(firstSlots, maphash.String(maphash.MakeSeed(), "addresses")|1)
 }
 
-func (a *addresses) slot(addr uint64) uint64 {
-	h := (addr + 1) * 0x9e3779b97f4a7c15
-	return (h ^ h>>29) & a.mask
+// sized makes an empty table of a power of two slots.
+func sized(slots int, factor uint64) *addresses {
+	shift := uint(64)
+	for n := slots; n > 1; n /= 2 {
+		shift--
+	}
+	return &addresses{keys: make([]uint64, slots), ids: make([]uint32, slots), mask: uint64(slots - 1), factor: factor, shift: shift}
 }
+
+func (a *addresses) slot(addr uint64) uint64 { return (addr + 1) * a.factor >> a.shift }
 
 // find gives the slot that holds addr, or the empty slot where it would go.
 func (a *addresses) find(addr uint64) (uint64, bool) {
@@ -33,6 +46,11 @@ func (a *addresses) find(addr uint64) (uint64, bool) {
 func (a *addresses) has(addr uint64) bool {
 	_, ok := a.find(addr)
 	return ok
+}
+
+func (a *addresses) get(addr uint64) (uint32, bool) {
+	s, ok := a.find(addr)
+	return a.ids[s], ok
 }
 
 func (a *addresses) put(addr uint64, id uint32) {
@@ -78,7 +96,8 @@ func (a *addresses) remove(s uint64) {
 
 func (a *addresses) grow() {
 	old := *a
-	*a = addresses{keys: make([]uint64, 2*len(old.keys)), ids: make([]uint32, 2*len(old.keys)), mask: uint64(2*len(old.keys) - 1), n: old.n}
+	*a = *sized(2*len(old.keys), old.factor)
+	a.n = old.n
 	for i, k := range old.keys {
 		if k != 0 {
 			s, _ := a.find(k - 1)

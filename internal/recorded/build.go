@@ -51,15 +51,18 @@ func (b *builder) reserved() {
 // the final segments without having been allocated since.
 func (b *builder) initial() {
 	t := b.r.Trace
-	open := newAddresses() // addresses allocated in the history and not yet freed in it
+	open := newAddresses() // event of what was allocated in the history and not yet freed in it
+	freeSites := false     // frees carry the stack of the free (context="all"), not of the allocation
 	for i, a := range t.Action {
 		switch a {
 		case snapshot.ActionAlloc:
-			open.put(t.Addr[i], 0)
+			open.put(t.Addr[i], uint32(i))
 		case snapshot.ActionFreeRequested:
-			if !open.has(t.Addr[i]) {
+			if at, ok := open.get(t.Addr[i]); ok {
+				freeSites = freeSites || t.Stack[at] != t.Stack[i]
+			} else {
 				b.addInitial(t.Addr[i], t.Size[i], t.Stream[i], t.Stack[i], b.poolOf(i))
-				open.put(t.Addr[i], 0)
+				open.put(t.Addr[i], uint32(i))
 			}
 		case snapshot.ActionFreeCompleted:
 			if !open.has(t.Addr[i]) {
@@ -67,6 +70,9 @@ func (b *builder) initial() {
 			}
 			open.drop(t.Addr[i])
 		}
+	}
+	if freeSites {
+		clear(b.r.Stack)
 	}
 	for i := range b.r.Snapshot.Segments {
 		s := &b.r.Snapshot.Segments[i]

@@ -57,6 +57,8 @@ type Peak struct {
 	Event int    `json:"event"`
 	Phase string `json:"phase"`
 	Step  int    `json:"step"`
+	// AllocatedExact is false where Allocated counts blocks as if all had been split: a lower bound.
+	AllocatedExact bool `json:"allocated_exact"`
 }
 
 // AtPeak is what was alive at the peak of Requested.

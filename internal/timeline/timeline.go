@@ -58,11 +58,12 @@ func New(r *recorded.Recording, origins *origin.Table) *Timeline {
 // levels finds the peaks. Requested follows PyTorch's requested_bytes counter, which falls when the block
 // returns to its pool, not when the program gives it up (CUDACachingAllocator.cpp, free_block).
 func (t *Timeline) levels() {
-	var now units.Bytes
+	var now, blocks units.Bytes
 	for _, l := range t.Tape.Initial {
 		now += l.Size
+		blocks += block(l.Size)
 	}
-	t.Peak = Peak{Level: Level{Requested: now}, Event: -1, ReservedTrace: -1}
+	t.Peak = Peak{Level: Level{Requested: now, Allocated: blocks}, Event: -1, ReservedTrace: -1}
 	for i := range t.Tape.Events {
 		e := &t.Tape.Events[i]
 		switch e.Kind {
@@ -70,9 +71,12 @@ func (t *Timeline) levels() {
 			if now += e.Size; now > t.Peak.Requested {
 				t.Peak.Requested, t.Peak.Event = now, i
 			}
+			blocks += block(e.Size)
+			t.Peak.Allocated = max(t.Peak.Allocated, blocks)
 		case tape.FreeCompleted:
 			now -= e.Size
 		case tape.Free:
+			blocks -= block(e.Size)
 			if !e.Deferred {
 				now -= e.Size
 			}
@@ -81,6 +85,10 @@ func (t *Timeline) levels() {
 	t.End.Requested = now
 	t.reservedLevels()
 }
+
+// block is the least a block for a request can take: a multiple of 512 bytes (CUDACachingAllocator.cpp, round_size).
+// Blocks that were not split are larger; the allocator model knows which.
+func block(request units.Bytes) units.Bytes { return max(512, (request+511)/512*512) }
 
 func (t *Timeline) reservedLevels() {
 	held := int64(t.Reserved)

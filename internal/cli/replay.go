@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/internal/alloc"
+	"github.com/plimsoll/plimsoll/internal/recorded"
+	"github.com/plimsoll/plimsoll/internal/replay"
+	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/textout"
+	"github.com/plimsoll/plimsoll/internal/units"
+	"github.com/plimsoll/plimsoll/snapshot"
+)
+
+// replayOptions are the flags of plimsoll replay.
+type replayOptions struct {
+	confs    []string
+	capacity string // what PyTorch may hold; empty: the recorded run's limit
+	limit    string // the cap the recorded run was under, where known
+	torch    string
+	device   int // -1: the first with a history
+	json     bool
+}
+
+func newReplayCommand(env Env) *cobra.Command {
+	var o replayOptions
+	c := &cobra.Command{
+		Use:   "replay [flags] SNAPSHOT",
+		Short: "would other allocator settings have saved this run?",
+		Long: `Replays the history in a PyTorch memory snapshot through a model of PyTorch's
+caching allocator: first under its own settings, comparing every address, then
+under others. For each setting it tells the peak of reserved memory, the smallest
+capacity at which every request is served, and who runs out of memory.
+
+Record a history with torch.cuda.memory._record_memory_history() and write it
+with torch.cuda.memory._dump_snapshot("oom.pickle").
+
+Exit code 3: no setting serves every request within the capacity.`,
+		Example: `  plimsoll replay oom.pickle
+  plimsoll replay oom.pickle --capacity 24GiB
+  plimsoll replay oom.pickle --conf default --conf expandable_segments:True
+  plimsoll replay oom.pickle.gz --torch 2.9 --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return runReplay(env, o, args[0]) },
+	}
+	f := c.Flags()
+	f.StringArrayVar(&o.confs, "conf", nil, "settings to try, as in PYTORCH_CUDA_ALLOC_CONF, or default (repeatable; without it: all sensible ones)")
+	f.StringVar(&o.capacity, "capacity", "", "what PyTorch may hold, for example 24GiB (without it: the recorded run's limit, where it shows)")
+	f.StringVar(&o.limit, "recorded-limit", "", "the limit the recorded run had set with set_per_process_memory_fraction (without it: found out)")
+	f.StringVar(&o.torch, "torch", "", "PyTorch version, for example 2.9 (without it: found out)")
+	f.IntVar(&o.device, "device", -1, "device to replay (without it: the first with a history)")
+	f.BoolVar(&o.json, "json", false, "print JSON (schema "+report.ReplaySchema+")")
+	return c
+}
+
+func runReplay(env Env, o replayOptions, path string) error {
+	known, q, err := o.parse()
+	if err != nil {
+		return err
+	}
+	r, err := readRecording(env, path, o.device)
+	if err != nil {
+		return err
+	}
+	c, err := openReplay(r, known)
+	if err != nil {
+		return unreadable(fmt.Errorf("%s: %w", path, err))
+	}
+	if q.Settings, err = o.settings(q, c); err != nil {
+		return err
+	}
+	answer := c.Answer(q)
+	answer.Input = path
+	if known.Torch != 0 {
+		answer.TorchIs = "flag"
+	}
+	if err := o.print(env, &answer); err != nil {
+		return err
+	}
+	if answer.Capacity > 0 && len(answer.Settings) > 0 && answer.Settings[0].OOM != nil {
+		return findingExit()
+	}
+	return nil
+}
+
+// parse reads the flags that do not depend on the recording.
+func (o replayOptions) parse() (known replay.Options, q replay.Question, err error) {
+	if o.torch != "" {
+		if known.Torch, err = alloc.ParseVersion(o.torch); err != nil {
+			return known, q, usageError("--torch: %w", err)
+		}
+		q.Torch = known.Torch
+	}
+	if o.capacity != "" {
+		if q.Capacity, err = units.Parse(o.capacity); err != nil {
+			return known, q, usageError("--capacity: %w", err)
+		}
+	}
+	if o.limit != "" {
+		if known.Cap, err = units.Parse(o.limit); err != nil {
+			return known, q, usageError("--recorded-limit: %w", err)
+		}
+	}
+	return known, q, nil
+}
+
+// settings reads --conf, or lists what is worth trying.
+func (o replayOptions) settings(q replay.Question, c *replay.Case) ([]replay.Setting, error) {
+	version := q.Torch
+	if version == 0 {
+		version = c.Torch
+	}
+	if len(o.confs) == 0 {
+		return replay.Settings(version, q.Capacity > 0 || c.Limit.Known()), nil
+	}
+	var out []replay.Setting
+	for _, text := range o.confs {
+		s, err := replay.ParseSetting(text, version)
+		if err != nil {
+			return nil, usageError("--conf: %w", err)
+		}
+		if s.Conf.Async {
+			return nil, usageError("--conf %q: the cudaMallocAsync backend is the driver's own allocator and is not modelled", text)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// openReplay proves the recording. A version that was given is where settings are tried; where the recording itself was
+// made by another one, that one proves it.
+func openReplay(r *recorded.Recording, known replay.Options) (*replay.Case, error) {
+	c, err := replay.Open(r, known)
+	if err != nil || known.Torch == 0 || c.Fidelity.Exact() {
+		return c, err
+	}
+	other, err := replay.Open(r, replay.Options{Cap: known.Cap})
+	if err != nil || !other.Fidelity.Exact() {
+		return c, nil
+	}
+	other.Warnings = append(other.Warnings, fmt.Sprintf("the recording follows the rules of PyTorch %s, not %s: the settings are replayed under %s", other.Torch, known.Torch, known.Torch))
+	return other, nil
+}
+
+// readRecording reads a snapshot and picks a device.
+func readRecording(env Env, path string, device int) (*recorded.Recording, error) {
+	evidence, err := readEvidence(env, []string{path})
+	if err != nil {
+		return nil, err
+	}
+	if len(evidence) != 1 || evidence[0].Snapshot == nil {
+		return nil, unreadable(fmt.Errorf("%s: replay needs one snapshot with a history", path))
+	}
+	s := evidence[0].Snapshot
+	if device < 0 {
+		device = firstWithHistory(s)
+	}
+	return recorded.New(s, device), nil
+}
+
+func firstWithHistory(s *snapshot.Snapshot) int {
+	for d := range s.Traces {
+		if s.Traces[d].Len() > 0 {
+			return d
+		}
+	}
+	return 0
+}
+
+func (o replayOptions) print(env Env, r *report.Replay) error {
+	if o.json {
+		return printJSON(env.Stdout, r)
+	}
+	s := screen.New(env.Stdout, env.Style)
+	textout.Replay(s, r)
+	return s.Err()
+}

@@ -1,0 +1,68 @@
+package pickle
+
+import "encoding/binary"
+
+// longest is the size of the longest opcode the fast loop knows: LONG1 with a length and nine bytes.
+const longest = 11
+
+// fast runs the opcodes that make up nearly all of a snapshot straight from the buffer, as long as the longest of them
+// is certainly there. Whatever is rare, odd or wrong it leaves where it stands: step takes over, and reports what
+// is to be reported.
+func (m *machine) fast() {
+	buf, i := m.in.buf[:m.in.end], m.in.start
+	stack := m.stack
+	for i+longest <= len(buf) && len(stack) < maxStack {
+		var v Value
+		n := 1
+		switch buf[i] {
+		case opBinGet, opLongBinGet:
+			slot := int(buf[i+1])
+			n = 2
+			if buf[i] == opLongBinGet {
+				slot = int(binary.LittleEndian.Uint32(buf[i+1:]))
+				n = 5
+			}
+			got, ok := m.memo.get(slot)
+			if !ok {
+				m.in.start, m.stack = i, stack
+				return
+			}
+			v = got
+		case opBinInt1:
+			v, n = Value{Int, uint64(buf[i+1])}, 2
+		case opBinInt2:
+			v, n = Value{Int, uint64(binary.LittleEndian.Uint16(buf[i+1:]))}, 3
+		case opBinInt:
+			v, n = Value{Int, uint64(int64(int32(binary.LittleEndian.Uint32(buf[i+1:]))))}, 5
+		case opLong1:
+			length := int(buf[i+1])
+			if length > longest-2 {
+				m.in.start, m.stack = i, stack
+				return
+			}
+			v, n = long(buf[i+2:i+2+length]), 2+length
+		case opEmptyDict:
+			v = m.build.Dict()
+		case opEmptyList:
+			v = m.build.List()
+		case opMark:
+			m.marks = append(m.marks, len(stack))
+			i++
+			continue
+		case opMemoize:
+			if len(stack) <= m.floor() || m.memo.len() >= maxMemo {
+				m.in.start, m.stack = i, stack
+				return
+			}
+			m.memo.put(m.memo.len(), stack[len(stack)-1])
+			i++
+			continue
+		default:
+			m.in.start, m.stack = i, stack
+			return
+		}
+		stack = append(stack, v)
+		i += n
+	}
+	m.in.start, m.stack = i, stack
+}
