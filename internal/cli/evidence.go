@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/explain"
+	"github.com/plimsoll/plimsoll/internal/oomtext"
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
@@ -84,10 +86,23 @@ func readOne(name string, r io.Reader) (explain.Evidence, error) {
 		return e, unreadable(fmt.Errorf("%s: %w", name, err))
 	}
 	in := bufio.NewReaderSize(plain, 256<<10)
-	head, _ := in.Peek(512)
+	head, _ := in.Peek(512) // what is shorter is peeked whole
+	if kind := snapshot.Sniff(head); kind == "text" || kind == "json" && !looksLikeSnapshot(in) {
+		log, err := oomtext.Read(in)
+		if err != nil {
+			return e, unreadable(fmt.Errorf("%s: %w", name, err))
+		}
+		e.Messages = log.Messages
+		return e, nil
+	}
 	if e.Snapshot, err = snapshot.Read(in); err != nil {
 		return e, unreadable(fmt.Errorf("%s: %w", name, err))
 	}
-	_ = head
 	return e, nil
+}
+
+// looksLikeSnapshot tells a snapshot written as JSON from a log of JSON lines.
+func looksLikeSnapshot(in *bufio.Reader) bool {
+	head, _ := in.Peek(64 << 10)
+	return bytes.Contains(head, []byte(`"segments"`)) || bytes.Contains(head, []byte(`"device_traces"`)) || bytes.Contains(head, []byte(`"total_size"`))
 }

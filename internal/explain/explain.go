@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/diagnose"
+	"github.com/plimsoll/plimsoll/internal/oomtext"
 	"github.com/plimsoll/plimsoll/internal/origin"
 	"github.com/plimsoll/plimsoll/internal/recorded"
 	"github.com/plimsoll/plimsoll/internal/report"
@@ -22,7 +23,8 @@ import (
 // Evidence is one input: a snapshot or a text.
 type Evidence struct {
 	Name     string
-	Snapshot *snapshot.Snapshot
+	Snapshot *snapshot.Snapshot // nil for a text
+	Messages []oomtext.Message  // the out-of-memory messages in a text
 }
 
 // Cases makes a case of every device in a snapshot.
@@ -50,11 +52,14 @@ func Build(all []Evidence) *report.Explain {
 		}
 		r.Inputs = append(r.Inputs, in)
 	}
+	texts := messages(r, all)
 	for _, c := range cases {
+		applyLimit(c, texts)
 		r.Devices = append(r.Devices, device(c))
 		r.Findings = append(r.Findings, diagnose.Run(c)...)
 		r.Notes = append(r.Notes, unknowns(c)...)
 	}
+	r.Findings = append(r.Findings, textFindings(texts, cases)...)
 	diagnose.Rank(r.Findings)
 	r.Findings = merge(r.Findings)
 	r.Outlier = outlier(cases)
