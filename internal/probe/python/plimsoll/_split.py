@@ -28,10 +28,12 @@ class Splitter:
         self.training = True
         self.loss = None
         self.batches = None  # batches in the loader being iterated
+        self.inner = set()  # ids of loaders that others iterate
 
     def install(self):
         torch = self.torch
         when_imported("torch.utils.data.dataloader", self._hook_loaders)
+        when_imported("accelerate.data_loader", self._hook_accelerate)
         self._hook_backward()
         self._hook_optimizers()
         self._hook_schedulers()
@@ -91,14 +93,23 @@ class Splitter:
 
         loader_class.__init__, loader_class.__iter__ = __init__, __iter__
 
+    def _hook_accelerate(self, module):
+        """accelerate's loaders hold a plain one and look one batch ahead of it."""
+        for name in ("DataLoaderShard", "DataLoaderDispatcher"):
+            if hasattr(module, name):
+                self._cover_subclass(getattr(module, name), None)
+
     def _cover_subclass(self, kind, base_iter):
-        """A loader class with an iterator of its own (accelerate's looks one batch ahead) is split behind that iterator."""
+        """A loader class with an iterator of its own is split behind that iterator."""
         if kind.__iter__ is base_iter or getattr(kind.__iter__, "plimsoll", False):
             return
         original, splitter = kind.__iter__, self
 
         @functools.wraps(original)
         def __iter__(loader):
+            held = getattr(loader, "base_dataloader", None)
+            if held is not None:
+                splitter.inner.add(id(held))
             inner = original(loader)
             return splitter._hand_out(loader, inner) if splitter._splits(loader) else inner
 
@@ -106,7 +117,7 @@ class Splitter:
         kind.__iter__ = __iter__
 
     def _splits(self, loader):
-        if self.fit.trainer or not self.training or not self.torch.is_grad_enabled():
+        if self.fit.trainer or not self.training or not self.torch.is_grad_enabled() or id(loader) in self.inner:
             return False
         for sampler in (loader.sampler, loader.batch_sampler):
             if sampler is not None and type(sampler).__name__ not in PLAIN_SAMPLERS:
