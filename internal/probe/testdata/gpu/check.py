@@ -2,7 +2,8 @@
 
     check.py PLIMSOLL OUT.md
 
-Sick programs must be explained with the right cause, a capped program must fit by itself with the same loss curve, recording must stay within its budget.
+Sick programs must be explained with the right cause, a capped program must fit by itself with the same loss curve, recording must stay within its budget,
+peaks predicted from captures must be near the measured ones.
 """
 import glob
 import json
@@ -109,6 +110,29 @@ def healthy(lines, folder):
     lines += [f"- exit {code}", *(f"- `{line}`" for line in err.splitlines() if line.startswith("plimsoll:"))]
 
 
+SHAPES = ("mlp", "vgg", "amp", "attention", "channels", "encoder", "trainer", "llama", "frozen", "checkpointed")
+
+
+def predictions(lines, folder):
+    lines += ["", "## Peaks predicted from captures, `plimsoll predict --json -- python SHAPE.py`, and measured by `plimsoll run`", "",
+              "| script | measured MiB | predicted MiB | error | capture and prediction, s |", "|---|---|---|---|---|"]
+    for name in SHAPES:
+        script = ["-m", "shapes.encoder"] if name == "encoder" else [os.path.join(HERE, "shapes", name + ".py")]
+        report, path = os.path.join(folder, "shape-" + name), {"PYTHONPATH": HERE}
+        code, _, err, _ = run(PLIMSOLL, "run", "--record", "off", "--report", report, "--", PYTHON, *script, env=path)
+        notes = [json.load(open(p)) for p in glob.glob(os.path.join(report, "rank*.json"))]
+        if code or not notes:
+            lines.append(f"| {name} | failed: {err[-200:]!r} | | | |")
+            continue
+        measured = max(n["peak"]["allocated"] for n in notes)
+        code, out, err, seconds = run(PLIMSOLL, "predict", "--json", "--", PYTHON, *script, env={**path, "CUDA_VISIBLE_DEVICES": ""})
+        try:
+            predicted = json.loads(out.strip().splitlines()[-1] if out.count("\n{") else out)["peak"]["allocated"]
+            lines.append(f"| {name} | {measured / 2**20:.1f} | {predicted / 2**20:.1f} | {100 * (predicted / measured - 1):+.2f} % | {seconds:.0f} |")
+        except (ValueError, KeyError, IndexError):
+            lines.append(f"| {name} | {measured / 2**20:.1f} | exit {code}: {err.strip()[-160:]!r} | | {seconds:.0f} |")
+
+
 def main():
     import torch
 
@@ -116,7 +140,8 @@ def main():
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     lines = [f"# plimsoll run on {torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {time.strftime('%Y-%m-%d')}"]
-    for part in (lambda: fitting(lines, folder), lambda: healthy(lines, folder), lambda: sick(lines, folder), lambda: overhead(lines)):
+    for part in (lambda: fitting(lines, folder), lambda: healthy(lines, folder), lambda: sick(lines, folder), lambda: overhead(lines),
+                 lambda: predictions(lines, folder)):
         part()
         with open(OUT, "w") as f:  # what is known so far, should the time run out
             f.write("\n".join(lines) + "\n")
