@@ -8,15 +8,19 @@ import ast
 import atexit
 import os
 import sys
+from collections import deque
 
 from . import _files, _frames, _graph, _pretend
 from ._start import when_imported
 
+OLDEST = (2, 6)  # torch.export with automatic symbols for the batch
 MAX_BACKWARDS = 1024  # micro-batches waited for before the step is taken as never coming
 
 
 def attach(torch, report):
     capture = Capture(torch, report)
+    if tuple(int(n) for n in torch.__version__.split(".")[:2]) < OLDEST:
+        capture.fail(f"a capture needs PyTorch {OLDEST[0]}.{OLDEST[1]} or newer, this is {torch.__version__}; any environment with a newer one will do")
     try:
         _attach(torch, capture)
     except Exception as problem:  # running on would train for real
@@ -37,6 +41,9 @@ class Capture:
         self.depth = 0
         self.nodes = []  # calls between the first model call and backward
         self.produced = {}  # id of a tensor -> index of the call that made it
+        self.steps_before = deque(maxlen=256)  # calls that turn one tensor into another: what becomes of a batch before the model
+        self.arrived = {}  # tensors that the script moved to the GPU, by id: what was done to them before does not count
+        self.others = {}  # models that ran without gradients, by id
         self.loss, self.backwards = None, 0
         self.autocast, self.scaler = None, False
         self.regions, self.unnamed_regions, self.exporting = [], 0, False
@@ -69,6 +76,13 @@ class Capture:
             self.batch_sizes.append(loader.batch_size)
 
         module.DataLoader.__init__ = __init__
+        module._BaseDataLoaderIter.__next__ = _frames.around(module._BaseDataLoaderIter.__next__, self._deeper, self._shallower)
+
+    def _deeper(self):
+        self.depth += 1
+
+    def _shallower(self):
+        self.depth -= 1
 
     def _hook_modules(self):
         nn, capture = self.torch.nn, self
@@ -77,7 +91,7 @@ class Capture:
         def __call__(module, *args, **kwargs):
             if capture.exporting:
                 return original(module, *args, **kwargs)
-            if capture.depth == 0 and capture.trains(module):
+            if capture.depth == 0 and next(module.parameters(), None) is not None:
                 return capture.run_model(module, args, kwargs)
             if capture.depth > 0:
                 capture.see_autocast()
@@ -140,9 +154,12 @@ class Capture:
     def run_model(self, module, args, kwargs):
         """Run a model on tensors without data."""
         torch = self.torch
-        self.see_autocast()
-        if self.model_place is None:
-            self.model_place = _caller()
+        trains = self.trains(module)
+        if trains:
+            self.see_autocast()
+            self.model_place = self.model_place or _caller()
+        else:
+            self.others[id(module)] = module
         unreal = lambda t: t if isinstance(t, self.FakeTensor) else self.fake.from_tensor(t)
         state = {name: unreal(t) for name, t in [*module.named_parameters(remove_duplicate=True), *module.named_buffers(remove_duplicate=True)]}
         self.depth += 1
@@ -151,7 +168,8 @@ class Capture:
                 out = torch.func.functional_call(module, state, _graph.mapped(torch, args, unreal), _graph.mapped(torch, kwargs, unreal))
         finally:
             self.depth -= 1
-        self.keep(module, args, kwargs, out)
+        if trains:
+            self.keep(module, args, kwargs, out)
         return out
 
     def keep(self, call, args, kwargs, out):
@@ -168,8 +186,16 @@ class Capture:
             return
         results = _graph.tensors(self.torch, out)
         learnt = any(t.grad_fn is not None for t in results)  # it hangs on parameters: a model's output, or a penalty on weights
-        if learnt or (results and any(id(t) in self.produced for t in _graph.tensors(self.torch, (args, kwargs)))):
+        given = _graph.tensors(self.torch, (args, kwargs))
+        if learnt or (results and any(id(t) in self.produced for t in given)):
             self.keep(function, args, kwargs, out)
+        elif len(given) == 1 and len(results) == 1 and results[0] is not given[0]:
+            self.steps_before.append(_graph.Call(function, args, kwargs, out))
+
+    def saw_arrival(self, tensor):
+        """The script moves a tensor to the GPU; in truth it stays where it is."""
+        if self.depth == 0 and self.loss is None and not isinstance(tensor, self.torch.nn.Parameter) and len(self.arrived) < 4096:
+            self.arrived[id(tensor)] = tensor
 
     def on_backward(self, tensors):
         roots = _graph.tensors(self.torch, tensors)
@@ -259,6 +285,7 @@ def _mode(torch, capture):
         def __torch_function__(self, function, kinds, args=(), kwargs=None):
             kwargs = kwargs or {}
             if function in stay:
+                capture.saw_arrival(args[0])
                 return args[0]
             unreal = bool(args) and isinstance(args[0], capture.FakeTensor)
             if unreal and function in asks:
@@ -269,10 +296,14 @@ def _mode(torch, capture):
                 return torch.ones(args[0].shape).numpy()
             if "device" in kwargs:
                 kwargs = {**kwargs, "device": _pretend.cpu_for(torch, kwargs["device"])}
+            moved = args
             if function is Tensor.to:
-                args = tuple(_pretend.cpu_for(torch, a) for a in args)
-            out = function(*args, **kwargs)
-            capture.saw_function(function, args, kwargs, out)
+                moved = tuple(_pretend.cpu_for(torch, a) for a in args)
+            out = function(*moved, **kwargs)
+            if function is Tensor.to and any(a is not b for a, b in zip(moved, args)):
+                capture.saw_arrival(out)
+            else:
+                capture.saw_function(function, moved, kwargs, out)
             return out
 
     return OnCPU()

@@ -45,7 +45,7 @@ def mapped(torch, value, change):
 def export(capture, optimizer):
     """The job and its graph (gzipped JSON of torch.export's schema)."""
     torch = capture.torch
-    calls = _leading_to(torch, capture.nodes, capture.loss)
+    calls = _leading_to(torch, capture, capture.nodes)
     models = [c.call for c in calls if isinstance(c.call, torch.nn.Module)]
     unpadded = _drop_full_masks(torch, capture, calls)
     leaves = _leaves(torch, calls, models)
@@ -58,11 +58,11 @@ def export(capture, optimizer):
     return _job(capture, optimizer, models, batch), gzip.compress(_serialized(program), 6)
 
 
-def _leading_to(torch, calls, loss):
-    """The calls whose results reach the loss, in order."""
-    needed, kept = {id(loss)}, []
-    for call in reversed(calls):
-        if any(id(t) in needed for t in tensors(torch, call.out)):
+def _leading_to(torch, capture, calls):
+    """The calls whose results reach the loss, in order; before the models, what was made on the GPU of a batch that had arrived there."""
+    needed, kept = {id(capture.loss)}, []
+    for call in [*reversed(calls), *reversed(capture.steps_before)]:
+        if any(id(t) in needed and id(t) not in capture.arrived for t in tensors(torch, call.out)):
             kept.append(call)
             needed.update(id(t) for t in tensors(torch, (call.args, call.kwargs)))
     return kept[::-1]
@@ -214,9 +214,19 @@ def _job(capture, optimizer, models, batch):
     if any(p.dim() == 4 and p.is_contiguous(memory_format=capture.torch.channels_last) and not p.is_contiguous() for p in parameters):
         job["channels_last"] = True
     _note_checkpoints(capture, models, job)
+    _note_others(capture, models, job)
     if not capture.scaler and job.get("autocast") == "fp16":
         job["assumptions"].append("fp16 autocast without a GradScaler")
     return job
+
+
+def _note_others(capture, models, job):
+    """Models that only ever ran without gradients still hold their weights on the card."""
+    known = {id(t) for m in models for t in (*m.parameters(), *m.buffers())}
+    resident = {id(t): t.numel() * t.element_size() for m in capture.others.values() for t in (*m.parameters(), *m.buffers()) if id(t) not in known}
+    if resident:
+        job["resident_bytes"] = sum(resident.values())
+        job["assumptions"].append("models that run without gradients hold their weights; what they compute is not counted")
 
 
 def _note_checkpoints(capture, models, job):
