@@ -1,5 +1,6 @@
 # Each target is one script; read the script to see what it does.
-.PHONY: build test bench
+.PHONY: build test bench accuracy
 build: ; @scripts/build.sh
 test:  ; @scripts/test.sh
 bench: ; @scripts/bench.sh
+accuracy: ; @scripts/accuracy.sh

@@ -120,6 +120,7 @@ type Allocator struct {
 	pending  ref     // first of the list of pending blocks
 	last     ref
 	created  uint32 // segments so far
+	byAge    bool   // 2.13 and later: among equal free blocks the oldest segment wins, before the lowest address
 	stats    Stats
 	scratch  []ref
 	failed   Failure
@@ -136,6 +137,7 @@ func New(p Policy) *Allocator {
 		a.policy.Addresses = Decreasing()
 	}
 	a.policy.Torch = p.Torch.orLatest()
+	a.byAge = a.policy.Torch.atLeast(2, 13)
 	a.cap = a.policy.capacity(a.conf)
 	a.poolOf(0, true)
 	return a
@@ -222,7 +224,7 @@ func (a *Allocator) remove(r ref) {
 func (a *Allocator) itemOf(r ref) item {
 	b := &a.blocks[r]
 	it := item{b.size, rank{addr: b.addr, block: r}}
-	if a.policy.Torch.atLeast(2, 13) {
+	if a.byAge {
 		it.order = a.segments[b.segment].order
 	}
 	return it

@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"math/bits"
 	"sort"
 
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -37,157 +38,111 @@ func (a rank) less(b rank) bool {
 }
 
 // freeSet is the ordered set of free blocks of one pool and stream: std::set<Block*, Comparison> in the
-// original. It is a list of sorted runs, so that neither inserting nor removing allocates once it has grown.
+// original. Blocks lie in bins by size, eight to a power of two, and sorted in each bin, so that most searches look
+// at a handful of blocks; nothing is allocated once the set has grown.
 type freeSet struct {
-	runs  []*run
-	tops  []item // the last item of each run
-	spare []*run
+	bins  []runList
+	full  [binWords]uint64 // which bins hold blocks
+	spare spareRuns
 	n     int
 }
 
-const runLength = 32
+const (
+	binWords = 7
+	binCount = 64 * binWords
+)
 
-// run holds items in order; sizes lie together, since most of a search looks at nothing else.
-type run struct {
-	n     int
-	sizes [runLength]units.Bytes
-	ranks [runLength]rank
+// binOf is the bin of a size; larger sizes are never in lower bins.
+func binOf(size units.Bytes) int {
+	quanta := uint64(size) / minBlock
+	if quanta < 16 {
+		return int(quanta)
+	}
+	octave := bits.Len64(quanta) - 4
+	return min(8*octave+int(quanta>>octave), binCount-1)
 }
-
-func (r *run) item(i int) item { return item{r.sizes[i], r.ranks[i]} }
 
 // place points at an item of a freeSet.
-type place struct{ run, i int }
+type place struct {
+	bin int
+	spot
+}
 
 // seek finds the first item that is not less than it.
 func (s *freeSet) seek(it item) place {
-	lo, hi := 0, len(s.tops)
-	for lo < hi { // the first run whose last item is not less
-		m := int(uint(lo+hi) >> 1)
-		if s.tops[m].less(it) {
-			lo = m + 1
-		} else {
-			hi = m
+	b := binOf(it.size)
+	if s.full[b/64]>>(b%64)&1 != 0 {
+		if p := s.bins[b].seek(it); p.run < len(s.bins[b].runs) {
+			return place{b, p}
 		}
 	}
-	if lo == len(s.runs) {
-		return place{lo, 0}
-	}
-	return place{lo, s.runs[lo].seek(it)}
+	return s.firstAbove(b)
 }
 
-// seek finds the first item of the run that is not less: by size without a branch to mispredict, then by rank.
-func (r *run) seek(it item) int {
-	lo, n := 0, r.n
-	for n > 1 {
-		half := n / 2
-		if r.sizes[(lo+half-1)%runLength] < it.size {
-			lo += half
+// firstAbove is the first item of the bins above b.
+func (s *freeSet) firstAbove(b int) place {
+	b++
+	for w := b / 64; w < binWords; w++ {
+		if rest := s.full[w] >> (b % 64); rest != 0 {
+			return place{bin: b + bits.TrailingZeros64(rest)}
 		}
-		n -= half
+		b = 64 * (w + 1)
 	}
-	if n == 1 && r.sizes[lo%runLength] < it.size {
-		lo++
-	}
-	for lo < r.n && r.sizes[lo] == it.size && r.ranks[lo].less(it.rank) {
-		lo++
-	}
-	return lo
+	return place{bin: binCount}
 }
 
 // at is the block at a place, 0 past the end.
 func (s *freeSet) at(p place) ref {
-	if p.run >= len(s.runs) {
+	if p.bin >= len(s.bins) {
 		return 0
 	}
-	return s.runs[p.run].ranks[p.i].block
+	return s.bins[p.bin].runs[p.run].ranks[p.i].block
 }
 
 func (s *freeSet) next(p place) place {
-	if p.i++; p.i < s.runs[p.run].n {
+	bin := &s.bins[p.bin]
+	if p.i++; p.i < bin.runs[p.run].n {
 		return p
 	}
-	return place{p.run + 1, 0}
+	if p.run, p.i = p.run+1, 0; p.run < len(bin.runs) {
+		return p
+	}
+	return s.firstAbove(p.bin)
 }
 
 func (s *freeSet) insert(it item) {
+	if s.bins == nil {
+		s.bins = make([]runList, binCount)
+	}
+	b := binOf(it.size)
+	s.full[b/64] |= 1 << (b % 64)
+	s.bins[b].insert(it, &s.spare)
 	s.n++
-	if len(s.runs) == 0 {
-		s.runs, s.tops = append(s.runs, s.newRun()), append(s.tops, item{})
-	}
-	p := s.seek(it)
-	if p.run == len(s.runs) {
-		p.run--
-		p.i = s.runs[p.run].n
-	}
-	r := s.runs[p.run]
-	if r.n == runLength {
-		p = s.halve(p)
-		r = s.runs[p.run]
-	}
-	copy(r.sizes[p.i+1:r.n+1], r.sizes[p.i:r.n])
-	copy(r.ranks[p.i+1:r.n+1], r.ranks[p.i:r.n])
-	r.sizes[p.i], r.ranks[p.i] = it.size, it.rank
-	r.n++
-	s.tops[p.run] = r.item(r.n - 1)
-}
-
-// halve splits the full run at p and gives the place p has become.
-func (s *freeSet) halve(p place) place {
-	left, right := s.runs[p.run], s.newRun()
-	right.n = copy(right.sizes[:], left.sizes[runLength/2:])
-	copy(right.ranks[:], left.ranks[runLength/2:])
-	left.n = runLength / 2
-	s.runs, s.tops = append(s.runs, nil), append(s.tops, item{})
-	copy(s.runs[p.run+2:], s.runs[p.run+1:])
-	copy(s.tops[p.run+1:], s.tops[p.run:])
-	s.runs[p.run+1] = right
-	s.tops[p.run] = left.item(left.n - 1)
-	if p.i > left.n {
-		return place{p.run + 1, p.i - left.n}
-	}
-	return p
 }
 
 // remove takes an item out; one that is not there is left alone.
 func (s *freeSet) remove(it item) {
-	p := s.seek(it)
-	if s.at(p) != it.block {
-		return
+	if p := s.seek(it); s.at(p) == it.block {
+		s.removeAt(p)
 	}
-	s.removeAt(p)
 }
 
 func (s *freeSet) removeAt(p place) {
-	r := s.runs[p.run]
-	copy(r.sizes[p.i:], r.sizes[p.i+1:r.n])
-	copy(r.ranks[p.i:], r.ranks[p.i+1:r.n])
-	r.n--
+	bin := &s.bins[p.bin]
+	bin.remove(p.spot, &s.spare)
+	if len(bin.runs) == 0 {
+		s.full[p.bin/64] &^= 1 << (p.bin % 64)
+	}
 	s.n--
-	if r.n > 0 {
-		s.tops[p.run] = r.item(r.n - 1)
-		return
-	}
-	s.runs = append(s.runs[:p.run], s.runs[p.run+1:]...)
-	s.tops = append(s.tops[:p.run], s.tops[p.run+1:]...)
-	s.spare = append(s.spare, r)
-}
-
-func (s *freeSet) newRun() *run {
-	if n := len(s.spare); n > 0 {
-		r := s.spare[n-1]
-		s.spare = s.spare[:n-1]
-		r.n = 0
-		return r
-	}
-	return &run{}
 }
 
 // appendAll appends the blocks in order.
 func (s *freeSet) appendAll(to []ref) []ref {
-	for _, r := range s.runs {
-		for _, k := range r.ranks[:r.n] {
-			to = append(to, k.block)
+	for p := s.firstAbove(-1); p.bin < binCount; p = s.firstAbove(p.bin) {
+		for _, r := range s.bins[p.bin].runs {
+			for _, k := range r.ranks[:r.n] {
+				to = append(to, k.block)
+			}
 		}
 	}
 	return to

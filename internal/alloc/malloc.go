@@ -21,7 +21,10 @@ func (a *Allocator) Malloc(id uint32, size units.Bytes, stream, pool uint16) boo
 	if size >= largestAsk {
 		return a.fail(request{size: size, segment: size})
 	}
-	a.Free(id, false)
+	if a.blockOf(id) != 0 { // a caller's mistake; forgetting the old block would lose its memory for good
+		a.Free(id, false)
+		a.FreeCompleted(id)
+	}
 	r := a.request(size, stream, pool)
 	b := a.search(&r)
 	if b == 0 {

@@ -136,7 +136,7 @@ func TestTheFreeSetIsASortedSet(t *testing.T) {
 		var s freeSet
 		model := map[item]bool{}
 		for i := range rapid.IntRange(0, 600).Draw(t, "operations") {
-			it := item{units.Bytes(rapid.IntRange(0, 30).Draw(t, "size")), rank{
+			it := item{units.Bytes(rapid.IntRange(0, 30).Draw(t, "size")) << rapid.IntRange(0, 40).Draw(t, "octave"), rank{
 				addr:  uint64(rapid.IntRange(0, 30).Draw(t, "addr")),
 				order: uint32(rapid.IntRange(0, 1).Draw(t, "order")),
 				block: 1,
@@ -154,7 +154,7 @@ func TestTheFreeSetIsASortedSet(t *testing.T) {
 		}
 		n, last := 0, item{size: -1}
 		for p := s.seek(item{}); s.at(p) != 0; p = s.next(p) {
-			it := s.runs[p.run].item(p.i)
+			it := s.bins[p.bin].runs[p.run].item(p.i)
 			if !last.less(it) || !model[it] {
 				t.Fatalf("%v follows %v", it, last)
 			}

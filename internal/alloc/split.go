@@ -28,11 +28,7 @@ func (a *Allocator) cut(r ref, q *request) ref {
 func (a *Allocator) splits(r ref, q *request) bool {
 	p := &a.pools[q.pool]
 	rest := a.blocks[r].size - q.size
-	expandable := a.expandable(p)
-	if !a.policy.Torch.atLeast(2, 10) {
-		expandable = a.conf.Expandable
-	}
-	if p.small || expandable {
+	if p.small || a.expandable(p) || a.conf.Expandable && !a.policy.Torch.atLeast(2, 10) {
 		return rest >= minBlock
 	}
 	return q.size < a.conf.MaxSplit && rest > smallSize

@@ -134,6 +134,7 @@ func commands(env Env) []*cobra.Command {
 	return []*cobra.Command{
 		newExplainCommand(env),
 		newDiffCommand(env),
+		newPredictCommand(env),
 		newReplayCommand(env),
 		newRunCommand(env),
 	}

@@ -2,9 +2,10 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -57,6 +58,9 @@ func runExplain(env Env, o explainOptions, args []string) error {
 		return err
 	}
 	r := explain.Build(all)
+	if len(r.Devices) == 0 && r.Message == nil {
+		return unreadable(fmt.Errorf("found neither a memory snapshot nor an out-of-memory message in %s", strings.Join(args, ", ")))
+	}
 	if o.JSON {
 		err = printJSON(env.Stdout, r)
 	} else {
@@ -67,13 +71,8 @@ func runExplain(env Env, o explainOptions, args []string) error {
 	if err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
-	for _, f := range r.Findings {
-		if f.Severity == report.Error {
-			return findingExit()
-		}
-	}
-	if len(r.Devices) == 0 && r.Message == nil {
-		return unreadable(errors.New("found neither a memory snapshot nor an out-of-memory message in the input"))
+	if slices.ContainsFunc(r.Findings, func(f report.Finding) bool { return f.Severity == report.Error }) {
+		return findingExit()
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ Exit code 3: no setting serves every request within the capacity.`,
 		RunE: func(_ *cobra.Command, args []string) error { return runReplay(env, o, args[0]) },
 	}
 	f := c.Flags()
-	f.StringArrayVar(&o.confs, "conf", nil, "settings to try, as in PYTORCH_CUDA_ALLOC_CONF, or default (repeatable; without it: all sensible ones)")
+	f.StringArrayVar(&o.confs, "conf", nil, "settings to try, as in PYTORCH_CUDA_ALLOC_CONF, or default (repeatable; without it: all sensible ones, and the recorded ones)")
 	f.StringVar(&o.capacity, "capacity", "", "what PyTorch may hold, for example 24GiB (without it: the recorded run's limit, where it shows)")
 	f.StringVar(&o.limit, "recorded-limit", "", "the limit the recorded run had set with set_per_process_memory_fraction (without it: found out)")
 	f.StringVar(&o.torch, "torch", "", "PyTorch version, for example 2.9 (without it: found out)")
@@ -109,12 +109,12 @@ func (o replayOptions) parse() (known replay.Options, q replay.Question, err err
 
 // settings reads --conf, or lists what is worth trying.
 func (o replayOptions) settings(q replay.Question, c *replay.Case) ([]replay.Setting, error) {
+	if len(o.confs) == 0 {
+		return c.Sensible(q.Torch, q.Capacity > 0 || c.Limit.Known()), nil
+	}
 	version := q.Torch
 	if version == 0 {
 		version = c.Torch
-	}
-	if len(o.confs) == 0 {
-		return replay.Settings(version, q.Capacity > 0 || c.Limit.Known()), nil
 	}
 	var out []replay.Setting
 	for _, text := range o.confs {
@@ -155,19 +155,24 @@ func readRecording(env Env, path string, device int) (*recorded.Recording, error
 		return nil, unreadable(fmt.Errorf("%s: replay needs one snapshot with a history", path))
 	}
 	s := evidence[0].Snapshot
-	if device < 0 {
-		device = firstWithHistory(s)
-	}
-	return recorded.New(s, device), nil
-}
-
-func firstWithHistory(s *snapshot.Snapshot) int {
-	for d := range s.Traces {
-		if s.Traces[d].Len() > 0 {
-			return d
+	if with := withHistory(s); device < 0 && len(with) > 0 {
+		device = with[0]
+		if len(with) > 1 {
+			fmt.Fprintf(env.Stderr, "plimsoll: replaying device %d; devices %v have a history too (--device)\n", device, with[1:])
 		}
 	}
-	return 0
+	return recorded.New(s, max(device, 0)), nil
+}
+
+// withHistory lists the devices that have one.
+func withHistory(s *snapshot.Snapshot) []int {
+	var devices []int
+	for d := range s.Traces {
+		if s.Traces[d].Len() > 0 {
+			devices = append(devices, d)
+		}
+	}
+	return devices
 }
 
 func (o replayOptions) print(env Env, r *report.Replay) error {

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/oomtext"
 	"github.com/plimsoll/plimsoll/internal/report"
@@ -69,7 +70,7 @@ func textFallback(t *Text) (report.Finding, bool) {
 
 // textOtherProcess: other processes hold a good part of the card.
 func textOtherProcess(t *Text) (report.Finding, bool) {
-	if t.Kind != oomtext.DeviceOOM {
+	if t.Kind != oomtext.DeviceOOM || t.cardHadRoom() {
 		return report.Finding{}, false
 	}
 	named, list := t.others()
@@ -77,7 +78,7 @@ func textOtherProcess(t *Text) (report.Finding, bool) {
 		f := report.Finding{
 			ID: "other-process", Severity: report.Error, Bytes: named, Confidence: holderConfidence(t, named),
 			Title:    fmt.Sprintf("other processes hold %s of the card", named),
-			Evidence: list,
+			Evidence: []string{strings.Join(list, ", ")},
 			Refuted:  "those processes being workers of this same job that need their share",
 		}
 		if t.Requested.Known && t.Requested.Bytes < named {
@@ -90,6 +91,24 @@ func textOtherProcess(t *Text) (report.Finding, bool) {
 		return f, true
 	}
 	return t.unnamed()
+}
+
+// cardHadRoom tells a failure that others on the card cannot have caused: the request was free to have, or a limit below the card
+// was reached.
+func (t *Text) cardHadRoom() bool {
+	held, ok := t.held()
+	capped := ok && t.Allowed.Known && t.Requested.Known && held+t.Requested.Bytes > t.Allowed.Bytes
+	return capped || t.roomToSpare() && len(t.Others) > 0
+}
+
+// roomToSpare tells that clearly more was free than asked for: more than the 20 MiB segment a small request takes, and more
+// than the fiftieth of the card that comes and goes while libraries load.
+func (t *Text) roomToSpare() bool {
+	if !t.Free.Known || !t.Requested.Known {
+		return false
+	}
+	free := t.Free.Bytes - t.Free.Within
+	return free > max(t.Requested.Bytes, 20*units.MiB)+t.Requested.Within && (!t.Capacity.Known || 50*free > t.Capacity.Bytes)
 }
 
 // unnamed: memory of the card that neither this process nor a named one holds. Messages before 2.1 name nobody; then the
@@ -134,7 +153,7 @@ func (t *Text) others() (units.Bytes, []string) {
 			continue
 		}
 		sum += p.Held.Bytes
-		list = append(list, fmt.Sprintf("process %d holds %s", p.PID, p.Held.Bytes))
+		list = append(list, fmt.Sprintf("process %d holds %s", p.PID, p.Held.Bytes.Short()))
 	}
 	return sum, list
 }

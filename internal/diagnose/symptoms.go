@@ -41,8 +41,7 @@ func textFreeButFails(t *Text) (report.Finding, bool) {
 		return t.symptom("free-but-fails", 0.95, "this platform gives no single block above 4 GB, however much is free",
 			"the driver refuses by size, not for want of memory", "smaller tensors: split the batch or the sequence"), true
 	}
-	// PyTorch asks the driver for up to 20 MiB to serve a small request.
-	if !t.Free.Known || max(t.Requested.Bytes, 20*units.MiB)+t.Requested.Within >= t.Free.Bytes-t.Free.Within {
+	if !t.roomToSpare() {
 		return report.Finding{}, false
 	}
 	f := report.Finding{

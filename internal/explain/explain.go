@@ -83,7 +83,11 @@ func device(c *diagnose.Case) report.Device {
 		d.Peak.Phase = c.Phase[c.Tape.Events[e].ID].String()
 	}
 	d.AtPeak = atPeak(c)
-	for _, f := range c.Failures() {
+	all := c.Failures()
+	for i, f := range all {
+		if i == len(all)-1 {
+			f = *c.OOM // with the limit a message may have told
+		}
 		d.OOM = append(d.OOM, failure(c, f))
 	}
 	for _, g := range c.Growth {

@@ -27,7 +27,7 @@ func (c *Case) Answer(q Question) report.Replay {
 	for i := range rows {
 		out.Settings = append(out.Settings, c.setting(&rows[i], q))
 	}
-	out.Helps = len(rows) > 0 && !rows[0].Recorded && better(&rows[0], rows)
+	out.Helps = len(rows) > 0 && !rows[0].Recorded && c.beaten(&rows[0], rows, q)
 	if out.Helps {
 		out.Environment = out.Settings[0].Environment
 	}
@@ -36,17 +36,18 @@ func (c *Case) Answer(q Question) report.Replay {
 	return out
 }
 
-// better tells whether a row beats the recorded one: it serves more, or holds at least a tenth less.
-func better(best *Row, rows []Row) bool {
+// beaten tells whether a row is better than the recorded settings: it runs where they do not, or holds at least a tenth less.
+func (c *Case) beaten(best *Row, rows []Row, q Question) bool {
+	if best.Failure() != nil {
+		return false
+	}
 	for i := range rows {
 		if r := &rows[i]; r.Recorded {
-			if (best.Failure() == nil) != (r.Failure() == nil) {
-				return best.Failure() == nil
-			}
-			return best.Failure() == nil && 10*best.Peak.Reserved < 9*r.Peak.Reserved
+			return r.Failure() != nil || 10*best.Peak.Reserved < 9*r.Peak.Reserved
 		}
 	}
-	return true
+	held := c.Fidelity.ReservedPeakRecorded
+	return c.Fidelity.OOMs > 0 || q.Capacity > 0 && held > q.Capacity || 10*best.Peak.Reserved < 9*held
 }
 
 func (c *Case) fidelity() report.ReplayFidelity {

@@ -60,15 +60,14 @@ type Question struct {
 	Capacity units.Bytes
 }
 
-// Compare replays the recording under every setting, the recorded one included, and ranks them: those that serve
-// every request first, then by the peak of reserved memory. It runs the replays on all processors; the result does
+// Compare replays the recording under every setting and ranks them: those that serve every request first, then by
+// the peak of reserved memory. It runs the replays on all processors; the result does
 // not depend on their order.
 func (c *Case) Compare(q Question) []Row {
-	settings := c.withRecorded(q)
-	rows := make([]Row, len(settings))
+	rows := make([]Row, len(q.Settings))
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i, s := range settings {
+	for i, s := range q.Settings {
 		wait.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
@@ -102,14 +101,18 @@ func (c *Case) row(s Setting, q Question) Row {
 	return row
 }
 
-// withRecorded adds the recorded settings where the question lacks them and the version reads them.
-func (c *Case) withRecorded(q Question) []Setting {
-	for _, s := range q.Settings {
+// Sensible lists the settings worth trying on a version (0: the recording's) and the recorded ones.
+func (c *Case) Sensible(v alloc.Version, capped bool) []Setting {
+	if v == 0 {
+		v = c.Torch
+	}
+	settings := Settings(v, capped)
+	for _, s := range settings {
 		if s.Conf == c.Conf {
-			return q.Settings
+			return settings
 		}
 	}
-	return append(slices.Clone(q.Settings), Setting{c.ConfText, c.Conf})
+	return append(settings, Setting{c.ConfText, c.Conf})
 }
 
 func compareBool(x, y bool) int {

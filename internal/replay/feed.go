@@ -13,6 +13,7 @@ import (
 type feed struct {
 	trace   *snapshot.Trace
 	at, end int
+	now     int // the event that runs
 	matched int
 	differs string // what differed first since the last look
 	other   alloc.AddressSource
@@ -44,10 +45,16 @@ func (f *feed) Segment(size units.Bytes) uint64 {
 	return f.other.Segment(size)
 }
 
-// Reserve places an expandable segment where its first page was mapped: at its base.
+// Reserve places an expandable segment where its first page was mapped: at its base. Where the device had no page left
+// for it, that is the next page mapped at all.
 func (f *feed) Reserve(size units.Bytes) uint64 {
 	if f.peek() && f.trace.Action[f.at] == snapshot.ActionSegmentMap {
 		return f.trace.Addr[f.at]
+	}
+	for i := f.now; i < f.trace.Len(); i++ {
+		if f.trace.Action[i] == snapshot.ActionSegmentMap {
+			return f.trace.Addr[i]
+		}
 	}
 	return f.other.Reserve(size)
 }

@@ -61,8 +61,7 @@ func TestNoHistoryIsTooStrangeToReplay(t *testing.T) {
 		if err != nil {
 			return
 		}
-		settings := Settings(c.Torch, true)
-		a := c.Answer(Question{Settings: settings[:2]})
+		a := c.Answer(Question{Settings: c.Sensible(0, true)[:2]})
 		if len(a.Settings) == 0 {
 			t.Fatal("no settings in the answer")
 		}

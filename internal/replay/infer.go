@@ -28,12 +28,29 @@ func (c *Case) infer(known units.Bytes) {
 		c.Limit.Cap = roundest(c.Limit.AtLeast, c.Limit.Below)
 	}
 	c.keep(c.validate(c.Limit, false), peak)
+	c.doubtCap(peak)
+}
+
+// doubtCap tries the other explanation where a cap does not explain everything: memory was given back by calls of
+// empty_cache alone.
+func (c *Case) doubtCap(peak units.Bytes) {
+	if c.Fidelity.Exact() || c.Fidelity.OOMs > 0 {
+		return
+	}
+	limit, fidelity := c.Limit, c.Fidelity
+	c.Limit = Limit{}
+	free := c.validate(c.Limit, false)
+	if c.keep(free, peak); !c.Fidelity.better(fidelity) {
+		c.Limit = limit
+		c.keep(c.validate(limit, false), peak)
+	}
 }
 
 // keep adopts a replay as the case's own.
 func (c *Case) keep(v *validation, peak units.Bytes) {
 	c.Fidelity = v.f
 	c.Fidelity.ReservedPeakRecorded = peak
+	c.Fidelity.SegmentEvents = 0
 	for _, a := range c.Recording.Trace.Action {
 		if isSegment(a) {
 			c.Fidelity.SegmentEvents++
@@ -75,7 +92,7 @@ func (c *Case) bound() (peak units.Bytes, suspicious bool) {
 		if run.grows && t.Action[run.next] == snapshot.ActionAlloc {
 			c.Limit.AtLeast = max(c.Limit.AtLeast, now-run.taken+more)
 		}
-		if run.releases && !run.certainlyCalled(r.Snapshot, t) {
+		if run.releases && run.cause(r.Snapshot, t) != calledByUser {
 			need[i] = run.before + more
 		}
 	}

@@ -69,21 +69,41 @@ func (r *run) serves(t *snapshot.Trace) bool {
 	return r.next < t.Len() && (t.Action[r.next] == snapshot.ActionAlloc || t.Action[r.next] == snapshot.ActionOOM)
 }
 
-// certainlyCalled tells whether the releases of a run can only have come from empty_cache: no request follows, or
-// the request was served from the cache, or the stack says so.
-func (r *run) certainlyCalled(s *snapshot.Snapshot, t *snapshot.Trace) bool {
+// cause is who gave memory back.
+type cause uint8
+
+const (
+	unknownCause cause = iota
+	calledByUser       // torch.cuda.empty_cache()
+	recovery           // the request that follows made room for itself, or collected garbage
+)
+
+// cause tells where the releases of a run came from, as far as the history says. A request that does not follow, or that
+// was served from the cache, released nothing. What a request releases carries its own stack, and what empty_cache releases
+// carries another or none (maybeGatherContext in CUDACachingAllocator.cpp: malloc gathers stacks from the level "state"
+// on, emptyCache only at "all").
+func (r *run) cause(s *snapshot.Snapshot, t *snapshot.Trace) cause {
 	if !r.serves(t) {
-		return true
+		return calledByUser
 	}
 	if t.Action[r.next] == snapshot.ActionAlloc && !r.grows {
-		return true
+		return calledByUser
 	}
 	for i := r.first; i < r.end; i++ {
-		if isRelease(t.Action[i]) {
-			return namesEmptyCache(s, t.Stack[i])
+		if !isRelease(t.Action[i]) {
+			continue
 		}
+		switch stack := t.Stack[i]; {
+		case namesEmptyCache(s, stack):
+			return calledByUser
+		case t.Stack[r.next] == 0:
+			return unknownCause
+		case stack == t.Stack[r.next]:
+			return recovery
+		}
+		return calledByUser
 	}
-	return false
+	return unknownCause
 }
 
 func namesEmptyCache(s *snapshot.Snapshot, id snapshot.StackID) bool {

@@ -43,8 +43,12 @@ func (v *validation) start() {
 	v.feed = &feed{trace: r.Trace, other: alloc.Decreasing()}
 	v.a = alloc.New(alloc.Policy{
 		Conf: v.c.Conf, Torch: v.c.Torch, Cap: v.limit.Cap, Device: v.limit.Device,
-		Addresses: v.feed, Streams: r.Tape.Streams, Pools: r.Tape.Pools, OnSegment: v.feed.told,
+		Addresses: v.feed, Streams: r.Tape.Streams, Pools: r.Tape.Pools, IDs: r.Tape.Allocs + 1, OnSegment: v.feed.told,
 	})
+	if !v.impatient {
+		v.tape = make([]tape.Event, 0, len(r.Tape.Events)+len(v.c.runs))
+		v.event = make([]uint32, 0, cap(v.tape))
+	}
 	if err := v.a.Restore(v.c.start); err != nil {
 		v.diverge(0, err.Error())
 	}
@@ -110,8 +114,8 @@ func (v *validation) leave(at int) {
 // had no reason to release anything.
 func (v *validation) called(r *run, k int) bool {
 	c := v.c
-	if r.certainlyCalled(c.Recording.Snapshot, c.Recording.Trace) {
-		return true
+	if known := r.cause(c.Recording.Snapshot, c.Recording.Trace); known != unknownCause {
+		return known == calledByUser
 	}
 	for k < len(c.Recording.Event) && int(c.Recording.Event[k]) < r.next {
 		k++
@@ -143,8 +147,11 @@ func (v *validation) step(k int) {
 	r := v.c.Recording
 	e := &r.Tape.Events[k]
 	at := int(r.Event[k])
-	v.tape = append(v.tape, *e)
-	v.event = append(v.event, uint32(at))
+	v.feed.now = at
+	if !v.impatient {
+		v.tape = append(v.tape, *e)
+		v.event = append(v.event, uint32(at))
+	}
 	switch e.Kind {
 	case tape.Alloc:
 		v.alloc(e, at)

@@ -79,7 +79,8 @@ func TestTheSmallestCapacityServesAndOneGrainLessDoesNot(t *testing.T) {
 
 func TestExpandableSegmentsSaveTheRunThatDied(t *testing.T) {
 	t.Parallel()
-	rows := opened(t, "alloc-varlen-default-capped").Compare(Question{Settings: Settings(0, true)})
+	c := opened(t, "alloc-varlen-default-capped")
+	rows := c.Compare(Question{Settings: c.Sensible(0, true)})
 	if rows[0].Setting.Text != "expandable_segments:True" || rows[0].Failure() != nil || rows[0].Limited.Served != 1 {
 		t.Errorf("best is %q, fails %v, serves %d failed requests", rows[0].Setting.Text, rows[0].Failure(), rows[0].Limited.Served)
 	}

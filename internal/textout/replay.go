@@ -41,6 +41,9 @@ func replayLimit(s *screen.Screen, r *report.Replay) {
 	switch rec.LimitIs {
 	case "cap":
 		how = fmt.Sprintf("It was limited to %s by the program", rec.Limit)
+		if rec.OOMs == 0 {
+			how = fmt.Sprintf("It gave memory back as under a limit of %s", rec.Limit)
+		}
 		if low, high := rec.LimitLow.String(), rec.LimitHigh.String(); rec.LimitHigh > 0 && low != high {
 			how += fmt.Sprintf(" (the history shows a cap between %s and %s)", low, high)
 		}
@@ -80,7 +83,7 @@ func replayTable(s *screen.Screen, r *report.Replay) {
 func replayRow(s *screen.Screen, r *report.Replay, row *report.ReplaySetting) {
 	name := row.Conf
 	if row.Recorded {
-		name = screen.Fit(row.Conf, settingWidth-14) + " (as recorded)"
+		name = screen.Fit(row.Conf, settingWidth-15) + " (as recorded)"
 	}
 	line := "  " + screen.Pad(screen.Clean(screen.Fit(name, settingWidth-1)), settingWidth) +
 		screen.PadLeft(row.Peak.Reserved.Short(), numberWidth) + screen.PadLeft(smallest(row), smallestWidth)
@@ -121,11 +124,12 @@ func replayAdvice(s *screen.Screen, r *report.Replay) {
 	}
 }
 
-// replayFragmentation says where unused memory sat, if it was a tenth of what was held.
+// replayFragmentation says where unused memory sat, if it was a tenth of what was held. Expandable segments give unused
+// pages back one by one, so that there is nothing to tell of them.
 func replayFragmentation(s *screen.Screen, r *report.Replay) {
 	f := &r.Fragmentation
 	unused := f.Reserved - f.InUse
-	if 10*unused < f.Reserved || unused <= 0 {
+	if 10*unused < f.Reserved || unused <= 0 || f.Cached+f.Pinned == 0 {
 		return
 	}
 	s.Blank()

@@ -1,0 +1,115 @@
+package arch
+
+import (
+	"fmt"
+
+	"github.com/plimsoll/plimsoll/internal/eager"
+	"github.com/plimsoll/plimsoll/internal/hfconfig"
+	"github.com/plimsoll/plimsoll/internal/tensor"
+)
+
+// What image classifiers share: pixels in, one label a picture, cross entropy on the logits.
+
+// imageClassifier is a ForImageClassification.
+type imageClassifier struct {
+	root     *eager.Module
+	spec     Spec
+	channels int
+	labels   int
+	// logits runs inside the call of the whole model: what forward has names for is given to that call.
+	logits func(c *eager.Call, pixels *eager.Tensor) *eager.Tensor
+}
+
+// newImageClassifier refuses other tasks than classification.
+func newImageClassifier(p *eager.Process, c *hfconfig.Config, s Spec) (*imageClassifier, error) {
+	if s.Task != "image-cls" {
+		return nil, wrongTask(c, s, "image-cls")
+	}
+	m := &imageClassifier{root: eager.NewModel(p, s.DType), spec: s, channels: c.Int("num_channels"), labels: c.Labels()}
+	return m, nil
+}
+
+func (m *imageClassifier) Root() *eager.Module { return m.root }
+
+// Batch allocates the pixels in the type of the parameters, and the labels.
+func (m *imageClassifier) Batch() []*eager.Tensor {
+	p, s := m.root.Process(), m.spec
+	pixels := p.Input("pixel_values", s.DType, s.Batch, m.channels, s.Image, s.Image)
+	if m.labels == 1 {
+		return []*eager.Tensor{pixels, p.Input("labels", tensor.Float32, s.Batch)}
+	}
+	return []*eager.Tensor{pixels, p.Input("labels", tensor.Int64, s.Batch)}
+}
+
+// Forward is ForImageClassification.forward; the output object keeps the logits.
+func (m *imageClassifier) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
+	pixels, labels := batch[0], batch[1]
+	c := m.root.Enter(pixels, labels)
+	logits := c.Let(m.logits(c, pixels))
+	loss := c.Let(m.loss(logits, labels))
+	out := c.ReturnAll(loss, logits)
+	return out[0], out[1:]
+}
+
+// loss is ForSequenceClassificationLoss: cross entropy, or the mean square for a single label.
+func (m *imageClassifier) loss(logits, labels *eager.Tensor) *eager.Tensor {
+	c := m.root.Process().Function(logits, labels)
+	if m.labels == 1 {
+		return c.Return(eager.MSELoss(logits.Squeeze(-1), labels))
+	}
+	return c.Return(eager.CrossEntropy(logits.View(-1, m.labels), labels.View(-1)))
+}
+
+// patches is the convolution that cuts an image into tokens: projection(pixels).flatten(2).transpose(1, 2).
+type patches struct {
+	*eager.Module
+	projection *eager.ConvModule
+	count      int // of an image as large as the configuration says
+}
+
+func newPatches(m *eager.Module, c *hfconfig.Config) *patches {
+	size, side := c.Int("patch_size"), c.Int("image_size")/c.Int("patch_size")
+	args := eager.Conv{Window: eager.Window{Stride: []int{size, size}}}
+	child := m.Child("patch_embeddings")
+	conv := child.Conv("projection", c.Int("num_channels"), c.Int("hidden_size"), true, args, size, size)
+	return &patches{child, conv, side * side}
+}
+
+func (e *patches) forward(pixels *eager.Tensor) *eager.Tensor {
+	c := e.Enter(pixels)
+	return c.Return(e.projection.Forward(pixels).Flatten(2, -1).Transpose(1, 2))
+}
+
+// fixedSize refuses images of another size than the position embeddings are made for.
+func fixedSize(c *hfconfig.Config, s Spec) error {
+	if s.Image != c.Int("image_size") {
+		return fmt.Errorf("model_type %q takes images of %d pixels (image_size), not of %d", c.Type, c.Int("image_size"), s.Image)
+	}
+	return nil
+}
+
+// dropPath is DropPath (stochastic depth): whole samples are dropped by a random factor for each, which is all it keeps. Without a
+// probability it hands its argument on.
+type dropPath struct {
+	*eager.Module
+	prob float64
+}
+
+func newDropPath(m *eager.Module, prob float64) *dropPath {
+	return &dropPath{m.Child("drop_path"), prob}
+}
+
+func (d *dropPath) forward(x *eager.Tensor) *eager.Tensor {
+	c := d.Enter(x)
+	if d.prob == 0 {
+		return c.Return(x)
+	}
+	sizes := make([]int, x.Rank())
+	for i := range sizes {
+		sizes[i] = 1
+	}
+	sizes[0] = x.Dim(0)
+	random := c.Let(c.Process().Empty("aten::rand", x.DType, sizes...))
+	c.Set(&random, random.AddScalar().Floor())
+	return c.Return(x.DivScalar().Mul(random))
+}

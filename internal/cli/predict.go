@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/internal/alloc"
+	"github.com/plimsoll/plimsoll/internal/gpu"
+	"github.com/plimsoll/plimsoll/internal/job"
+	"github.com/plimsoll/plimsoll/internal/predict"
+	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/shard"
+	"github.com/plimsoll/plimsoll/internal/textout"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+type predictOptions struct {
+	jobFlags
+	machineFlags
+	spreadFlags
+	Jobs  string
+	Sweep string
+	JSON  bool
+}
+
+func newPredictCommand(env Env) *cobra.Command {
+	var o predictOptions
+	cmd := &cobra.Command{
+		Use:   "predict (--config config.json | --graph FILE | --job FILE | --jobs FILE.jsonl)",
+		Short: "whether a training job fits on a card, before it runs",
+		Long: `Predict runs three training steps of a described job on a PyTorch that only counts
+bytes and tells whether it fits: the peak by phase and by category, where in the step
+it is, a bound that is safe, and the largest batch that would still fit. It needs no
+GPU and no Python.
+
+The model is a Hugging Face config.json, or a graph exported with
+torch.export.save(torch.export.export(model, inputs), "model.pt2"). A job file has
+the same settings as JSON; flags override it. Files named in it are relative to it.
+
+Exit code 3: it does not fit.`,
+		Example: `  plimsoll predict --config config.json --batch 4 --seq 2048 --precision amp-bf16 --gpu rtx-4090
+  plimsoll predict --graph resnet50.pt2 --batch 64 --loss cross-entropy --optimizer sgdm --memory 16GiB
+  plimsoll predict --config config.json --seq 1024 --sweep batch=1..64 --gpu a100-40g
+  plimsoll predict --config config.json --batch 1 --seq 4096 --precision bf16 --gpus 8 --sharding fsdp2 --gpu a100-80g
+  plimsoll predict --jobs jobs.jsonl --gpu h200 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runPredict(env, cmd, o) },
+	}
+	o.jobFlags.add(cmd)
+	o.machineFlags.add(cmd)
+	o.spreadFlags.add(cmd)
+	cmd.Flags().StringVar(&o.Jobs, "jobs", "", "file with one job as JSON a line")
+	cmd.Flags().StringVar(&o.Sweep, "sweep", "", "try every combination of values, for example batch=1..64,seq=512,1024 (a..b doubles)")
+	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON ("+report.PredictSchema+"), one object a line")
+	return cmd
+}
+
+func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
+	m, err := o.machine()
+	if err != nil {
+		return err
+	}
+	files := newModelFiles()
+	if o.Jobs != "" {
+		return predictMany(env, cmd, o, m, files)
+	}
+	j, err := o.job(env, cmd)
+	if err != nil {
+		return err
+	}
+	if o.Sweep != "" {
+		return predictSweep(env, o, j, m, files)
+	}
+	src, err := files.source(&j)
+	if err != nil {
+		return err
+	}
+	if o.asked() {
+		return predictSpread(env, o, j, src, m)
+	}
+	res, err := predict.Run(j.Job, src, m)
+	if err != nil {
+		return usageError("%w", err)
+	}
+	r := res.Report
+	r.Largest = predict.Largest(j.Job, src, m)
+	return printPrediction(env, o.JSON, r)
+}
+
+// predictSpread predicts a job on several cards.
+func predictSpread(env Env, o predictOptions, j fileJob, src predict.Source, m predict.Machine) error {
+	s, err := o.spread()
+	if err != nil {
+		return err
+	}
+	res, err := predict.RunSpread(j.Job, src, m, s)
+	if err != nil {
+		return usageError("%w", err)
+	}
+	return printPrediction(env, o.JSON, res.Report)
+}
+
+// spreadFlags say how a job is distributed over cards.
+type spreadFlags struct {
+	GPUs       int
+	Sharding   string
+	BucketView bool
+	Tensor     int
+	Stages     int
+}
+
+func (f *spreadFlags) add(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&f.GPUs, "gpus", 1, "cards that see different data (analytic: not measured)")
+	cmd.Flags().StringVar(&f.Sharding, "sharding", "ddp", "with --gpus: "+strings.Join(shard.Kinds(), ", "))
+	cmd.Flags().BoolVar(&f.BucketView, "bucket-view", false, "DDP with gradient_as_bucket_view=True")
+	cmd.Flags().IntVar(&f.Tensor, "tensor", 1, "cards that share every layer (tensor parallel)")
+	cmd.Flags().IntVar(&f.Stages, "stages", 1, "pipeline stages")
+}
+
+func (f *spreadFlags) asked() bool { return f.GPUs != 1 || f.Tensor != 1 || f.Stages != 1 }
+
+func (f *spreadFlags) spread() (predict.Spread, error) {
+	s := predict.Spread{Plan: shard.Plan{Kind: f.Sharding, Ranks: f.GPUs, BucketView: f.BucketView, Stages: f.Stages}, Tensor: f.Tensor}
+	if f.GPUs < 1 || f.Tensor < 1 || f.Stages < 1 {
+		return s, usageError("--gpus, --tensor and --stages are at least one")
+	}
+	if f.GPUs > 1 {
+		if err := s.Plan.Check(); err != nil {
+			return s, usageError("--sharding: %w", err)
+		}
+	}
+	return s, nil
+}
+
+func printPrediction(env Env, asJSON bool, r report.Prediction) error {
+	if asJSON {
+		if err := json.NewEncoder(env.Stdout).Encode(r); err != nil {
+			return fmt.Errorf("write the prediction: %w", err)
+		}
+	} else {
+		s := screen.New(env.Stdout, env.Style)
+		textout.Predict(s, &r)
+		if err := s.Err(); err != nil {
+			return fmt.Errorf("write the prediction: %w", err)
+		}
+	}
+	if !r.Fits {
+		return findingExit()
+	}
+	return nil
+}
+
+// machineFlags say where a job is to run.
+type machineFlags struct {
+	GPU    string
+	Memory string
+	Torch  string
+	Conf   string
+}
+
+func (f *machineFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.GPU, "gpu", "", "card: "+strings.Join(gpu.Names()[:4], ", ")+", a100-80g, rtx-4090, l4, t4, …")
+	cmd.Flags().StringVar(&f.Memory, "memory", "", "memory there is, for example 24GiB (default: the card's)")
+	cmd.Flags().StringVar(&f.Torch, "torch", "", "PyTorch version (default "+alloc.Latest.String()+")")
+	cmd.Flags().StringVar(&f.Conf, "conf", "", "allocator settings, as in PYTORCH_CUDA_ALLOC_CONF")
+}
+
+// machine looks the card up. Without one, workspaces are those of the card of the measurements.
+func (f *machineFlags) machine() (predict.Machine, error) {
+	m := predict.Machine{Assumed: f.GPU == ""}
+	name := f.GPU
+	if name == "" {
+		name = "h200"
+	}
+	var err error
+	if m.Card, err = gpu.Find(name); err != nil {
+		return m, usageError("%w", err)
+	}
+	if f.Memory != "" {
+		if m.Capacity, err = units.Parse(f.Memory); err != nil {
+			return m, usageError("--memory: %w", err)
+		}
+		if m.Capacity <= 0 {
+			return m, usageError("--memory %s: there must be some", f.Memory)
+		}
+	}
+	if f.Torch != "" {
+		if m.Torch, err = alloc.ParseVersion(f.Torch); err != nil {
+			return m, usageError("--torch: %w", err)
+		}
+	}
+	if f.Conf != "" {
+		if m.Conf, err = alloc.ParseConf(f.Conf, m.Torch); err != nil {
+			return m, usageError("--conf: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// jobFlags are the settings of a job, by the names they have in its JSON form.
+type jobFlags struct {
+	job.Job
+	JobFile   string
+	Precision string
+	InputText string
+}
+
+func (f *jobFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.ConfigFile, "config", "", "config.json of a Hugging Face model")
+	flags.StringVar(&f.Graph, "graph", "", "graph from torch.export: a .pt2, or its model.json, plain or .gz")
+	flags.StringVar(&f.JobFile, "job", "", "file with the job as JSON; - is standard input")
+	flags.StringVar(&f.Model, "name", "", "label of the model")
+	flags.StringVar(&f.Task, "task", "", "what the model is trained for: "+strings.Join(job.Tasks(), ", "))
+	flags.IntVar(&f.Batch, "batch", 0, "samples of one micro-batch")
+	flags.IntVar(&f.Seq, "seq", 0, "tokens of one sample")
+	flags.IntVar(&f.TargetSeq, "target-seq", 0, "tokens of one target, for encoder-decoder models")
+	flags.IntVar(&f.Image, "image", 0, "pixels of an image's side")
+	flags.IntVar(&f.Frames, "frames", 0, "frames of a video or spectrogram")
+	flags.StringVar(&f.InputText, "input", "", "shape of one sample for a graph, for example 3,224,224")
+	flags.StringVar(&f.Precision, "precision", "", strings.Join(job.Precisions(), ", ")+" (default fp32)")
+	flags.StringVar(&f.Optimizer, "optimizer", "", "adamw, adamw-fused, adamw-loop, sgd, sgdm, adafactor, … (default adamw)")
+	flags.BoolVar(&f.Checkpointing, "checkpointing", false, "activation checkpointing of every layer")
+	flags.StringVar(&f.Attn, "attn", "", "attention: sdpa or eager (default sdpa)")
+	flags.IntVar(&f.Accumulate, "accumulate", 0, "micro-batches of one optimizer step (default 1)")
+	flags.StringVar(&f.Loop, "loop", "", "function: the step's locals die; plain: a script's loop (default function)")
+	flags.StringSliceVar(&f.Freeze, "freeze", nil, "prefixes of parameter names that are not trained")
+	flags.BoolVar(&f.ChannelsLast, "channels-last", false, "model and images in torch.channels_last")
+	flags.StringVar(&f.Loss, "loss", "", "loss of a graph that ends in logits: cross-entropy")
+	flags.StringVar(&f.LossOutput, "loss-output", "", "output of the graph the loss is computed from")
+}
+
+// job reads the job file, if there is one, and lays the flags over it.
+func (f *jobFlags) job(env Env, cmd *cobra.Command) (fileJob, error) {
+	j := fileJob{}
+	if f.JobFile != "" {
+		var err error
+		if j, err = readJobFile(env, f.JobFile); err != nil {
+			return j, err
+		}
+	}
+	if err := f.overlay(cmd, &j); err != nil {
+		return j, err
+	}
+	return j, nil
+}
+
+// overlay sets what was said on the command line.
+func (f *jobFlags) overlay(cmd *cobra.Command, j *fileJob) error {
+	said := cmd.Flags().Changed
+	if said("config") {
+		j.ConfigFile, j.Config, j.Graph, j.Source, j.dir = f.ConfigFile, nil, "", "", ""
+	}
+	if said("graph") {
+		if said("config") {
+			return usageError("--config and --graph: which one is the model?")
+		}
+		j.Graph, j.Config, j.ConfigFile, j.Source, j.dir = f.Graph, nil, "", "", ""
+	}
+	for flag, set := range map[string]func(){
+		"name": func() { j.Model = f.Model }, "task": func() { j.Task = f.Task }, "batch": func() { j.Batch = f.Batch }, "seq": func() { j.Seq = f.Seq },
+		"target-seq": func() { j.TargetSeq = f.TargetSeq }, "image": func() { j.Image = f.Image }, "frames": func() { j.Frames = f.Frames },
+		"optimizer": func() { j.Optimizer = f.Optimizer }, "checkpointing": func() { j.Checkpointing = f.Checkpointing }, "attn": func() { j.Attn = f.Attn },
+		"accumulate": func() { j.Accumulate = f.Accumulate }, "loop": func() { j.Loop = f.Loop }, "freeze": func() { j.Freeze = f.Freeze },
+		"channels-last": func() { j.ChannelsLast = f.ChannelsLast }, "loss": func() { j.Loss = f.Loss }, "loss-output": func() { j.LossOutput = f.LossOutput },
+	} {
+		if said(flag) {
+			set()
+		}
+	}
+	if said("input") {
+		sizes, err := parseSizes(f.InputText)
+		if err != nil {
+			return usageError("--input: %w", err)
+		}
+		j.Input = sizes
+	}
+	if said("precision") {
+		if err := j.SetPrecision(f.Precision); err != nil {
+			return usageError("%w", err)
+		}
+	}
+	return nil
+}

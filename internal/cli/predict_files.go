@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/plimsoll/plimsoll/internal/hfconfig"
+	"github.com/plimsoll/plimsoll/internal/job"
+	"github.com/plimsoll/plimsoll/internal/opgraph"
+	"github.com/plimsoll/plimsoll/internal/predict"
+)
+
+// fileJob is a job and the folder its file names are relative to.
+type fileJob struct {
+	job.Job
+	dir string
+}
+
+func (j fileJob) path(name string) string {
+	if filepath.IsAbs(name) || j.dir == "" {
+		return name
+	}
+	return filepath.Join(j.dir, name)
+}
+
+func readJobFile(env Env, name string) (fileJob, error) {
+	var r io.Reader = env.Stdin
+	dir := ""
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return fileJob{}, unreadable(fmt.Errorf("read the job: %w", err))
+		}
+		defer f.Close()
+		r, dir = f, filepath.Dir(name)
+	}
+	j, err := job.Read(r)
+	if err != nil {
+		return fileJob{}, unreadable(fmt.Errorf("%s: %w", name, err))
+	}
+	return fileJob{j, dir}, nil
+}
+
+// readJobLines reads a JSONL file of jobs.
+func readJobLines(env Env, name string) ([]fileJob, error) {
+	var r io.Reader = env.Stdin
+	dir := ""
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, unreadable(fmt.Errorf("read the jobs: %w", err))
+		}
+		defer f.Close()
+		r, dir = f, filepath.Dir(name)
+	}
+	var jobs []fileJob
+	err := job.ReadLines(r, func(j job.Job) error {
+		jobs = append(jobs, fileJob{j, dir})
+		return nil
+	})
+	if err != nil {
+		return nil, unreadable(fmt.Errorf("%s: %w", name, err))
+	}
+	if len(jobs) == 0 {
+		return nil, unreadable(fmt.Errorf("%s has no jobs in it", name))
+	}
+	return jobs, nil
+}
+
+// modelFiles reads graphs once, however many jobs name them; jobs may ask from several goroutines.
+type modelFiles struct {
+	mu     sync.Mutex
+	graphs map[string]func() (*opgraph.Graph, error)
+}
+
+func newModelFiles() *modelFiles {
+	return &modelFiles{graphs: map[string]func() (*opgraph.Graph, error){}}
+}
+
+// source reads the model of a job, fills in what the model decides and checks the job.
+func (m *modelFiles) source(j *fileJob) (predict.Source, error) {
+	if j.Graph != "" && len(j.Config) == 0 && j.ConfigFile == "" {
+		g, err := m.graph(j.path(j.Graph))
+		if err != nil {
+			return predict.Source{}, unreadable(err)
+		}
+		if j.Loss == "" && j.Classes > 0 {
+			j.Loss = "cross-entropy"
+		}
+		return predict.Source{Graph: g}, checked(j)
+	}
+	if len(j.Config) == 0 && j.ConfigFile == "" {
+		return predict.Source{}, checked(j)
+	}
+	c, err := readConfig(j)
+	if err != nil {
+		return predict.Source{}, unreadable(err)
+	}
+	if j.Task == "" {
+		j.Task = c.Task()
+	}
+	if j.Image == 0 && c.Has("image_size") && j.Task == "image-cls" {
+		j.Image = c.Int("image_size")
+	}
+	return predict.Source{Config: c}, checked(j)
+}
+
+func checked(j *fileJob) error {
+	if err := j.Check(); err != nil {
+		return usageError("%w", err)
+	}
+	return nil
+}
+
+func readConfig(j *fileJob) (*hfconfig.Config, error) {
+	if len(j.Config) > 0 {
+		return hfconfig.Parse(j.Config)
+	}
+	name := j.path(j.ConfigFile)
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	defer f.Close()
+	c, err := hfconfig.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return c, nil
+}
+
+func (m *modelFiles) graph(name string) (*opgraph.Graph, error) {
+	m.mu.Lock()
+	read, ok := m.graphs[name]
+	if !ok {
+		read = sync.OnceValues(func() (*opgraph.Graph, error) { return readGraph(name) })
+		m.graphs[name] = read
+	}
+	m.mu.Unlock()
+	return read()
+}
+
+func readGraph(name string) (*opgraph.Graph, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the graph: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read the graph: %w", err)
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("read the graph: %s is a directory", name)
+	}
+	g, err := opgraph.Read(f, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return g, nil
+}
+
+// parseSizes reads "3,224,224".
+func parseSizes(text string) ([]int, error) {
+	var sizes []int
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n <= 0 {
+			return nil, fmt.Errorf("%q is not a list of sizes like 3,224,224", text)
+		}
+		sizes = append(sizes, n)
+	}
+	return sizes, nil
+}

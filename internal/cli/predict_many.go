@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/internal/predict"
+	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/spelling"
+	"github.com/plimsoll/plimsoll/internal/textout"
+)
+
+// predictMany predicts every line of a file, in parallel, and prints in the file's order.
+func predictMany(env Env, cmd *cobra.Command, o predictOptions, m predict.Machine, files *modelFiles) error {
+	for _, flag := range []string{"config", "graph", "job", "sweep"} {
+		if cmd.Flags().Changed(flag) {
+			return usageError("--jobs and --%s: the jobs of the file name their models themselves", flag)
+		}
+	}
+	jobs, err := readJobLines(env, o.Jobs)
+	if err != nil {
+		return err
+	}
+	for i := range jobs {
+		if err := o.overlay(cmd, &jobs[i]); err != nil {
+			return err
+		}
+	}
+	results := predictAll(jobs, m, files)
+	return printMany(env, o, results, textout.Predictions)
+}
+
+// predictAll uses every processor; results come back in the order of the jobs.
+func predictAll(jobs []fileJob, m predict.Machine, files *modelFiles) []report.Prediction {
+	results := make([]report.Prediction, len(jobs))
+	next := make(chan int)
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
+		wait.Go(func() {
+			for i := range next {
+				results[i] = predictOne(jobs[i], m, files)
+			}
+		})
+	}
+	for i := range jobs {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+	return results
+}
+
+// predictOne turns a failure into a result that says so: one bad job does not stop the others.
+func predictOne(j fileJob, m predict.Machine, files *modelFiles) report.Prediction {
+	failed := func(err error) report.Prediction {
+		return report.Prediction{Schema: report.PredictSchema, ID: j.ID, Title: j.Model, Error: err.Error(), Assumptions: []string{}}
+	}
+	src, err := files.source(&j)
+	if err != nil {
+		return failed(err)
+	}
+	res, err := predict.Run(j.Job, src, m)
+	if err != nil {
+		return failed(err)
+	}
+	return res.Report
+}
+
+func printMany(env Env, o predictOptions, results []report.Prediction, table func(*screen.Screen, []report.Prediction)) error {
+	if o.JSON {
+		out := json.NewEncoder(env.Stdout)
+		for i := range results {
+			if err := out.Encode(&results[i]); err != nil {
+				return fmt.Errorf("write the predictions: %w", err)
+			}
+		}
+	} else {
+		s := screen.New(env.Stdout, env.Style)
+		table(s, results)
+		if err := s.Err(); err != nil {
+			return fmt.Errorf("write the predictions: %w", err)
+		}
+	}
+	return verdictOf(env, results)
+}
+
+// verdictOf is the exit code of several predictions: a job that cannot be predicted outweighs one that does not fit.
+func verdictOf(env Env, results []report.Prediction) error {
+	failed, tooLarge := 0, 0
+	for i := range results {
+		switch r := &results[i]; {
+		case r.Error != "":
+			failed++
+			fmt.Fprintf(env.Stderr, "plimsoll: %s: %s\n", r.ID, screen.Clean(r.Error))
+		case !r.Fits:
+			tooLarge++
+		}
+	}
+	if failed > 0 {
+		return unreadable(fmt.Errorf("%d of %d jobs could not be predicted", failed, len(results)))
+	}
+	if tooLarge > 0 {
+		return findingExit()
+	}
+	return nil
+}
+
+// predictSweep predicts every combination of the values of --sweep.
+func predictSweep(env Env, o predictOptions, j fileJob, m predict.Machine, files *modelFiles) error {
+	axes, err := parseSweep(o.Sweep)
+	if err != nil {
+		return usageError("--sweep: %w", err)
+	}
+	jobs := []fileJob{j}
+	for _, a := range axes {
+		var more []fileJob
+		for _, base := range jobs {
+			for _, v := range a.values {
+				next := base
+				if err := setAxis(&next, a.name, v); err != nil {
+					return usageError("--sweep: %w", err)
+				}
+				more = append(more, next)
+			}
+		}
+		if jobs = more; len(jobs) > maxSweep {
+			return usageError("--sweep asks for more than %d combinations", maxSweep)
+		}
+	}
+	for i := range jobs {
+		jobs[i].ID = sweepID(jobs[i], axes)
+	}
+	// The first combination shows mistakes in what all have in common as what they are.
+	first := jobs[0]
+	if _, err := files.source(&first); err != nil {
+		return err
+	}
+	results := predictAll(jobs, m, files)
+	return printMany(env, o, results, func(s *screen.Screen, rs []report.Prediction) { textout.Sweep(s, rs) })
+}
+
+const maxSweep = 4096
+
+type axis struct {
+	name   string
+	values []string
+}
+
+var sweepNames = []string{"batch", "seq", "target-seq", "image", "accumulate", "precision", "optimizer", "checkpointing", "attn"}
+
+// parseSweep reads "batch=1..64,seq=512,1024": a part without "=" is another value of the name before it.
+func parseSweep(text string) ([]axis, error) {
+	var axes []axis
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, named := strings.Cut(strings.TrimSpace(part), "=")
+		if !named {
+			if len(axes) == 0 {
+				return nil, fmt.Errorf("%q has no name; write for example batch=1..64,seq=512,1024", part)
+			}
+			name, value = axes[len(axes)-1].name, name
+		} else {
+			axes = append(axes, axis{name: name})
+		}
+		values, err := sweepValues(value)
+		if err != nil {
+			return nil, err
+		}
+		last := &axes[len(axes)-1]
+		last.values = append(last.values, values...)
+		if len(last.values) > maxSweep {
+			return nil, fmt.Errorf("%s has more than %d values", name, maxSweep)
+		}
+	}
+	return axes, nil
+}
+
+// sweepValues is one value, or a..b: doubled from a until b, which ends the list.
+func sweepValues(text string) ([]string, error) {
+	from, to, ranged := strings.Cut(text, "..")
+	if !ranged {
+		if text == "" {
+			return nil, fmt.Errorf("a value is missing")
+		}
+		return []string{text}, nil
+	}
+	a, errA := strconv.Atoi(from)
+	b, errB := strconv.Atoi(to)
+	if errA != nil || errB != nil || a < 1 || b < a {
+		return nil, fmt.Errorf("%q is not a range like 1..64", text)
+	}
+	var values []string
+	for n := a; n < b && n > 0; n *= 2 {
+		values = append(values, strconv.Itoa(n))
+	}
+	return append(values, strconv.Itoa(b)), nil
+}
+
+func setAxis(j *fileJob, name, value string) error {
+	number := map[string]*int{"batch": &j.Batch, "seq": &j.Seq, "target-seq": &j.TargetSeq, "image": &j.Image, "accumulate": &j.Accumulate}[name]
+	if number != nil {
+		n, err := strconv.Atoi(value)
+		if err != nil || n <= 0 {
+			return fmt.Errorf("%s=%s is not a size", name, value)
+		}
+		*number = n
+		return nil
+	}
+	switch name {
+	case "precision":
+		return j.SetPrecision(value)
+	case "optimizer":
+		j.Optimizer = value
+	case "attn":
+		j.Attn = value
+	case "checkpointing":
+		j.Checkpointing = value == "full" || value == "true"
+		if !j.Checkpointing && value != "none" && value != "false" {
+			return fmt.Errorf("checkpointing=%s is neither none nor full", value)
+		}
+	default:
+		return fmt.Errorf("%q cannot be swept%s", name, spelling.Hint(name, sweepNames))
+	}
+	return nil
+}
+
+// sweepID names a combination by its values.
+func sweepID(j fileJob, axes []axis) string {
+	var parts []string
+	for _, a := range axes {
+		switch a.name {
+		case "batch":
+			parts = append(parts, fmt.Sprintf("batch %d", j.Batch))
+		case "seq":
+			parts = append(parts, fmt.Sprintf("seq %d", j.Seq))
+		case "target-seq":
+			parts = append(parts, fmt.Sprintf("target %d", j.TargetSeq))
+		case "image":
+			parts = append(parts, fmt.Sprintf("image %d", j.Image))
+		case "accumulate":
+			parts = append(parts, fmt.Sprintf("accumulate %d", j.Accumulate))
+		case "precision":
+			parts = append(parts, j.Precision())
+		case "optimizer":
+			parts = append(parts, j.Optimizer)
+		case "attn":
+			parts = append(parts, j.Attn)
+		case "checkpointing":
+			parts = append(parts, map[bool]string{true: "checkpointed", false: "plain"}[j.Checkpointing])
+		}
+	}
+	return strings.Join(parts, " · ")
+}

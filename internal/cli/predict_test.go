@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/goldentest"
+	"github.com/plimsoll/plimsoll/internal/report"
+)
+
+const (
+	llamaConfig = "testdata/predict/llama-1b.json"
+	graphs      = "../opgraph/testdata/"
+)
+
+// invoke runs one command line and gives its exit code, data and talk.
+func invoke(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, talk bytes.Buffer
+	env := Env{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &talk, Getenv: func(string) string { return "" }}
+	return Run(context.Background(), env, args), out.String(), talk.String()
+}
+
+func TestPredictScreens(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		code int
+		args []string
+	}{
+		"does-not-fit": {3, []string{"predict", "--config", llamaConfig, "--batch", "4", "--seq", "2048", "--precision", "amp-bf16", "--gpu", "rtx-4090"}},
+		"graph-fits":   {0, []string{"predict", "--graph", graphs + "resnet18.json.gz", "--batch", "64", "--loss", "cross-entropy", "--optimizer", "sgdm", "--gpu", "l4"}},
+		"sharded":      {0, []string{"predict", "--config", llamaConfig, "--batch", "1", "--seq", "2048", "--precision", "bf16", "--gpu", "rtx-4090", "--gpus", "4", "--sharding", "fsdp2", "--tensor", "2"}},
+		"sweep":        {3, []string{"predict", "--config", llamaConfig, "--sweep", "batch=1..4,seq=512,1024,precision=bf16", "--memory", "16GiB"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := invoke(t, "", c.args...)
+			if code != c.code || stderr != "" {
+				t.Errorf("exit code %d, want %d; stderr %q", code, c.code, stderr)
+			}
+			goldentest.Check(t, filepath.Join("testdata", "predict", name+".txt"), []byte(stdout))
+			for _, line := range strings.Split(stdout, "\n") {
+				if n := len([]rune(line)); n > 80 {
+					t.Errorf("line of %d columns: %s", n, line)
+				}
+			}
+		})
+	}
+}
+
+func TestPredictJSONHasTheFieldsOfItsContract(t *testing.T) {
+	t.Parallel()
+	code, stdout, _ := invoke(t, "", "predict", "--graph", graphs+"seed-mlp.json.gz", "--batch", "64", "--loss", "cross-entropy", "--json", "--gpu", "h200")
+	if code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(stdout), &fields); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"schema", "id", "params", "after_load", "peak", "safe", "phase", "phases", "by_category", "capacity", "fits", "assumptions"} {
+		if _, ok := fields[name]; !ok {
+			t.Errorf("no field %s", name)
+		}
+	}
+	categories := fields["by_category"].(map[string]any)
+	sum := 0.0
+	for _, name := range []string{"parameters", "gradients", "optimizer", "activations", "inputs", "workspace", "other"} {
+		v, ok := categories[name].(float64)
+		if !ok {
+			t.Errorf("no category %s", name)
+		}
+		sum += v
+	}
+	if peak := fields["peak"].(map[string]any)["allocated"].(float64); sum != peak {
+		t.Errorf("categories sum to %.0f, the peak is %.0f", sum, peak)
+	}
+}
+
+func TestPredictJobsPrintsOneLineAJobInOrder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	graph, err := os.ReadFile(graphs + "seed-cnn.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := `{"id":"a","graph":"cnn.json.gz","loss":"cross-entropy","batch":8}
+{"id":"b","graph":"cnn.json.gz","loss":"cross-entropy","batch":16}
+{"id":"c","graph":"cnn.json.gz","loss":"cross-entropy","batch":32}
+`
+	for name, data := range map[string][]byte{"cnn.json.gz": graph, "jobs.jsonl": []byte(jobs)} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, stdout, stderr := invoke(t, "", "predict", "--jobs", filepath.Join(dir, "jobs.jsonl"), "--json")
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit code %d, stderr %s", code, stderr)
+	}
+	last := report.Prediction{}
+	ids := ""
+	for line := range strings.Lines(stdout) {
+		var r report.Prediction
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Peak.Allocated < last.Peak.Allocated {
+			t.Errorf("job %s needs less than %s", r.ID, last.ID)
+		}
+		ids += r.ID
+		last = r
+	}
+	if ids != "abc" {
+		t.Errorf("order %s", ids)
+	}
+}
+
+func TestPredictRefusesClearly(t *testing.T) {
+	t.Parallel()
+	mlp := []string{"--graph", graphs + "seed-mlp.json.gz"}
+	for name, c := range map[string]struct {
+		code int
+		want string
+		args []string
+	}{
+		"no model":         {2, "no model", []string{"--batch", "4"}},
+		"two models":       {2, "which one", append([]string{"--config", llamaConfig, "--batch", "4"}, mlp...)},
+		"no batch":         {2, "no batch", mlp},
+		"negative batch":   {2, "negative", append([]string{"--batch", "-4"}, mlp...)},
+		"absurd batch":     {2, "more than any", append([]string{"--batch", "99999999"}, mlp...)},
+		"no loss":          {2, "no loss", append([]string{"--batch", "4"}, mlp...)},
+		"unknown card":     {2, "rtx-4090", append([]string{"--batch", "4", "--gpu", "rtx-4900"}, mlp...)},
+		"unknown word":     {2, "did you mean adamw", append([]string{"--batch", "4", "--optimizer", "adamww"}, mlp...)},
+		"bad memory":       {2, "--memory", append([]string{"--batch", "4", "--memory", "lots"}, mlp...)},
+		"bad sharding":     {2, "fsdp2", []string{"--config", llamaConfig, "--batch", "1", "--seq", "8", "--gpus", "2", "--sharding", "fsdp"}},
+		"a graph in parts": {2, "cannot be cut", append([]string{"--batch", "4", "--loss", "cross-entropy", "--tensor", "2"}, mlp...)},
+		"bad version":      {2, "--torch", append([]string{"--batch", "4", "--torch", "two"}, mlp...)},
+		"bad sweep":        {2, "--sweep", append([]string{"--batch", "4", "--sweep", "bitch=1"}, mlp...)},
+		"contradiction":    {2, "attention already", append([]string{"--batch", "4", "--attn", "eager"}, mlp...)},
+		"missing file":     {4, "read the graph", []string{"--graph", "no-such.pt2", "--batch", "4"}},
+		"not a graph":      {4, "not a torch.export graph", []string{"--graph", llamaConfig, "--batch", "4"}},
+		"not a config":     {4, "JSON", []string{"--config", graphs + "seed-mlp.json.gz", "--batch", "4"}},
+		"wrong input":      {2, "exported for samples", append([]string{"--batch", "4", "--loss", "cross-entropy", "--input", "3,4"}, mlp...)},
+		"unknown argument": {2, "unknown", []string{"train.py"}},
+	} {
+		code, stdout, stderr := invoke(t, "", append([]string{"predict"}, c.args...)...)
+		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
+			t.Errorf("%s: exit code %d (want %d), stderr %q (want %q), stdout %q", name, code, c.code, stderr, c.want, stdout)
+		}
+	}
+}
+
+func TestAnUnsupportedModelSaysHowToExportAGraph(t *testing.T) {
+	t.Parallel()
+	job := `{"config":{"model_type":"mamba"},"batch":1,"seq":8}`
+	code, _, stderr := invoke(t, job, "predict", "--job", "-")
+	if code != 4 || !strings.Contains(stderr, "torch.export") || !strings.Contains(stderr, "qwen3") {
+		t.Errorf("exit code %d, stderr %s", code, stderr)
+	}
+}
+
+func TestSweepRangesDouble(t *testing.T) {
+	t.Parallel()
+	axes, err := parseSweep("batch=1..6,seq=512,1024")
+	if err != nil || len(axes) != 2 || strings.Join(axes[0].values, " ") != "1 2 4 6" || strings.Join(axes[1].values, " ") != "512 1024" {
+		t.Errorf("axes %v, error %v", axes, err)
+	}
+	for _, bad := range []string{"", "1..4", "batch=", "batch=4..1", "batch=1..x"} {
+		if _, err := parseSweep(bad); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}

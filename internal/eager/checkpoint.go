@@ -1,0 +1,143 @@
+package eager
+
+// Non-reentrant activation checkpointing (torch/utils/checkpoint.py, 2.11): forward saves nothing but the
+// arguments; the first saved tensor that backward asks for runs the function again, which stops as soon as the last
+// tensor that has to be saved exists.
+
+// checkpointFrame is one checkpointed call between its forward and the end of its backward.
+type checkpointFrame struct {
+	p      *Process
+	run    func() []*Tensor
+	args   []*Tensor
+	count  int        // tensors that forward would have saved
+	refs   int        // slots that still point here
+	again  []*storage // recomputed tensors, each until it is handed out
+	module []string   // path of the call
+	cast   *autocastState
+}
+
+type forwardHook struct{ frame *checkpointFrame }
+
+func (h forwardHook) pack(*Tensor) slot {
+	f := h.frame
+	f.refs++
+	f.count++
+	return slot{frame: f, index: f.count - 1}
+}
+
+// recomputeHook catches what the second run saves.
+type recomputeHook struct{ frame *checkpointFrame }
+
+// stopRecomputation unwinds the second run once everything needed exists (_StopRecomputationError).
+type stopRecomputation struct{ frame *checkpointFrame }
+
+func (h recomputeHook) pack(t *Tensor) slot {
+	f := h.frame
+	t.store.refs++
+	f.again = append(f.again, t.store)
+	if len(f.again) == f.count {
+		panic(stopRecomputation{f})
+	}
+	return slot{} // the second run's own graph is never executed
+}
+
+// Checkpoint runs a function without keeping its activations. args are the tensors it reads: they live until
+// its backward is complete.
+func (p *Process) Checkpoint(run func() []*Tensor, args ...*Tensor) []*Tensor {
+	if !p.grad {
+		return run()
+	}
+	f := &checkpointFrame{p: p, run: run, module: append([]string(nil), p.path...), refs: 1}
+	if p.casting != nil {
+		f.cast = &autocastState{dtype: p.casting.dtype}
+	}
+	for _, a := range args {
+		if a != nil {
+			f.args = append(f.args, a.Retain())
+		}
+	}
+	p.hooks = append(p.hooks, forwardHook{f})
+	outs := run()
+	p.hooks = p.hooks[:len(p.hooks)-1]
+	f.unref()
+	return outs
+}
+
+func (f *checkpointFrame) unref() {
+	f.refs--
+	if f.refs > 0 {
+		return
+	}
+	for _, s := range f.again {
+		if s != nil {
+			s.release()
+		}
+	}
+	f.again = nil
+	for _, a := range f.args {
+		a.Release()
+	}
+	f.args = nil
+}
+
+// take hands out a recomputed tensor, running the function again at the first request.
+func (f *checkpointFrame) take(index int) *storage {
+	if f.again == nil {
+		f.recompute()
+	}
+	if index < 0 || index >= len(f.again) || f.again[index] == nil {
+		panic(fault("a checkpointed function saved %d tensors in its second run, %d in its first", len(f.again), f.count))
+	}
+	s := f.again[index]
+	f.again[index] = nil
+	return s
+}
+
+func (f *checkpointFrame) recompute() {
+	p := f.p
+	path, cast, op, grad := p.path, p.casting, p.op, p.grad
+	p.path = append([]string(nil), f.module...)
+	p.grad = true
+	if f.cast != nil {
+		p.casting = &autocastState{dtype: f.cast.dtype}
+	}
+	p.hooks = append(p.hooks, recomputeHook{f})
+	outer, open := p.fresh, len(p.open)
+	p.fresh = make([]*Tensor, 0, 64)
+	f.refs++ // the run itself
+	f.runUntilStopped()
+	p.unwind(open)
+	for _, t := range p.fresh {
+		t.Drop()
+	}
+	p.fresh = outer
+	p.hooks = p.hooks[:len(p.hooks)-1]
+	if f.cast != nil {
+		p.casting.clear()
+	}
+	p.path, p.casting, p.op, p.grad = path, cast, op, grad
+	f.refs--
+}
+
+func (f *checkpointFrame) runUntilStopped() {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case stopRecomputation:
+			if r.frame != f {
+				panic(r)
+			}
+		default:
+			panic(r)
+		}
+	}()
+	f.run()
+}
+
+// unwind lets the frames of calls that were left by a stop go, innermost first.
+func (p *Process) unwind(open int) {
+	for len(p.open) > open {
+		c := p.open[len(p.open)-1]
+		c.ReturnAll()
+	}
+}

@@ -1,0 +1,97 @@
+package eager
+
+import "github.com/plimsoll/plimsoll/internal/tensor"
+
+// CrossEntropy is F.cross_entropy with class indices: log_softmax, then nll_loss. logits are [rows, classes] or
+// [batch, classes, ...].
+func CrossEntropy(logits, target *Tensor) *Tensor {
+	return NLLLoss(logits.LogSoftmax(1), target)
+}
+
+// NLLLoss saves the log-probabilities and the target; on autocast's fp32 list.
+func NLLLoss(logp, target *Tensor) *Tensor {
+	p := logp.p
+	in := p.raise(logp)
+	p.op = "aten::nll_loss"
+	n := p.record("NllLossBackward0", in)
+	n.save(in, target)
+	out := p.emptyOf(in.DType)
+	total := p.emptyOf(in.DType)
+	n.save(total)
+	n.out(out)
+	p.observe(p.op, in.DType, float64(target.Numel()), target.Bytes(), 0)
+	n.backward(func(g []*Tensor) []*Tensor {
+		res := p.zerosLike(in.Layout, in.DType)
+		return []*Tensor{res}
+	})
+	drop(total, in, target)
+	return out
+}
+
+// MSELoss saves both; on autocast's fp32 list. Its scalar keeps the storage of all squares, which it was resized from
+// (measured; aten/src/ATen/native/Loss.cpp, mse_loss_out).
+func MSELoss(a, b *Tensor) *Tensor {
+	p := a.p
+	lb, la := p.raise(b), p.raise(a)
+	p.op = "aten::mse_loss"
+	n := p.record("MseLossBackward0", la, lb)
+	n.save(la, lb)
+	out := p.empty(la.Like(), la.DType)
+	squares := p.empty(la.Like(), la.DType)
+	p.reductionScratch(la.Layout, seqDims(la.Rank()), la.DType)
+	drop(squares)
+	out.Layout = tensor.Of()
+	n.out(out)
+	n.backward(func(g []*Tensor) []*Tensor {
+		grads := make([]*Tensor, 2)
+		for i := range grads {
+			if n.needs(i) {
+				grads[i] = p.empty(la.Like(), la.DType)
+			}
+		}
+		return grads
+	})
+	drop(la, lb, a, b)
+	return out
+}
+
+func seqDims(rank int) []int {
+	out := make([]int, rank)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// Rows flattens logits [batch, seq, classes] and labels for a loss over tokens.
+func Rows(logits, labels *Tensor) (*Tensor, *Tensor) {
+	return logits.View(-1, logits.Dim(-1)), labels.View(-1)
+}
+
+// CausalLMLoss is transformers' ForCausalLMLoss (loss/loss_utils.py, 5.17): logits in fp32, labels padded and shifted, so
+// that logits are not copied.
+func CausalLMLoss(logits, labels *Tensor) *Tensor {
+	c := logits.p.Function(logits, labels)
+	c.Set(&logits, logits.To(tensor.Float32))
+	c.Set(&labels, labels.Pad(0, 1))
+	shift := c.Let(labels.Slice(-1, 1, labels.Dim(-1)).Contiguous())
+	c.Set(&logits, logits.View(-1, logits.Dim(-1)))
+	c.Set(&shift, shift.View(-1))
+	return c.Return(CrossEntropy(logits, shift))
+}
+
+// Pad extends the last dimension with a constant; the gradient is a slice of the incoming one, copied.
+func (t *Tensor) Pad(before, after int) *Tensor {
+	t.alive()
+	p := t.p
+	p.op = "aten::constant_pad_nd"
+	n := p.record("ConstantPadNdBackward0", t)
+	sizes := append([]int(nil), t.Sizes...)
+	sizes[len(sizes)-1] += before + after
+	out := n.out(p.emptyOf(t.DType, sizes...))
+	p.observe(p.op, t.DType, 0, t.Bytes(), out.Bytes())
+	from := t.Sizes
+	n.backward(func(g []*Tensor) []*Tensor { return []*Tensor{p.emptyOf(g[0].DType, from...)} })
+	drop(t)
+	return out
+}

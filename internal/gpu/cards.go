@@ -1,0 +1,415 @@
+package gpu
+
+import "github.com/plimsoll/plimsoll/internal/units"
+
+// Where most numbers come from. GeForce rates follow from the white papers: with fp32 accumulation the tensor
+// cores give twice the fp32 rate in 16 bits and the fp32 rate in TF32.
+const (
+	sheet   = "NVIDIA datasheet"
+	paper   = "NVIDIA architecture white paper"
+	amd     = "AMD datasheet"
+	reports = "printed by PyTorch in public out-of-memory reports (Linux)"
+)
+
+// tera and giga turn datasheet units into FLOP/s and bytes/s.
+const (
+	tera = 1e12
+	giga = 1e9
+)
+
+// Cards is the catalogue.
+func Cards() []Card {
+	var all []Card
+	for _, part := range [][]Card{hopperAndLater, dataCentre, geForce, instinct} {
+		all = append(all, part...)
+	}
+	return all
+}
+
+// hopperAndLater lists data-centre cards from Hopper on.
+var hopperAndLater = []Card{
+	{
+		Name: "h200", Title: "H200", Memory: 141 * units.GiB, Total: 150109880320, Context: 748 * units.MiB,
+		Major: 9, Minor: 0, SMs: 132, ThreadsPerSM: 2048,
+		Bandwidth: 4800 * giga, BF16: 989 * tera, FP16: 989 * tera, TF32: 494 * tera, FP32: 66.9 * tera,
+		Source: Source{Rates: sheet, Total: "measured: PyTorch 2.11.0+cu130", Context: "measured: PyTorch 2.11.0+cu130, process minus reserved after training steps, the largest of 0.60 to 0.73 GiB"},
+	},
+	{
+		Name: "h100-80g", Title: "H100 SXM 80 GB", Memory: 80 * units.GiB, Total: 81009 * units.MiB,
+		Major: 9, Minor: 0, SMs: 132, ThreadsPerSM: 2048,
+		Bandwidth: 3350 * giga, BF16: 989 * tera, FP16: 989 * tera, TF32: 494 * tera, FP32: 66.9 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "h100-pcie", Title: "H100 PCIe 80 GB", Memory: 80 * units.GiB, Total: 81009 * units.MiB,
+		Major: 9, Minor: 0, SMs: 114, ThreadsPerSM: 2048,
+		Bandwidth: 2000 * giga, BF16: 756 * tera, FP16: 756 * tera, TF32: 378 * tera, FP32: 51.2 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "h100-94g", Title: "H100 NVL 94 GB", Memory: 94 * units.GiB,
+		Major: 9, Minor: 0, SMs: 132, ThreadsPerSM: 2048,
+		Bandwidth: 3900 * giga, BF16: 835 * tera, FP16: 835 * tera, TF32: 417 * tera, FP32: 60 * tera,
+		Source: Source{Rates: sheet},
+	},
+	{
+		Name: "gh200-96g", Title: "GH200 96 GB", Memory: 96 * units.GiB,
+		Major: 9, Minor: 0, SMs: 132, ThreadsPerSM: 2048,
+		Bandwidth: 4000 * giga, BF16: 989 * tera, FP16: 989 * tera, TF32: 494 * tera, FP32: 66.9 * tera,
+		Source: Source{Rates: sheet},
+	},
+	{
+		Name: "gh200-144g", Title: "GH200 144 GB", Memory: 144 * units.GiB,
+		Major: 9, Minor: 0, SMs: 132, ThreadsPerSM: 2048,
+		Bandwidth: 4900 * giga, BF16: 989 * tera, FP16: 989 * tera, TF32: 494 * tera, FP32: 66.9 * tera,
+		Source: Source{Rates: sheet},
+	},
+	{
+		Name: "b200", Title: "B200", Memory: 180 * units.GiB,
+		Major: 10, Minor: 0, SMs: 148, ThreadsPerSM: 2048,
+		Bandwidth: 8000 * giga, BF16: 2250 * tera, FP16: 2250 * tera, TF32: 1125 * tera, FP32: 75 * tera,
+		Source: Source{Rates: sheet},
+	},
+	{
+		Name: "b300", Title: "B300", Memory: 288 * units.GiB,
+		Major: 10, Minor: 3, SMs: 148, ThreadsPerSM: 2048,
+		Bandwidth: 8000 * giga, BF16: 2250 * tera, FP16: 2250 * tera, TF32: 1125 * tera, FP32: 75 * tera,
+		Source: Source{Rates: sheet},
+	},
+}
+
+// dataCentre lists data-centre and workstation cards before Hopper, and workstation Blackwell.
+var dataCentre = []Card{
+	{
+		Name: "a100-40g", Title: "A100 40 GB", Memory: 40 * units.GiB, Total: 40335 * units.MiB, Context: 501 * units.MiB,
+		Major: 8, Minor: 0, SMs: 108, ThreadsPerSM: 2048,
+		Bandwidth: 1555 * giga, BF16: 312 * tera, FP16: 312 * tera, TF32: 156 * tera, FP32: 19.5 * tera,
+		Source: Source{Rates: sheet, Total: reports, Context: "A100-SXM4-40GB, PyTorch 2.11 cu130, NVML around a first allocation (agilerl commit c838977a)"},
+	},
+	{
+		Name: "a100-80g", Title: "A100 SXM 80 GB", Memory: 80 * units.GiB, Total: 81050 * units.MiB,
+		Major: 8, Minor: 0, SMs: 108, ThreadsPerSM: 2048,
+		Bandwidth: 2039 * giga, BF16: 312 * tera, FP16: 312 * tera, TF32: 156 * tera, FP32: 19.5 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "a100-80g-pcie", Title: "A100 PCIe 80 GB", Memory: 80 * units.GiB, Total: 81050 * units.MiB,
+		Major: 8, Minor: 0, SMs: 108, ThreadsPerSM: 2048,
+		Bandwidth: 1935 * giga, BF16: 312 * tera, FP16: 312 * tera, TF32: 156 * tera, FP32: 19.5 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "a30", Title: "A30", Memory: 24 * units.GiB, Total: 24095 * units.MiB,
+		Major: 8, Minor: 0, SMs: 56, ThreadsPerSM: 2048,
+		Bandwidth: 933 * giga, BF16: 165 * tera, FP16: 165 * tera, TF32: 82 * tera, FP32: 10.3 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "a10", Title: "A10", Memory: 24 * units.GiB, Total: 22733 * units.MiB,
+		Major: 8, Minor: 6, SMs: 72, ThreadsPerSM: 1536,
+		Bandwidth: 600 * giga, BF16: 125 * tera, FP16: 125 * tera, TF32: 62.5 * tera, FP32: 31.2 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "a10g", Title: "A10G", Memory: 24 * units.GiB, Total: 22733 * units.MiB,
+		Major: 8, Minor: 6, SMs: 80, ThreadsPerSM: 1536,
+		Bandwidth: 600 * giga, BF16: 70 * tera, FP16: 70 * tera, TF32: 35 * tera, FP32: 35 * tera,
+		Source: Source{Rates: "AWS G5 documentation; multiprocessors as PyTorch reports them", Total: reports},
+	},
+	{
+		Name: "a16", Title: "A16 (one of four)", Memory: 16 * units.GiB,
+		Major: 8, Minor: 6, SMs: 10, ThreadsPerSM: 1536,
+		Bandwidth: 200 * giga, BF16: 17.9 * tera, FP16: 17.9 * tera, TF32: 9 * tera, FP32: 4.5 * tera,
+		Source: Source{Rates: sheet},
+	},
+	{
+		Name: "a2", Title: "A2", Memory: 16 * units.GiB,
+		Major: 8, Minor: 6, SMs: 10, ThreadsPerSM: 1536,
+		Bandwidth: 200 * giga, BF16: 18 * tera, FP16: 18 * tera, TF32: 9 * tera, FP32: 4.5 * tera,
+		Source: Source{Rates: sheet},
+	},
+	{
+		Name: "a40", Title: "A40", Memory: 48 * units.GiB, Total: 45629 * units.MiB,
+		Major: 8, Minor: 6, SMs: 84, ThreadsPerSM: 1536,
+		Bandwidth: 696 * giga, BF16: 149.7 * tera, FP16: 149.7 * tera, TF32: 74.8 * tera, FP32: 37.4 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "l4", Title: "L4", Memory: 24 * units.GiB, Total: 22702 * units.MiB, Context: 226 * units.MiB,
+		Major: 8, Minor: 9, SMs: 58, ThreadsPerSM: 1536,
+		Bandwidth: 300 * giga, BF16: 121 * tera, FP16: 121 * tera, TF32: 60 * tera, FP32: 30.3 * tera,
+		Source: Source{Rates: sheet, Total: reports, Context: "PyTorch 2.11 cu130, NVML around a first allocation (agilerl commit c838977a)"},
+	},
+	{
+		Name: "l40", Title: "L40", Memory: 48 * units.GiB, Total: 45599 * units.MiB,
+		Major: 8, Minor: 9, SMs: 142, ThreadsPerSM: 1536,
+		Bandwidth: 864 * giga, BF16: 181 * tera, FP16: 181 * tera, TF32: 90.5 * tera, FP32: 90.5 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "l40s", Title: "L40S", Memory: 48 * units.GiB, Total: 45599 * units.MiB,
+		Major: 8, Minor: 9, SMs: 142, ThreadsPerSM: 1536,
+		Bandwidth: 864 * giga, BF16: 362 * tera, FP16: 362 * tera, TF32: 183 * tera, FP32: 91.6 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "rtx-a6000", Title: "RTX A6000", Memory: 48 * units.GiB, Total: 48681 * units.MiB,
+		Major: 8, Minor: 6, SMs: 84, ThreadsPerSM: 1536,
+		Bandwidth: 768 * giga, BF16: 154.8 * tera, FP16: 154.8 * tera, TF32: 77.4 * tera, FP32: 38.7 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "rtx-a5000", Title: "RTX A5000", Memory: 24 * units.GiB, Total: 24248 * units.MiB,
+		Major: 8, Minor: 6, SMs: 64, ThreadsPerSM: 1536,
+		Bandwidth: 768 * giga, BF16: 111.1 * tera, FP16: 111.1 * tera, TF32: 55.6 * tera, FP32: 27.8 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "rtx-a4000", Title: "RTX A4000", Memory: 16 * units.GiB, Total: 15985 * units.MiB,
+		Major: 8, Minor: 6, SMs: 48, ThreadsPerSM: 1536,
+		Bandwidth: 448 * giga, BF16: 76.7 * tera, FP16: 76.7 * tera, TF32: 38.3 * tera, FP32: 19.2 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "rtx-6000-ada", Title: "RTX 6000 Ada", Memory: 48 * units.GiB, Total: 48640 * units.MiB, Context: 426 * units.MiB,
+		Major: 8, Minor: 9, SMs: 142, ThreadsPerSM: 1536,
+		Bandwidth: 960 * giga, BF16: 364 * tera, FP16: 364 * tera, TF32: 182 * tera, FP32: 91.1 * tera,
+		Source: Source{Rates: sheet, Total: reports, Context: "PyTorch 2.10 cu130 (unslothai/unsloth-zoo#1053)"},
+	},
+	{
+		Name: "rtx-pro-6000", Title: "RTX PRO 6000 Blackwell", Memory: 96 * units.GiB,
+		Major: 12, Minor: 0, SMs: 188, ThreadsPerSM: 1536,
+		Bandwidth: 1792 * giga, BF16: 503 * tera, FP16: 503 * tera, TF32: 251 * tera, FP32: 125 * tera,
+		Source: Source{Rates: sheet},
+	},
+	{
+		Name: "v100-16g", Title: "V100 16 GB", Memory: 16 * units.GiB, Total: 16148 * units.MiB,
+		Major: 7, Minor: 0, SMs: 80, ThreadsPerSM: 2048,
+		Bandwidth: 900 * giga, FP16: 125 * tera, FP32: 15.7 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "v100-32g", Title: "V100 32 GB", Memory: 32 * units.GiB, Total: 32502 * units.MiB,
+		Major: 7, Minor: 0, SMs: 80, ThreadsPerSM: 2048,
+		Bandwidth: 900 * giga, FP16: 125 * tera, FP32: 15.7 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "t4", Title: "T4", Memory: 16 * units.GiB, Total: 15843721216,
+		Major: 7, Minor: 5, SMs: 40, ThreadsPerSM: 1024,
+		Bandwidth: 320 * giga, FP16: 65 * tera, FP32: 8.1 * tera,
+		Source: Source{Rates: sheet, Total: "deviceQuery of a T4, CUDA 11.0"},
+	},
+	{
+		Name: "p100", Title: "P100 16 GB", Memory: 16 * units.GiB, Total: 16282 * units.MiB,
+		Major: 6, Minor: 0, SMs: 56, ThreadsPerSM: 2048,
+		Bandwidth: 732 * giga, FP16: 21.2 * tera, FP32: 10.6 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+}
+
+// geForce lists GeForce and TITAN cards.
+var geForce = []Card{
+	{
+		Name: "titan-rtx", Title: "TITAN RTX", Memory: 24 * units.GiB, Total: 24218 * units.MiB,
+		Major: 7, Minor: 5, SMs: 72, ThreadsPerSM: 1024,
+		Bandwidth: 672 * giga, FP16: 130 * tera, FP32: 16.3 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "rtx-2080-ti", Title: "RTX 2080 Ti", Memory: 11 * units.GiB, Total: 11008 * units.MiB,
+		Major: 7, Minor: 5, SMs: 68, ThreadsPerSM: 1024,
+		Bandwidth: 616 * giga, FP16: 53.8 * tera, FP32: 13.4 * tera,
+		Source: Source{Rates: paper, Total: reports},
+	},
+	{
+		Name: "gtx-1080-ti", Title: "GTX 1080 Ti", Memory: 11 * units.GiB, Total: 11182 * units.MiB,
+		Major: 6, Minor: 1, SMs: 28, ThreadsPerSM: 2048,
+		Bandwidth: 484 * giga, FP32: 11.3 * tera,
+		Source: Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "rtx-3050-8g", Title: "RTX 3050 8 GB", Memory: 8 * units.GiB,
+		Major: 8, Minor: 6, SMs: 20, ThreadsPerSM: 1536,
+		Bandwidth: 224 * giga, BF16: 18.2 * tera, FP16: 18.2 * tera, TF32: 9.1 * tera, FP32: 9.1 * tera,
+		Source: Source{Rates: paper},
+	},
+	{
+		Name: "rtx-3060-12g", Title: "RTX 3060 12 GB", Memory: 12 * units.GiB, Total: 12042 * units.MiB,
+		Major: 8, Minor: 6, SMs: 28, ThreadsPerSM: 1536,
+		Bandwidth: 360 * giga, BF16: 25.4 * tera, FP16: 25.4 * tera, TF32: 12.7 * tera, FP32: 12.7 * tera,
+		Source: Source{Rates: paper, Total: reports},
+	},
+	{
+		Name: "rtx-3060-ti", Title: "RTX 3060 Ti", Memory: 8 * units.GiB, Total: 7977 * units.MiB,
+		Major: 8, Minor: 6, SMs: 38, ThreadsPerSM: 1536,
+		Bandwidth: 448 * giga, BF16: 32.4 * tera, FP16: 32.4 * tera, TF32: 16.2 * tera, FP32: 16.2 * tera,
+		Source: Source{Rates: paper, Total: reports},
+	},
+	{
+		Name: "rtx-3070", Title: "RTX 3070", Memory: 8 * units.GiB, Total: 7977 * units.MiB,
+		Major: 8, Minor: 6, SMs: 46, ThreadsPerSM: 1536,
+		Bandwidth: 448 * giga, BF16: 40.6 * tera, FP16: 40.6 * tera, TF32: 20.3 * tera, FP32: 20.3 * tera,
+		Source: Source{Rates: paper, Total: reports},
+	},
+	{
+		Name: "rtx-3070-ti", Title: "RTX 3070 Ti", Memory: 8 * units.GiB, Total: 7977 * units.MiB,
+		Major: 8, Minor: 6, SMs: 48, ThreadsPerSM: 1536,
+		Bandwidth: 608 * giga, BF16: 43.4 * tera, FP16: 43.4 * tera, TF32: 21.7 * tera, FP32: 21.7 * tera,
+		Source: Source{Rates: paper, Total: reports},
+	},
+	{
+		Name: "rtx-3080-10g", Title: "RTX 3080 10 GB", Memory: 10 * units.GiB, Total: 10004 * units.MiB,
+		Major: 8, Minor: 6, SMs: 68, ThreadsPerSM: 1536,
+		Bandwidth: 760 * giga, BF16: 59.6 * tera, FP16: 59.6 * tera, TF32: 29.8 * tera, FP32: 29.8 * tera,
+		Source: Source{Rates: paper, Total: reports},
+	},
+	{
+		Name: "rtx-3080-12g", Title: "RTX 3080 12 GB", Memory: 12 * units.GiB,
+		Major: 8, Minor: 6, SMs: 70, ThreadsPerSM: 1536,
+		Bandwidth: 912 * giga, BF16: 61.2 * tera, FP16: 61.2 * tera, TF32: 30.6 * tera, FP32: 30.6 * tera,
+		Source: Source{Rates: paper},
+	},
+	{
+		Name: "rtx-3080-ti", Title: "RTX 3080 Ti", Memory: 12 * units.GiB, Total: 12042 * units.MiB,
+		Major: 8, Minor: 6, SMs: 80, ThreadsPerSM: 1536,
+		Bandwidth: 912 * giga, BF16: 68.2 * tera, FP16: 68.2 * tera, TF32: 34.1 * tera, FP32: 34.1 * tera,
+		Source: Source{Rates: paper, Total: reports},
+	},
+	{
+		Name: "rtx-3090", Title: "RTX 3090", Memory: 24 * units.GiB, Total: 24259 * units.MiB,
+		Major: 8, Minor: 6, SMs: 82, ThreadsPerSM: 1536,
+		Bandwidth: 936 * giga, BF16: 71.2 * tera, FP16: 71.2 * tera, TF32: 35.6 * tera, FP32: 35.6 * tera,
+		Source: Source{Rates: paper, Total: reports},
+	},
+	{
+		Name: "rtx-3090-ti", Title: "RTX 3090 Ti", Memory: 24 * units.GiB, Total: 24259 * units.MiB,
+		Major: 8, Minor: 6, SMs: 84, ThreadsPerSM: 1536,
+		Bandwidth: 1008 * giga, BF16: 80 * tera, FP16: 80 * tera, TF32: 40 * tera, FP32: 40 * tera,
+		Source: Source{Rates: paper, Total: reports},
+	},
+	{
+		Name: "rtx-4060", Title: "RTX 4060", Memory: 8 * units.GiB,
+		Major: 8, Minor: 9, SMs: 24, ThreadsPerSM: 1536,
+		Bandwidth: 272 * giga, BF16: 30.2 * tera, FP16: 30.2 * tera, TF32: 15.1 * tera, FP32: 15.1 * tera,
+		Source: Source{Rates: paper},
+	},
+	{
+		Name: "rtx-4060-ti-8g", Title: "RTX 4060 Ti 8 GB", Memory: 8 * units.GiB,
+		Major: 8, Minor: 9, SMs: 34, ThreadsPerSM: 1536,
+		Bandwidth: 288 * giga, BF16: 44.2 * tera, FP16: 44.2 * tera, TF32: 22.1 * tera, FP32: 22.1 * tera,
+		Source: Source{Rates: paper},
+	},
+	{
+		Name: "rtx-4060-ti-16g", Title: "RTX 4060 Ti 16 GB", Memory: 16 * units.GiB, Total: 15974 * units.MiB,
+		Major: 8, Minor: 9, SMs: 34, ThreadsPerSM: 1536,
+		Bandwidth: 288 * giga, BF16: 44.2 * tera, FP16: 44.2 * tera, TF32: 22.1 * tera, FP32: 22.1 * tera,
+		Source: Source{Rates: paper, Total: reports},
+	},
+	{
+		Name: "rtx-4070", Title: "RTX 4070", Memory: 12 * units.GiB, Total: 11878 * units.MiB,
+		Major: 8, Minor: 9, SMs: 46, ThreadsPerSM: 1536,
+		Bandwidth: 504 * giga, BF16: 58.2 * tera, FP16: 58.2 * tera, TF32: 29.1 * tera, FP32: 29.1 * tera,
+		Source: Source{Rates: paper, Total: reports},
+	},
+	{
+		Name: "rtx-4070-super", Title: "RTX 4070 SUPER", Memory: 12 * units.GiB,
+		Major: 8, Minor: 9, SMs: 56, ThreadsPerSM: 1536,
+		Bandwidth: 504 * giga, BF16: 71 * tera, FP16: 71 * tera, TF32: 35.5 * tera, FP32: 35.5 * tera,
+		Source: Source{Rates: paper},
+	},
+	{
+		Name: "rtx-4070-ti", Title: "RTX 4070 Ti", Memory: 12 * units.GiB,
+		Major: 8, Minor: 9, SMs: 60, ThreadsPerSM: 1536,
+		Bandwidth: 504 * giga, BF16: 80.2 * tera, FP16: 80.2 * tera, TF32: 40.1 * tera, FP32: 40.1 * tera,
+		Source: Source{Rates: paper},
+	},
+	{
+		Name: "rtx-4070-ti-super", Title: "RTX 4070 Ti SUPER", Memory: 16 * units.GiB,
+		Major: 8, Minor: 9, SMs: 66, ThreadsPerSM: 1536,
+		Bandwidth: 672 * giga, BF16: 88.2 * tera, FP16: 88.2 * tera, TF32: 44.1 * tera, FP32: 44.1 * tera,
+		Source: Source{Rates: paper},
+	},
+	{
+		Name: "rtx-4080", Title: "RTX 4080", Memory: 16 * units.GiB, Total: 16077 * units.MiB,
+		Major: 8, Minor: 9, SMs: 76, ThreadsPerSM: 1536,
+		Bandwidth: 717 * giga, BF16: 97.4 * tera, FP16: 97.4 * tera, TF32: 48.7 * tera, FP32: 48.7 * tera,
+		Source: Source{Rates: paper, Total: reports},
+	},
+	{
+		Name: "rtx-4080-super", Title: "RTX 4080 SUPER", Memory: 16 * units.GiB,
+		Major: 8, Minor: 9, SMs: 80, ThreadsPerSM: 1536,
+		Bandwidth: 736 * giga, BF16: 104.4 * tera, FP16: 104.4 * tera, TF32: 52.2 * tera, FP32: 52.2 * tera,
+		Source: Source{Rates: paper},
+	},
+	{
+		Name: "rtx-4090", Title: "RTX 4090", Memory: 24 * units.GiB, Total: 24207 * units.MiB,
+		Major: 8, Minor: 9, SMs: 128, ThreadsPerSM: 1536,
+		Bandwidth: 1008 * giga, BF16: 165.2 * tera, FP16: 165.2 * tera, TF32: 82.6 * tera, FP32: 82.6 * tera,
+		Source: Source{Rates: paper, Total: reports},
+	},
+	{
+		Name: "rtx-5060", Title: "RTX 5060", Memory: 8 * units.GiB,
+		Major: 12, Minor: 0, SMs: 30, ThreadsPerSM: 1536,
+		Bandwidth: 448 * giga, BF16: 38.4 * tera, FP16: 38.4 * tera, TF32: 19.2 * tera, FP32: 19.2 * tera,
+		Source: Source{Rates: paper},
+	},
+	{
+		Name: "rtx-5060-ti-8g", Title: "RTX 5060 Ti 8 GB", Memory: 8 * units.GiB,
+		Major: 12, Minor: 0, SMs: 36, ThreadsPerSM: 1536,
+		Bandwidth: 448 * giga, BF16: 47.4 * tera, FP16: 47.4 * tera, TF32: 23.7 * tera, FP32: 23.7 * tera,
+		Source: Source{Rates: paper},
+	},
+	{
+		Name: "rtx-5060-ti-16g", Title: "RTX 5060 Ti 16 GB", Memory: 16 * units.GiB,
+		Major: 12, Minor: 0, SMs: 36, ThreadsPerSM: 1536,
+		Bandwidth: 448 * giga, BF16: 47.4 * tera, FP16: 47.4 * tera, TF32: 23.7 * tera, FP32: 23.7 * tera,
+		Source: Source{Rates: paper},
+	},
+	{
+		Name: "rtx-5070", Title: "RTX 5070", Memory: 12 * units.GiB,
+		Major: 12, Minor: 0, SMs: 48, ThreadsPerSM: 1536,
+		Bandwidth: 672 * giga, BF16: 61.8 * tera, FP16: 61.8 * tera, TF32: 30.9 * tera, FP32: 30.9 * tera,
+		Source: Source{Rates: paper},
+	},
+	{
+		Name: "rtx-5070-ti", Title: "RTX 5070 Ti", Memory: 16 * units.GiB,
+		Major: 12, Minor: 0, SMs: 70, ThreadsPerSM: 1536,
+		Bandwidth: 896 * giga, BF16: 87.8 * tera, FP16: 87.8 * tera, TF32: 43.9 * tera, FP32: 43.9 * tera,
+		Source: Source{Rates: paper},
+	},
+	{
+		Name: "rtx-5080", Title: "RTX 5080", Memory: 16 * units.GiB,
+		Major: 12, Minor: 0, SMs: 84, ThreadsPerSM: 1536,
+		Bandwidth: 960 * giga, BF16: 112.6 * tera, FP16: 112.6 * tera, TF32: 56.3 * tera, FP32: 56.3 * tera,
+		Source: Source{Rates: paper},
+	},
+	{
+		Name: "rtx-5090", Title: "RTX 5090", Memory: 32 * units.GiB, Total: 32113 * units.MiB,
+		Major: 12, Minor: 0, SMs: 170, ThreadsPerSM: 1536,
+		Bandwidth: 1792 * giga, BF16: 209.6 * tera, FP16: 209.6 * tera, TF32: 104.8 * tera, FP32: 104.8 * tera,
+		Source: Source{Rates: paper, Total: reports},
+	},
+}
+
+// instinct lists AMD cards.
+var instinct = []Card{
+	{
+		Name: "mi250x", Title: "Instinct MI250X (one of two dies)", Memory: 64 * units.GiB,
+		Major: 9, Minor: 0, SMs: 110, ThreadsPerSM: 2048, ROCm: true,
+		Bandwidth: 1600 * giga, BF16: 191.5 * tera, FP16: 191.5 * tera, FP32: 23.9 * tera,
+		Source: Source{Rates: amd},
+	},
+	{
+		Name: "mi300x", Title: "Instinct MI300X", Memory: 192 * units.GiB,
+		Major: 9, Minor: 4, SMs: 304, ThreadsPerSM: 2048, ROCm: true,
+		Bandwidth: 5300 * giga, BF16: 1307 * tera, FP16: 1307 * tera, TF32: 654 * tera, FP32: 163.4 * tera,
+		Source: Source{Rates: amd},
+	},
+	{
+		Name: "mi325x", Title: "Instinct MI325X", Memory: 256 * units.GiB,
+		Major: 9, Minor: 4, SMs: 304, ThreadsPerSM: 2048, ROCm: true,
+		Bandwidth: 6000 * giga, BF16: 1307 * tera, FP16: 1307 * tera, TF32: 654 * tera, FP32: 163.4 * tera,
+		Source: Source{Rates: amd},
+	},
+}

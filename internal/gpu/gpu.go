@@ -1,0 +1,193 @@
+// Package gpu is a catalogue of cards: what of a card decides whether a training job fits and how fast it may run.
+//
+// In go the names people write ("rtx 4090", "A100-40G", "NVIDIA H100 80GB HBM3"); out come Cards with memory, architecture,
+// rates and library workspaces, every number with its source. An unknown name is refused with the nearest known ones.
+// Rates are dense (never "with sparsity"); zero means the number is not known here, and callers must say so.
+package gpu
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/alloc"
+	"github.com/plimsoll/plimsoll/internal/spelling"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// Card is one model of accelerator.
+type Card struct {
+	Name    string      // short name: "rtx-4090"
+	Title   string      // as people call it: "RTX 4090"
+	Memory  units.Bytes // as sold; HBM and GDDR are sold in GiB under the name GB
+	Total   units.Bytes // total_memory as PyTorch sees it; 0 where not known here
+	Context units.Bytes // CUDA context and loaded libraries of one training process; 0 where not known here
+
+	Major, Minor int // compute capability; AMD: gfx9 is 9, and ROCm is set
+	SMs          int // multiprocessors (AMD: compute units)
+	ThreadsPerSM int // resident threads of one
+	ROCm         bool
+
+	Bandwidth float64 // bytes/s of device memory
+	BF16      float64 // FLOP/s, dense, fp32 accumulation; 0: the card has no bf16 tensor cores
+	FP16      float64
+	TF32      float64 // 0: no TF32
+	FP32      float64 // without tensor cores
+
+	Source Source
+}
+
+// Source says where the numbers of a card come from.
+type Source struct {
+	Rates   string // bandwidth, rates, multiprocessors
+	Total   string // total_memory
+	Context string
+}
+
+// Capacity is what PyTorch can use in all: total_memory where known, the nominal size otherwise.
+func (c Card) Capacity() units.Bytes {
+	if c.Total > 0 {
+		return c.Total
+	}
+	return c.Memory
+}
+
+// LargestContext is the largest context measured on any card here, for cards whose own is not known.
+func LargestContext() units.Bytes {
+	var most units.Bytes
+	for _, c := range Cards() {
+		most = max(most, c.Context)
+	}
+	return most
+}
+
+// BlasWorkspace is what cuBLAS takes through the caching allocator for each thread and stream, for a PyTorch
+// version (aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize): 32 MiB on SM 9.0, since 2.12 also on
+// SM 10 and 12 (pytorch PR #175344), 4096 KiB·2 + 16 KiB·8 on other NVIDIA cards; on ROCm 32 MiB, 128 MiB on gfx94.
+func (c Card) BlasWorkspace(torch alloc.Version) units.Bytes {
+	switch {
+	case c.ROCm && c.Minor >= 4:
+		return 128 * units.MiB
+	case c.ROCm, c.Major == 9:
+		return 32 * units.MiB
+	case c.Major >= 10 && !older(torch, 212):
+		return 32 * units.MiB
+	}
+	return 2*4096*units.KiB + 8*16*units.KiB
+}
+
+// BlasLtWorkspace is cuBLASLt's (same file, parseCUDABlasLtWorkspaceSize): 1 MiB; hipBLASLt 76 MiB.
+func (c Card) BlasLtWorkspace() units.Bytes {
+	if c.ROCm {
+		return 76 * units.MiB
+	}
+	return units.MiB
+}
+
+// CuDNNAttention tells whether scaled_dot_product_attention tries cuDNN first (sdp_utils.cpp: SM 9.0, 10.0, 10.3 with cuDNN newer
+// than 9.15, which wheels bring since PyTorch 2.10).
+func (c Card) CuDNNAttention(torch alloc.Version) bool {
+	hopper := c.Major == 9 && c.Minor == 0 || c.Major == 10 && (c.Minor == 0 || c.Minor == 3)
+	return hopper && !c.ROCm && !older(torch, 210)
+}
+
+// older tells whether a version lies before another; the zero Version is the latest.
+func older(torch, than alloc.Version) bool {
+	if torch == 0 {
+		torch = alloc.Latest
+	}
+	return torch < than
+}
+
+// Names lists the short names in the order of the catalogue.
+func Names() []string {
+	cards := Cards()
+	names := make([]string, len(cards))
+	for i, c := range cards {
+		names[i] = c.Name
+	}
+	return names
+}
+
+// Find looks a card up by any usual spelling.
+func Find(name string) (Card, error) {
+	want := plain(name)
+	for _, c := range Cards() {
+		if plain(c.Name) == want || plain(c.Title) == want || slices.Contains(aliases[c.Name], want) {
+			return c, nil
+		}
+	}
+	return Card{}, unknown(name, want)
+}
+
+func unknown(name, want string) error {
+	var alike []string
+	for _, known := range Names() {
+		p := plain(known)
+		if want != "" && (strings.HasPrefix(p, want) || strings.Contains(want, p)) {
+			alike = append(alike, known)
+		}
+	}
+	if len(alike) == 0 {
+		if near := spelling.Nearest(strings.ToLower(name), Names()); near != "" {
+			alike = []string{near}
+		}
+	}
+	if len(alike) == 0 {
+		return fmt.Errorf("card %.40q is not in the catalogue; give its memory with --memory instead, or one of: %s", name, strings.Join(Names(), ", "))
+	}
+	return fmt.Errorf("card %.40q is not in the catalogue (did you mean %s?); --memory 24GiB works for any card", name, strings.Join(alike, " or "))
+}
+
+// plain strips what spellings differ in: case, separators, vendor words, the B of GB.
+func plain(name string) string {
+	s := strings.ToLower(name)
+	for _, w := range []string{"nvidia", "geforce", "tesla", "quadro", "amd", "instinct", "generation", "graphics", "hbm3e", "hbm3", "hbm2e", "hbm2"} {
+		s = strings.ReplaceAll(s, w, "")
+	}
+	s = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, s)
+	s = strings.ReplaceAll(s, "gib", "g")
+	return strings.ReplaceAll(s, "gb", "g")
+}
+
+// aliases are further plain spellings of a short name, mostly what torch.cuda.get_device_name says.
+var aliases = map[string][]string{
+	"h100-80g":        {"h100", "h100sxm", "h100sxm5", "h10080gsxm", "h100sxm80g", "h100sxm580g"},
+	"h100-pcie":       {"h100pcie80g", "h10080gpcie"},
+	"h100-94g":        {"h100nvl", "h100nvl94g"},
+	"h200":            {"h200141g", "h200sxm", "h200nvl"},
+	"a100-40g":        {"a100", "a100sxm440g", "a100pcie40g", "a100sxm40g"},
+	"a100-80g":        {"a100sxm480g", "a100sxm80g", "a10080gsxm"},
+	"a100-80g-pcie":   {"a100pcie80g", "a10080gpcie"},
+	"v100-16g":        {"v100", "v100sxm216g", "v100pcie16g"},
+	"v100-32g":        {"v100sxm232g", "v100pcie32g", "v100sxm332g"},
+	"p100":            {"p10016g", "p100pcie16g", "p100sxm216g"},
+	"rtx-a6000":       {"a6000"},
+	"rtx-a5000":       {"a5000"},
+	"rtx-a4000":       {"a4000"},
+	"rtx-6000-ada":    {"6000ada", "rtx6000ada"},
+	"rtx-3060-12g":    {"rtx3060", "3060", "306012g"},
+	"rtx-3070":        {"3070"},
+	"rtx-3080-10g":    {"rtx3080", "3080"},
+	"rtx-3090":        {"3090"},
+	"rtx-3090-ti":     {"3090ti"},
+	"rtx-4060-ti-16g": {"4060ti16g"},
+	"rtx-4060-ti-8g":  {"rtx4060ti", "4060ti"},
+	"rtx-4060":        {"4060"},
+	"rtx-4070":        {"4070"},
+	"rtx-4080":        {"4080"},
+	"rtx-4090":        {"4090"},
+	"rtx-5060-ti-16g": {"rtx5060ti", "5060ti"},
+	"rtx-5080":        {"5080"},
+	"rtx-5090":        {"5090"},
+	"b200":            {"b200180g", "b200192g"},
+	"gh200-96g":       {"gh200", "gh200480g"},
+	"mi250x":          {"mi250"},
+	"gtx-1080-ti":     {"1080ti"},
+	"rtx-2080-ti":     {"2080ti"},
+}

@@ -1,0 +1,336 @@
+// Package hfconfig reads a Hugging Face config.json into a typed configuration.
+//
+// In goes the file's JSON; out comes a Config whose accessors answer every field the model family's code
+// reads, with the defaults of the family's config class (transformers 5.17) where the file is silent and the
+// values its __post_init__ derives. Refused: a model_type without a model here (ErrUnsupported lists those
+// that have one), a field of the wrong type, sizes that are negative or larger than any model, contradictory
+// head counts. Header reads the header of a safetensors file to count parameters.
+package hfconfig
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Bounds of a believable configuration. The largest published models have a hidden size of 53,248, about 2^18
+// tokens in the vocabulary and fewer than 200 layers.
+const (
+	maxFile   = 4 << 20 // bytes of JSON
+	maxInt    = 1 << 33
+	maxLayers = 4096
+	maxList   = 4096
+)
+
+// ErrUnsupported is in the chain of the error for a model_type without a model.
+var ErrUnsupported = errors.New("unsupported model_type")
+
+// Config is one model's configuration.
+type Config struct {
+	Type   string // model_type: "llama"
+	Class  string // the config class whose defaults apply: "LlamaConfig"
+	class  class
+	values map[string]any
+	labels int
+
+	architectures []string
+}
+
+// Read reads a config.json.
+func Read(r io.Reader) (*Config, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read config.json: %w", err)
+	}
+	return Parse(data)
+}
+
+// Parse reads the content of a config.json.
+func Parse(data []byte) (*Config, error) {
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("config.json has more than %d bytes; is it a configuration?", maxFile)
+	}
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, fmt.Errorf("config.json is not a JSON object: %w", err)
+	}
+	modelType, err := modelType(raw)
+	if err != nil {
+		return nil, err
+	}
+	cls, ok := classes()[modelType]
+	if !ok {
+		return nil, unsupported(modelType)
+	}
+	c := &Config{Type: modelType, Class: cls.Class, class: cls, values: map[string]any{}, architectures: readArchitectures(raw)}
+	for name, f := range cls.Fields {
+		c.values[name] = f.standard
+	}
+	if err := c.fill(raw); err != nil {
+		return nil, err
+	}
+	if c.labels, err = labels(raw, modelType); err != nil {
+		return nil, err
+	}
+	if err := c.derive(raw); err != nil {
+		return nil, err
+	}
+	return c, c.check()
+}
+
+func modelType(raw map[string]json.RawMessage) (string, error) {
+	text, ok := raw["model_type"]
+	if !ok {
+		return "", fmt.Errorf("config.json has no model_type; is it the config.json of a transformers model?")
+	}
+	var name string
+	if err := json.Unmarshal(text, &name); err != nil {
+		return "", fmt.Errorf("config.json: model_type is not a string")
+	}
+	return name, nil
+}
+
+func unsupported(modelType string) error {
+	return fmt.Errorf("%w %q: known are %s. For any other model export a graph, which needs no GPU "+
+		"(torch.export.save(torch.export.export(model, example_inputs), \"model.pt2\")), and give it with --graph model.pt2",
+		ErrUnsupported, clip(modelType), strings.Join(Supported(), ", "))
+}
+
+// Supported lists the model types that have a model here, sorted.
+func Supported() []string {
+	return sortedKeys(classes())
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	return slices.Sorted(maps.Keys(m))
+}
+
+// fill overlays the file's values on the defaults; aliases (hidden_size for n_embd) come first, the class's own names win.
+func (c *Config) fill(raw map[string]json.RawMessage) error {
+	for _, alias := range sortedKeys(c.class.Alias) {
+		name := c.class.Alias[alias]
+		if text, ok := raw[alias]; ok {
+			if err := c.set(name, text); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range sortedKeys(c.class.Fields) {
+		if text, ok := raw[name]; ok {
+			if err := c.set(name, text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Config) set(name string, text json.RawMessage) error {
+	f, ok := c.class.Fields[name]
+	if !ok {
+		return nil
+	}
+	if string(text) == "null" {
+		c.values[name] = nil
+		return nil
+	}
+	v, err := f.kind.decode(text)
+	if err != nil {
+		return fmt.Errorf("config.json: %s of %s: %w", name, c.Class, err)
+	}
+	c.values[name] = v
+	return nil
+}
+
+// labels counts the classes of a classification head: id2label, else num_labels, else the class's default
+// (PreTrainedConfig 2, BartConfig 3).
+func labels(raw map[string]json.RawMessage, modelType string) (int, error) {
+	if text, ok := raw["id2label"]; ok && string(text) != "null" {
+		var named map[string]json.RawMessage
+		if err := json.Unmarshal(text, &named); err != nil {
+			return 0, fmt.Errorf("config.json: id2label is not an object of label names")
+		}
+		return len(named), nil
+	}
+	if text, ok := raw["num_labels"]; ok {
+		v, err := kindInt.decode(text)
+		if err != nil {
+			return 0, fmt.Errorf("config.json: num_labels: %w", err)
+		}
+		return v.(int), nil
+	}
+	if modelType == "bart" {
+		return 3, nil
+	}
+	return 2, nil
+}
+
+// Labels is the number of classes of a classification head.
+func (c *Config) Labels() int { return c.labels }
+
+// Has tells whether the family's configuration has a field of that name.
+func (c *Config) Has(name string) bool {
+	_, ok := c.values[c.own(name)]
+	return ok
+}
+
+// Null tells whether a field is None.
+func (c *Config) Null(name string) bool { return c.value(name) == nil }
+
+// Int is a whole number; 0 where the field is None.
+func (c *Config) Int(name string) int {
+	switch v := c.value(name).(type) {
+	case int:
+		return v
+	case []int: // a size given once for both sides
+		if len(v) > 0 {
+			return v[0]
+		}
+	case float64:
+		return int(v)
+	}
+	return 0
+}
+
+// Ints is a list of whole numbers; a single number is a list of one.
+func (c *Config) Ints(name string) []int {
+	switch v := c.value(name).(type) {
+	case []int:
+		return v
+	case int:
+		return []int{v}
+	}
+	return nil
+}
+
+// Float is a number; 0 where the field is None.
+func (c *Config) Float(name string) float64 {
+	switch v := c.value(name).(type) {
+	case float64:
+		return v
+	case int:
+		return float64(v)
+	}
+	return 0
+}
+
+// Bool is a flag; false where the field is None.
+func (c *Config) Bool(name string) bool { v, _ := c.value(name).(bool); return v }
+
+// String is a word; "" where the field is None.
+func (c *Config) String(name string) string { v, _ := c.value(name).(string); return v }
+
+// Strings is a list of words.
+func (c *Config) Strings(name string) []string { v, _ := c.value(name).([]string); return v }
+
+// value panics on a name the family's class does not have: that is a mistake in a model, never in a file.
+func (c *Config) value(name string) any {
+	own := c.own(name)
+	v, ok := c.values[own]
+	if !ok {
+		panic(fmt.Sprintf("hfconfig: %s has no field %q", c.Class, name))
+	}
+	return v
+}
+
+func (c *Config) own(name string) string {
+	if own, ok := c.class.Alias[name]; ok {
+		return own
+	}
+	return name
+}
+
+// check refuses sizes no model has, so that a model built from the configuration stays small.
+func (c *Config) check() error {
+	for _, name := range sortedKeys(c.values) {
+		if err := believable(name, c.values[name]); err != nil {
+			return fmt.Errorf("config.json: %s: %w", name, err)
+		}
+	}
+	for _, pair := range [][2]string{{"hidden_size", "num_attention_heads"}, {"d_model", "encoder_attention_heads"}, {"d_model", "decoder_attention_heads"}} {
+		if err := c.divides(pair[0], pair[1]); err != nil {
+			return err
+		}
+	}
+	if c.Has("num_key_value_heads") && c.Has("num_attention_heads") && !c.Null("num_key_value_heads") {
+		heads, kv := c.Int("num_attention_heads"), c.Int("num_key_value_heads")
+		if kv <= 0 || heads%kv != 0 {
+			return fmt.Errorf("config.json: num_attention_heads %d is not a multiple of num_key_value_heads %d", heads, kv)
+		}
+	}
+	return nil
+}
+
+// divides checks that heads split a width evenly, unless the class sets the head's size on its own.
+func (c *Config) divides(width, heads string) error {
+	if !c.Has(width) || !c.Has(heads) || c.Has("head_dim") || c.Has("d_kv") {
+		return nil
+	}
+	w, n := c.Int(width), c.Int(heads)
+	if len(c.Ints(heads)) > 1 {
+		return nil
+	}
+	if n <= 0 || w%n != 0 {
+		return fmt.Errorf("config.json: %s %d is not a multiple of %s %d", width, w, heads, n)
+	}
+	return nil
+}
+
+func believable(name string, v any) error {
+	switch v := v.(type) {
+	case int:
+		return believableInt(name, v)
+	case []int:
+		for _, n := range v {
+			if err := believableInt(name, n); err != nil {
+				return err
+			}
+		}
+	case float64:
+		if math.IsNaN(v) || math.Abs(v) > 1e12 {
+			return fmt.Errorf("%g is not a believable number", v)
+		}
+	}
+	return nil
+}
+
+// sized tells which fields count things of which a model has at least one.
+func sized(name string) bool {
+	if strings.Contains(name, "dropout") || strings.Contains(name, "window") {
+		return false
+	}
+	for _, part := range []string{"hidden_size", "vocab_size", "_heads", "n_head", "n_embd", "d_model", "ffn_dim", "patch_size", "image_size", "num_channels", "embed_dim", "intermediate_size"} {
+		if strings.HasSuffix(name, part) || strings.HasPrefix(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
+func believableInt(name string, n int) error {
+	limit := maxInt
+	if strings.Contains(name, "layer") || strings.Contains(name, "depth") || strings.Contains(name, "experts") {
+		limit = maxLayers
+	}
+	switch {
+	case n > limit:
+		return fmt.Errorf("%d is more than any model has", n)
+	case n < 0 && name != "pad_token_id" && name != "layer_norm_eps" && name != "max_relative_positions":
+		return fmt.Errorf("%d is negative", n)
+	case n == 0 && sized(name) && name != "type_vocab_size":
+		return fmt.Errorf("0 is not a size")
+	}
+	return nil
+}
+
+func clip(s string) string {
+	if len(s) > 60 {
+		return s[:60] + "…"
+	}
+	return s
+}

@@ -1,0 +1,53 @@
+package hfconfig
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Task is what the configuration is trained for where nobody says it: the head that architectures names, else
+// the head the family is known for.
+func (c *Config) Task() string {
+	for _, a := range c.architectures {
+		if t := taskOfHead(a); t != "" {
+			if t == "seq2seq-lm" && c.Type == "whisper" {
+				return "speech-seq2seq"
+			}
+			return t
+		}
+	}
+	switch {
+	case c.Type == "whisper":
+		return "speech-seq2seq"
+	case slices.Contains([]string{"t5", "bart"}, c.Type):
+		return "seq2seq-lm"
+	case slices.Contains([]string{"vit", "deit", "beit", "dinov2", "swin", "convnext", "segformer"}, c.Type):
+		return "image-cls"
+	case slices.Contains([]string{"bert", "roberta", "distilbert", "electra", "albert", "deberta-v2"}, c.Type):
+		return "masked-lm"
+	}
+	return "causal-lm"
+}
+
+func taskOfHead(architecture string) string {
+	for _, h := range []struct{ suffix, task string }{
+		{"ForCausalLM", "causal-lm"}, {"LMHeadModel", "causal-lm"}, {"ForMaskedLM", "masked-lm"},
+		{"ForSequenceClassification", "seq-cls"}, {"ForTokenClassification", "token-cls"},
+		{"ForConditionalGeneration", "seq2seq-lm"}, {"ForImageClassification", "image-cls"},
+	} {
+		if strings.HasSuffix(architecture, h.suffix) {
+			return h.task
+		}
+	}
+	return ""
+}
+
+// readArchitectures keeps the class names the file lists; anything else there is ignored, since it only names a default.
+func readArchitectures(raw map[string]json.RawMessage) []string {
+	var names []string
+	if json.Unmarshal(raw["architectures"], &names) != nil || len(names) > 16 {
+		return nil
+	}
+	return names
+}

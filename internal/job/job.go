@@ -1,0 +1,225 @@
+// Package job is the description of a training job: model, batch, precision, optimizer and how the loop runs.
+//
+// In goes JSON (one object, or one a line), or a Job filled from flags; out comes a checked Job with its defaults filled in.
+// Refused, each with what to do: unknown words (with the nearest known one), sizes that are negative or beyond any machine, missing
+// ones, and settings that contradict each other. The package opens no files: names inside a job stay as written, for the caller to
+// resolve against the file that holds them.
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/spelling"
+)
+
+// Job describes one training job. The zero value of every optional field means "not said"; Check fills the defaults.
+type Job struct {
+	ID    string `json:"id,omitempty"`
+	Model string `json:"model,omitempty"`
+
+	Source     string          `json:"source,omitempty"`      // hf | graph
+	Config     json.RawMessage `json:"config,omitempty"`      // hf: content of a config.json
+	ConfigFile string          `json:"config_file,omitempty"` // hf: its file
+	Graph      string          `json:"graph,omitempty"`       // graph: a .pt2, or model.json, plain or .gz
+
+	Task       string `json:"task,omitempty"`        // hf: what the model is trained for
+	Loss       string `json:"loss,omitempty"`        // graph that ends in logits: cross-entropy
+	LossOutput string `json:"loss_output,omitempty"` // graph: the output the loss is computed from
+	Classes    int    `json:"classes,omitempty"`     // graph: the number of classes of the labels
+
+	Batch     int   `json:"batch,omitempty"` // samples of one micro-batch
+	Seq       int   `json:"seq,omitempty"`   // tokens of one sample
+	TargetSeq int   `json:"target_seq,omitempty"`
+	Image     int   `json:"image,omitempty"`  // pixels of a side
+	Frames    int   `json:"frames,omitempty"` // video frames, or spectrogram frames
+	Input     []int `json:"input,omitempty"`  // shape of one sample
+
+	ParamDType    string   `json:"param_dtype,omitempty"` // fp32 | bf16 | fp16
+	Autocast      string   `json:"autocast,omitempty"`    // bf16 | fp16; fp16 implies a GradScaler
+	TF32          bool     `json:"tf32,omitempty"`        // fp32 matrix products on tensor cores
+	Optimizer     string   `json:"optimizer,omitempty"`
+	Checkpointing bool     `json:"checkpointing,omitempty"` // every layer, non-reentrant
+	Attn          string   `json:"attn,omitempty"`          // sdpa | eager
+	Accumulate    int      `json:"accumulate,omitempty"`    // micro-batches of one optimizer step
+	Loop          string   `json:"loop,omitempty"`          // function | plain
+	Freeze        []string `json:"freeze,omitempty"`        // prefixes of parameter names
+	ChannelsLast  bool     `json:"channels_last,omitempty"`
+
+	Ignored []string `json:"-"` // members of the JSON that mean nothing here
+}
+
+// Known words.
+var (
+	sources    = []string{"hf", "graph"}
+	tasks      = []string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "image-cls", "speech-seq2seq"}
+	losses     = []string{"cross-entropy"}
+	dtypes     = []string{"fp32", "bf16", "fp16"}
+	casts      = []string{"bf16", "fp16"}
+	attentions = []string{"sdpa", "eager"}
+	loops      = []string{"function", "plain"}
+	optimizers = []string{
+		"sgd", "sgdm", "adam", "adam-fused", "adam-loop", "adamw", "adamw-fused", "adamw-loop", "amsgrad", "amsgrad-fused", "amsgrad-loop",
+		"nadam", "nadam-loop", "radam", "radam-loop", "adamax", "adamax-loop", "adagrad", "adagrad-loop", "adadelta", "adadelta-loop",
+		"rmsprop", "rmsprop-loop", "asgd", "rprop", "adafactor", "adamw-8bit",
+	}
+)
+
+// Optimizers lists the words for optimizers: "-fused" and "-loop" (foreach=False) are the implementations beside the default, foreach.
+func Optimizers() []string { return slices.Clone(optimizers) }
+
+// Tasks lists the words for tasks.
+func Tasks() []string { return slices.Clone(tasks) }
+
+// Bounds of a believable job.
+const (
+	maxBatch  = 1 << 20
+	maxSeq    = 1 << 24
+	maxImage  = 1 << 14
+	maxFrames = 1 << 20
+	maxInput  = 1 << 40 // elements of one sample
+)
+
+// Check fills the defaults and refuses what no training script could mean.
+func (j *Job) Check() error {
+	for _, check := range []func() error{j.checkSource, j.checkWords, j.checkSizes, j.checkContradictions} {
+		if err := check(); err != nil {
+			if j.ID != "" {
+				return fmt.Errorf("job %q: %w", j.ID, err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *Job) checkSource() error {
+	hasConfig := len(j.Config) > 0 || j.ConfigFile != ""
+	if j.Source == "" {
+		switch {
+		case j.Graph != "":
+			j.Source = "graph"
+		case hasConfig:
+			j.Source = "hf"
+		default:
+			return fmt.Errorf("no model: give a config.json (source hf, config or config_file) or an exported graph (source graph, graph)")
+		}
+	}
+	if err := word("source", j.Source, sources); err != nil {
+		return err
+	}
+	switch {
+	case hasConfig && j.Graph != "":
+		return fmt.Errorf("both a config and a graph are given: which one is the model?")
+	case len(j.Config) > 0 && j.ConfigFile != "":
+		return fmt.Errorf("both config and config_file are given: which one is the model?")
+	case j.Source == "hf" && !hasConfig:
+		return fmt.Errorf("source hf needs config (the content of a config.json) or config_file")
+	case j.Source == "graph" && j.Graph == "":
+		return fmt.Errorf("source graph needs graph, the file torch.export.save wrote")
+	}
+	return nil
+}
+
+func (j *Job) checkWords() error {
+	defaults(&j.ParamDType, "fp32")
+	defaults(&j.Optimizer, "adamw")
+	defaults(&j.Loop, "function")
+	if j.Source == "hf" {
+		defaults(&j.Attn, "sdpa")
+	}
+	for _, w := range []struct {
+		field, word string
+		known       []string
+	}{
+		{"task", j.Task, tasks}, {"loss", j.Loss, losses}, {"param_dtype", j.ParamDType, dtypes}, {"autocast", j.Autocast, casts},
+		{"optimizer", j.Optimizer, optimizers}, {"attn", j.Attn, attentions}, {"loop", j.Loop, loops},
+	} {
+		if w.word == "" {
+			continue
+		}
+		if err := word(w.field, w.word, w.known); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func defaults(field *string, standard string) {
+	if *field == "" {
+		*field = standard
+	}
+}
+
+func word(field, w string, known []string) error {
+	if slices.Contains(known, w) {
+		return nil
+	}
+	return fmt.Errorf("%s %.40q is not known%s", field, w, spelling.Hint(w, known))
+}
+
+func (j *Job) checkSizes() error {
+	if j.Batch == 0 {
+		return fmt.Errorf("no batch: how many samples has one micro-batch?")
+	}
+	if j.Accumulate == 0 {
+		j.Accumulate = 1
+	}
+	for _, s := range []struct {
+		field       string
+		value, most int
+	}{
+		{"batch", j.Batch, maxBatch}, {"seq", j.Seq, maxSeq}, {"target_seq", j.TargetSeq, maxSeq}, {"image", j.Image, maxImage},
+		{"frames", j.Frames, maxFrames}, {"classes", j.Classes, maxSeq}, {"accumulate", j.Accumulate, maxBatch},
+	} {
+		if s.value < 0 {
+			return fmt.Errorf("%s %d is negative", s.field, s.value)
+		}
+		if s.value > s.most {
+			return fmt.Errorf("%s %d is more than any job has (at most %d)", s.field, s.value, s.most)
+		}
+	}
+	if len(j.Input) > 8 {
+		return fmt.Errorf("input has %d dimensions; give the shape of one sample", len(j.Input))
+	}
+	elements := 1
+	for _, n := range j.Input {
+		if n <= 0 {
+			return fmt.Errorf("input %v: sizes are positive", j.Input)
+		}
+		if n > maxInput || elements > maxInput/n {
+			return fmt.Errorf("input %v is larger than any sample", j.Input)
+		}
+		elements *= n
+	}
+	return nil
+}
+
+func (j *Job) checkContradictions() error {
+	text := slices.Contains([]string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm"}, j.Task)
+	switch {
+	case j.Autocast != "" && j.ParamDType != "fp32":
+		return fmt.Errorf("autocast %s with %s parameters: autocast is for fp32 parameters; choose one", j.Autocast, j.ParamDType)
+	case j.TF32 && (j.Autocast != "" || j.ParamDType != "fp32"):
+		return fmt.Errorf("tf32 is a way to compute fp32: it contradicts the 16-bit setting")
+	case j.Source == "graph" && j.Attn != "":
+		return fmt.Errorf("attn %s: a graph contains its attention already", j.Attn)
+	case j.Source == "graph" && j.Task != "":
+		return fmt.Errorf("task %s: a graph contains its head already; a graph that ends in logits takes loss", j.Task)
+	case j.Source == "hf" && (j.Loss != "" || j.LossOutput != ""):
+		return fmt.Errorf("loss and loss_output are for graphs; a Hugging Face model computes its loss itself (task)")
+	case text && j.Image != 0:
+		return fmt.Errorf("task %s has no image", j.Task)
+	case j.Task == "image-cls" && j.Seq != 0:
+		return fmt.Errorf("task image-cls has no seq")
+	case text && j.Seq == 0:
+		return fmt.Errorf("task %s needs seq: how many tokens has one sample?", j.Task)
+	case j.TargetSeq != 0 && j.Task != "" && !strings.HasSuffix(j.Task, "seq2seq-lm") && j.Task != "speech-seq2seq":
+		return fmt.Errorf("task %s has no target_seq", j.Task)
+	case slices.Contains(j.Freeze, ""):
+		return fmt.Errorf("freeze has an empty prefix, which would freeze everything")
+	}
+	return nil
+}

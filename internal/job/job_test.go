@@ -1,0 +1,89 @@
+package job
+
+import (
+	"strings"
+	"testing"
+)
+
+const minimal = `{"source":"graph","graph":"g.pt2","batch":4`
+
+func TestDefaultsAreFilledIn(t *testing.T) {
+	t.Parallel()
+	j, err := Parse([]byte(minimal + `,"measured":{"peak":1}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j.ParamDType != "fp32" || j.Optimizer != "adamw" || j.Accumulate != 1 || j.Loop != "function" || j.Precision() != "fp32" {
+		t.Errorf("defaults: %+v", j)
+	}
+	if len(j.Ignored) != 1 || j.Ignored[0] != "measured" {
+		t.Errorf("ignored %v", j.Ignored)
+	}
+}
+
+func TestWhatNoScriptCouldMeanIsRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{`:                                      "JSON",
+		`{"batch":1}`:                            "no model",
+		`{"graph":"g","batch":-1}`:               "negative",
+		`{"graph":"g"}`:                          "no batch",
+		`{"graph":"g","batch":99999999}`:         "more than any job",
+		minimal + `,"optimizer":"adamv"}`:        "did you mean adam",
+		minimal + `,"optimiser":"adam"}`:         "did you mean optimizer",
+		minimal + `,"config":{"model_type":""}}`: "both a config and a graph",
+		minimal + `,"param_dtype":"bf16","autocast":"bf16"}`:                   "autocast",
+		minimal + `,"attn":"eager"}`:                                           "attention",
+		minimal + `,"freeze":[""]}`:                                            "empty prefix",
+		minimal + `,"input":[0]}`:                                              "positive",
+		minimal + `,"input":[1099511627776,1099511627776]}`:                    "larger than any sample",
+		minimal + `,"batch":"four"}`:                                           "job",
+		`{"config":{},"batch":1,"task":"causal-lm"}`:                           "needs seq",
+		`{"config":{},"batch":1,"task":"image-cls","seq":5}`:                   "no seq",
+		`{"config":{},"batch":1,"seq":5,"loss":"cross-entropy"}`:               "for graphs",
+		`{"config":{},"batch":1,"seq":5,"task":"causal-lm","target_seq":7}`:    "no target_seq",
+		`{"config":{},"batch":1,"seq":5,"tf32":true,"param_dtype":"bf16"}`:     "tf32",
+		`{"config":{},"config_file":"x","batch":1,"seq":5,"task":"causal-lm"}`: "both config and",
+		`{"source":"onnx","config":{},"batch":1}`:                              "source",
+		`{"source":"graph","config":{},"batch":1}`:                             "needs graph",
+	} {
+		_, err := Parse([]byte(text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", text, err, want)
+		}
+	}
+}
+
+func TestPrecisionWordsGoBothWays(t *testing.T) {
+	t.Parallel()
+	for _, w := range Precisions() {
+		var j Job
+		if err := j.SetPrecision(w); err != nil || j.Precision() != w {
+			t.Errorf("%s becomes %s (%v)", w, j.Precision(), err)
+		}
+	}
+	if err := new(Job).SetPrecision("fb16"); err == nil || !strings.Contains(err.Error(), "bf16") {
+		t.Errorf("fb16: %v", err)
+	}
+}
+
+func TestLinesAreReadInOrderAndBrokenOnesNamed(t *testing.T) {
+	t.Parallel()
+	var ids []string
+	text := minimal + `,"id":"a"}` + "\n\n" + minimal + `,"id":"b"}` + "\n{\n"
+	err := ReadLines(strings.NewReader(text), func(j Job) error { ids = append(ids, j.ID); return nil })
+	if strings.Join(ids, "") != "ab" || err == nil || !strings.Contains(err.Error(), "line 4") {
+		t.Errorf("ids %v, error %v", ids, err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(minimal + `}`))
+	f.Add([]byte(`{"config":{"model_type":"gpt2"},"batch":2,"seq":8,"task":"causal-lm","input":[1,2],"freeze":["a"]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		j, err := Parse(data)
+		if err == nil && (j.Batch <= 0 || j.Accumulate <= 0 || j.Source == "") {
+			t.Errorf("accepted %+v", j)
+		}
+	})
+}

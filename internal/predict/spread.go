@@ -1,0 +1,56 @@
+package predict
+
+import (
+	"fmt"
+
+	"github.com/plimsoll/plimsoll/internal/job"
+	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/shard"
+)
+
+// Spread is how a job is distributed over cards: Ranks see different data, Tensor and Stages cut the model.
+type Spread struct {
+	Plan   shard.Plan
+	Tensor int // 0 and 1: none
+}
+
+// RunSpread predicts a job on one card and adds what each card needs when the job is spread. That part is analytic.
+func RunSpread(j job.Job, src Source, m Machine, s Spread) (*Result, error) {
+	whole, err := Run(j, src, m)
+	if err != nil {
+		return nil, err
+	}
+	part := whole
+	if s.Tensor > 1 || s.Plan.Stages > 1 {
+		if src.Config == nil {
+			return nil, fmt.Errorf("tensor and pipeline parallelism cut a configuration; a graph cannot be cut")
+		}
+		divided, err := src.Config.Divide(max(s.Tensor, 1), max(s.Plan.Stages, 1))
+		if err != nil {
+			return nil, err
+		}
+		if part, err = Run(j, Source{Config: divided}, m); err != nil {
+			return nil, err
+		}
+	}
+	out := &report.Sharded{Kind: s.Plan.Kind, Ranks: s.Plan.Ranks, Tensor: max(s.Tensor, 1), Stages: max(s.Plan.Stages, 1)}
+	if s.Plan.Ranks > 1 {
+		e, err := shard.PerRank(part.Tape, s.Plan)
+		if err != nil {
+			return nil, err
+		}
+		out.Allocated, out.Buffers, out.Assumptions = e.Peak, e.Buffers, e.Assumptions
+	} else {
+		out.Allocated = part.Report.Peak.Allocated
+	}
+	if s.Tensor > 1 {
+		out.Assumptions = append(out.Assumptions, fmt.Sprintf("tensor parallel %d: heads and MLP are cut, embeddings, norms and logits are whole", s.Tensor))
+	}
+	// What the allocator holds beyond what is in use is taken to be as much as on one card.
+	slack := part.Report.Safe - part.Report.Peak.Allocated
+	out.Safe = out.Allocated + slack
+	out.Fits = out.Safe+m.context() <= m.capacity()
+	whole.Report.Sharded = out
+	whole.Report.Fits = out.Fits
+	return whole, nil
+}

@@ -1,0 +1,73 @@
+package report
+
+import "github.com/plimsoll/plimsoll/internal/units"
+
+// PredictSchema names the form of Prediction.
+const PredictSchema = "plimsoll.predict/1"
+
+// Prediction is the answer of plimsoll predict for one job.
+type Prediction struct {
+	Schema string `json:"schema"`
+	ID     string `json:"id"`
+	Title  string `json:"title,omitempty"` // the job in a few words
+	Card   string `json:"card,omitempty"`
+
+	Params    int64       `json:"params"`
+	Trainable int64       `json:"trainable"`
+	AfterLoad units.Bytes `json:"after_load"` // allocated once the model is on the card
+
+	Peak   PredictedPeak            `json:"peak"`
+	Safe   units.Bytes              `json:"safe"` // reserved bytes that are not expected to be exceeded
+	Phase  string                   `json:"phase"`
+	Step   int                      `json:"step"`
+	Where  string                   `json:"where,omitempty"` // module and operator at the peak
+	Phases map[string]units.Bytes   `json:"phases"`          // highest allocated bytes of each phase
+	Steps  []map[string]units.Bytes `json:"steps,omitempty"` // the same for every step
+
+	ByCategory map[string]units.Bytes `json:"by_category"` // allocated at the peak, and the context
+	Top        []Owned                `json:"top,omitempty"`
+
+	Capacity units.Bytes `json:"capacity"`
+	Fits     bool        `json:"fits"`
+	Largest  *Largest    `json:"largest,omitempty"`
+
+	Sharded *Sharded `json:"sharded,omitempty"` // where the job is spread over cards; Fits is then each card's
+
+	Assumptions []string `json:"assumptions"`
+	Unknown     []string `json:"unknown_operators,omitempty"`
+	Error       string   `json:"error,omitempty"` // of a job that could not be predicted, where others could
+}
+
+// PredictedPeak is the highest level of a run, each kind by its own name.
+type PredictedPeak struct {
+	Allocated units.Bytes `json:"allocated"`
+	Reserved  units.Bytes `json:"reserved"`
+	Device    units.Bytes `json:"device"` // reserved and the CUDA context
+}
+
+// Owned is memory of one module and purpose at the peak.
+type Owned struct {
+	Category string      `json:"category"`
+	Module   string      `json:"module"`
+	Bytes    units.Bytes `json:"bytes"`
+	Count    int         `json:"count"`
+}
+
+// Largest is what still fits when one size is changed and all else stays.
+type Largest struct {
+	Batch int `json:"batch"` // 0: not even one
+	Seq   int `json:"seq,omitempty"`
+}
+
+// Sharded is what each of several cards needs: analytic, not measured.
+type Sharded struct {
+	Kind        string      `json:"kind,omitempty"` // ddp, zero1, zero2, zero3, fsdp2
+	Ranks       int         `json:"ranks"`
+	Tensor      int         `json:"tensor"`
+	Stages      int         `json:"stages"`
+	Allocated   units.Bytes `json:"allocated"`
+	Buffers     units.Bytes `json:"buffers"`
+	Safe        units.Bytes `json:"safe"`
+	Fits        bool        `json:"fits"`
+	Assumptions []string    `json:"assumptions"`
+}

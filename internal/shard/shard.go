@@ -1,0 +1,203 @@
+// Package shard estimates what one of several cards needs when a training job is spread over them.
+//
+// In go the tape of the job on one card and a Plan (DDP, ZeRO, FSDP2, pipeline stages); out comes an Estimate per rank. The arithmetic is
+// analytic: at every instant of the tape, parameters, gradients and optimizer state count by the share the plan leaves on a rank, everything
+// else counts in full, and the plan's own buffers are added (PyTorch 2.11: torch/csrc/distributed/c10d/reducer.hpp, torch/distributed/fsdp;
+// DeepSpeed: runtime/zero). Nothing here was measured. Communication libraries' memory outside the allocator is not counted.
+// Refused: fewer than two ranks, and kinds that are not known.
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/spelling"
+	"github.com/plimsoll/plimsoll/internal/tape"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// Plan says how a job is spread.
+type Plan struct {
+	Kind       string // one of Kinds
+	Ranks      int
+	BucketView bool // DDP: gradient_as_bucket_view, which saves the buckets
+	Stages     int  // pipeline stages; 0 and 1: none. The tape is then that of one stage's layers
+}
+
+// Kinds lists the ways to spread a job over ranks that see different data.
+func Kinds() []string { return []string{"ddp", "zero1", "zero2", "zero3", "fsdp2"} }
+
+// Check refuses plans that make no sense.
+func (p Plan) Check() error {
+	if !slices.Contains(Kinds(), p.Kind) {
+		return fmt.Errorf("sharding %.30q is not known%s", p.Kind, spelling.Hint(p.Kind, Kinds()))
+	}
+	if p.Ranks < 2 || p.Ranks > 1<<20 {
+		return fmt.Errorf("%d ranks: sharding needs at least two", p.Ranks)
+	}
+	if p.Stages < 0 || p.Stages > 1<<12 {
+		return fmt.Errorf("%d pipeline stages", p.Stages)
+	}
+	return nil
+}
+
+// Estimate is what one rank needs.
+type Estimate struct {
+	Peak        units.Bytes // tensors of the rank at its highest instant
+	Buffers     units.Bytes // of which the plan's own buffers
+	Assumptions []string
+}
+
+// DeepSpeed's defaults (deepspeed/runtime/zero/config.py): buckets of 5e8 elements.
+const zeroBucket = 500_000_000
+
+// PerRank walks the tape once and takes the highest instant.
+func PerRank(t *tape.Tape, p Plan) (Estimate, error) {
+	if err := p.Check(); err != nil {
+		return Estimate{}, err
+	}
+	m := measure(t)
+	var now [tape.Categories]units.Bytes
+	var best Estimate
+	backward := false
+	for i := range t.Events {
+		e := &t.Events[i]
+		c := t.Owners[e.Owner].Category
+		switch e.Kind {
+		case tape.Mark:
+			backward = backward || strings.HasSuffix(t.Labels[e.Owner], "backward")
+			continue
+		case tape.Alloc:
+			now[c] += e.Size
+		case tape.Free:
+			now[c] -= e.Size
+			continue
+		default:
+			continue
+		}
+		held, buffers := p.rank(m, now, backward)
+		if held > best.Peak {
+			best.Peak, best.Buffers = held, buffers
+		}
+	}
+	if p.Stages > 1 {
+		// One forward, one backward: the first stage holds as many micro-batches as there are stages.
+		best.Peak += units.Bytes(p.Stages-1) * m.saved
+	}
+	best.Assumptions = p.assumptions()
+	return best, nil
+}
+
+// model is what the plan needs to know of the job.
+type model struct {
+	params units.Bytes // all parameters and buffers
+	grads  units.Bytes // all gradients at once
+	layer  units.Bytes // parameters of the largest repeated layer
+	rest   units.Bytes // parameters outside of repeated layers
+	saved  units.Bytes // activations of the layers at the end of the first forward
+}
+
+// measure reads the model off its tape.
+func measure(t *tape.Tape) model {
+	var m model
+	layers := map[string]units.Bytes{}
+	var grads, saved units.Bytes
+	for i := range t.Events {
+		e := &t.Events[i]
+		if e.Kind == tape.Mark && strings.HasSuffix(t.Labels[e.Owner], "backward") && m.saved == 0 {
+			m.saved = max(saved, 1)
+		}
+		if e.Kind != tape.Alloc && e.Kind != tape.Free {
+			continue
+		}
+		o := t.Owners[e.Owner]
+		sign := units.Bytes(1)
+		if e.Kind == tape.Free {
+			sign = -1
+		}
+		switch {
+		case o.Category == tape.Parameters && e.Kind == tape.Alloc:
+			m.params += e.Size
+			layers[layerOf(o.Module)] += e.Size
+		case o.Category == tape.Gradients:
+			grads += sign * e.Size
+			m.grads = max(m.grads, grads)
+		case o.Category == tape.Activations && layerOf(o.Module) != "":
+			saved += sign * e.Size
+		}
+	}
+	m.rest = layers[""]
+	for name, b := range layers {
+		if name != "" {
+			m.layer = max(m.layer, b)
+		}
+	}
+	return m
+}
+
+// layerOf is the repeated layer a module belongs to: model.layers.3 of model.layers.3.mlp; "" for others.
+func layerOf(module string) string {
+	parts := strings.Split(module, ".")
+	for i, part := range parts {
+		if part != "" && strings.Trim(part, "0123456789") == "" {
+			return strings.Join(parts[:i+1], ".")
+		}
+	}
+	return ""
+}
+
+// rank is what a rank holds at an instant, and how much of it are the plan's buffers.
+func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (held, buffers units.Bytes) {
+	share := func(b units.Bytes) units.Bytes { return (b + units.Bytes(p.Ranks) - 1) / units.Bytes(p.Ranks) }
+	params, grads, state := now[tape.Parameters], now[tape.Gradients], now[tape.Optimizer]
+	rest := now[tape.Activations] + now[tape.Inputs] + now[tape.Workspace] + now[tape.Other]
+	bucket := min(m.grads, zeroBucket*4)
+	if !backward {
+		bucket = 0 // buckets are made in the first backward
+	}
+	switch p.Kind {
+	case "ddp":
+		buffers = m.grads
+		if p.BucketView || !backward {
+			buffers = 0
+		}
+	case "zero1":
+		state = share(state)
+		buffers = bucket
+	case "zero2":
+		state, grads = share(state), share(grads)
+		buffers = bucket
+	case "zero3":
+		state, grads = share(state), share(grads)
+		params = min(params, share(params)+p.gathered(m))
+		buffers = bucket
+	case "fsdp2":
+		state = share(state)
+		grads = min(grads, share(grads)+m.layer)
+		params = min(params, share(params)+p.gathered(m))
+		buffers = min(bucket, 2*m.layer) // gather and reduce-scatter buffers
+	}
+	return params + grads + state + rest + buffers, buffers
+}
+
+// gathered are parameters in full: the running layer, the one fetched ahead, and what lies outside of layers.
+func (p Plan) gathered(m model) units.Bytes { return 2*m.layer + m.rest }
+
+func (p Plan) assumptions() []string {
+	out := []string{fmt.Sprintf("per rank of %d (%s): computed from the tape of one card, not measured", p.Ranks, p.Kind)}
+	switch p.Kind {
+	case "ddp":
+		if !p.BucketView {
+			out = append(out, "DDP keeps its buckets beside the gradients; gradient_as_bucket_view=True saves them")
+		}
+	case "zero1", "zero2":
+		out = append(out, "DeepSpeed's default bucket of 5e8 elements, or all gradients where they are fewer")
+	case "zero3", "fsdp2":
+		out = append(out, "each repeated layer is a unit; one more is fetched ahead; parameters outside of layers stay gathered")
+	}
+	if p.Stages > 1 {
+		out = append(out, fmt.Sprintf("pipeline of %d stages, one forward one backward: the first stage keeps %d micro-batches", p.Stages, p.Stages))
+	}
+	return append(out, "NCCL's buffers (some hundred MiB) come on top")
+}
