@@ -6,6 +6,7 @@ together with the models as one graph that ends in the loss, and described as a 
 """
 import ast
 import atexit
+import logging
 import os
 import sys
 from collections import deque
@@ -67,6 +68,8 @@ class Capture:
         register_optimizer_step_pre_hook(lambda opt, args, kwargs: self.on_step(opt))
         _mode(torch, self).__enter__()
         atexit.register(self.explain_nothing)
+        sys.excepthook = lambda *failure: None  # what failed is told, with its line, by whoever asked for the capture
+        logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
 
     def watch_loaders(self, module):
         original = module.DataLoader.__init__
