@@ -4,6 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 unformatted=$(gofmt -l $(git ls-files '*.go'))
 [ -z "$unformatted" ] || { echo "not gofmt'ed: $unformatted" >&2; exit 1; }
+scripts/install-prometheus.sh
 go vet ./...
 CGO_ENABLED=0 go build ./...
 # The probe is tested against a real PyTorch on the CPU. Without one (no network, no Python) those tests are skipped, in CI they fail.

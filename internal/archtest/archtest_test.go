@@ -55,6 +55,16 @@ var ranks = map[string]int{
 	"internal/job":      3,
 	"internal/opgraph":  3,
 
+	// What the machine's GPUs do now. The conclusions are pure; only asking the machine is not.
+	"internal/sample":  10,
+	"internal/simgpu":  11,
+	"internal/doctor":  11,
+	"internal/nvml":    -12,
+	"internal/proc":    -12,
+	"internal/machine": -15,
+	"internal/metrics": -30,
+	"internal/tui":     -30,
+
 	// Imported by tests only.
 	"internal/goldentest":      1,
 	"internal/probe/probetest": -1,

@@ -65,7 +65,7 @@ func TestScriptsOfEveryShapeAreCaptured(t *testing.T) {
 			[]string{"scaled_dot_product_attention", "abs", "dropout"}},
 		{"trainer", []string{script("hf_trainer.py"), t.TempDir()},
 			job{Model: "GPT2LMHeadModel", Batch: 4, ParamDtype: "fp32", Autocast: "bf16", Optimizer: "adamw-fused", Accumulate: 2, Loop: "function",
-				Checkpointing: true, CheckpointModules: []string{"transformer.h.0", "transformer.h.1"}},
+				Checkpointing: true, CheckpointModules: []string{"model.transformer.h.0", "model.transformer.h.1"}},
 			[]string{"scaled_dot_product_attention", "cross_entropy_loss"}},
 		{"accelerate", []string{script("hf_loop.py")},
 			job{Model: "LlamaForCausalLM", Batch: 3, ParamDtype: "bf16", Optimizer: "adamw", Accumulate: 1, Loop: "plain"},
@@ -75,7 +75,7 @@ func TestScriptsOfEveryShapeAreCaptured(t *testing.T) {
 			[]string{"log_softmax", "gather", "neg"}},
 		{"closure", []string{script("closure.py")},
 			job{Model: "Deep", Batch: 2, ParamDtype: "fp64", Optimizer: "lbfgs", Accumulate: 1, Loop: "function",
-				Checkpointing: true, CheckpointModules: []string{"blocks.0", "blocks.1", "blocks.2"}},
+				Checkpointing: true, CheckpointModules: []string{"model.blocks.0", "model.blocks.1", "model.blocks.2"}},
 			[]string{"tanh", "mse_loss"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

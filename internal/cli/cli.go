@@ -37,8 +37,8 @@ type Env struct {
 	Environ func() []string
 	// Style is how text on stdout may look.
 	Style screen.Style
-	// StdinIsTerminal and StderrIsTerminal say whether a person waits there.
-	StdinIsTerminal, StderrIsTerminal bool
+	// StdinIsTerminal, StdoutIsTerminal and StderrIsTerminal say whether a person waits there.
+	StdinIsTerminal, StdoutIsTerminal, StderrIsTerminal bool
 }
 
 // OS is the real world.
@@ -46,7 +46,7 @@ func OS() Env {
 	return Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ,
 		Style:           terminalStyle(os.Stdout, os.Getenv),
-		StdinIsTerminal: isTerminal(os.Stdin), StderrIsTerminal: isTerminal(os.Stderr),
+		StdinIsTerminal: isTerminal(os.Stdin), StdoutIsTerminal: isTerminal(os.Stdout), StderrIsTerminal: isTerminal(os.Stderr),
 	}
 }
 
@@ -136,6 +136,9 @@ func commands(env Env) []*cobra.Command {
 		newDiffCommand(env),
 		newPredictCommand(env),
 		newReplayCommand(env),
+		newWatchCommand(env),
+		newMetricsCommand(env),
+		newDoctorCommand(env),
 		newRunCommand(env),
 	}
 }

@@ -55,7 +55,7 @@ def export(capture, optimizer):
         leaves_now = [torch.cat([t, t]) if t.dim() and t.shape[0] == 1 else t for t in leaves_now]
     step = _step_module(torch, calls, models, leaves, capture.loss)
     program = _export(torch, step, leaves_now, max(batch, 2), unpadded)
-    return _job(capture, optimizer, models, batch), gzip.compress(_serialized(program), 6)
+    return _job(capture, optimizer, models, step, batch), gzip.compress(_serialized(program), 6)
 
 
 def _leading_to(torch, capture, calls):
@@ -198,13 +198,12 @@ def _serialized(program):
     return made.exported_program if hasattr(made, "exported_program") else made[0]
 
 
-def _job(capture, optimizer, models, batch):
+def _job(capture, optimizer, models, step, batch):
     parameters = [p for m in models for p in m.parameters()]
     name = type(getattr(models[0], "module", models[0])).__name__
     job = {
         "id": name, "model": name, "source": "graph", "graph": "graph.json.gz", "batch": batch, "param_dtype": _dtype(parameters),
         "optimizer": optimizer_name(optimizer), "accumulate": capture.backwards, "loop": capture.loop_kind(),
-        "assumptions": ["captured on the CPU at the script's first optimizer step"],
     }
     if capture.autocast is not None:
         job["autocast"] = DTYPES.get(str(capture.autocast).removeprefix("torch."), "bf16")
@@ -213,10 +212,8 @@ def _job(capture, optimizer, models, batch):
         job["freeze"] = frozen
     if any(p.dim() == 4 and p.is_contiguous(memory_format=capture.torch.channels_last) and not p.is_contiguous() for p in parameters):
         job["channels_last"] = True
-    _note_checkpoints(capture, models, job)
+    _note_checkpoints(capture, step, job)
     _note_others(capture, models, job)
-    if not capture.scaler and job.get("autocast") == "fp16":
-        job["assumptions"].append("fp16 autocast without a GradScaler")
     return job
 
 
@@ -226,17 +223,16 @@ def _note_others(capture, models, job):
     resident = {id(t): t.numel() * t.element_size() for m in capture.others.values() for t in (*m.parameters(), *m.buffers()) if id(t) not in known}
     if resident:
         job["resident_bytes"] = sum(resident.values())
-        job["assumptions"].append("models that run without gradients hold their weights; what they compute is not counted")
 
 
-def _note_checkpoints(capture, models, job):
+def _note_checkpoints(capture, step, job):
     if not capture.regions and not capture.unnamed_regions:
         return
-    names = {id(m): n for model in models for n, m in model.named_modules()}
+    names = {id(m): n for n, m in step.named_modules()}
     job["checkpointing"] = True
     job["checkpoint_modules"] = list(dict.fromkeys(names[id(m)] for m in capture.regions if id(m) in names))
     if capture.unnamed_regions:
-        job["assumptions"].append(f"{capture.unnamed_regions} checkpointed functions belong to no module")
+        raise ValueError(f"{capture.unnamed_regions} checkpointed calls are of functions, not of modules: which operators they cover is not known")
 
 
 def _dtype(parameters):
