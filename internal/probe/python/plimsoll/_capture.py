@@ -46,6 +46,7 @@ class Capture:
         self.arrived = {}  # tensors that the script moved to the GPU, by id: what was done to them before does not count
         self.others = {}  # models that ran without gradients, by id
         self.loss, self.backwards = None, 0
+        self.held = []  # results that the script still has names for when backward starts
         self.autocast, self.scaler = None, False
         self.regions, self.unnamed_regions, self.exporting = [], 0, False
         self.model_place, self.batch_sizes, self.in_step = None, [], None
@@ -185,7 +186,7 @@ class Capture:
             self.produced[id(t)] = len(self.nodes) - 1
 
     def saw_function(self, function, args, kwargs, out):
-        if self.depth or self.exporting or self.loss is not None:
+        if self.depth or self.exporting or self.loss is not None or not self.torch.is_grad_enabled():
             return
         results = _graph.tensors(self.torch, out)
         learnt = any(t.grad_fn is not None for t in results)  # it hangs on parameters: a model's output, or a penalty on weights
@@ -207,6 +208,7 @@ class Capture:
             if id(roots[0]) not in self.produced:
                 self.fail("backward starts from a tensor that no model in training made")
             self.loss = roots[0]
+            self.held = _graph.held_by_script(self.torch, self.nodes, self.loss)
         for node in self.nodes:
             if isinstance(node.call, self.torch.nn.Module):
                 for p in node.call.parameters():

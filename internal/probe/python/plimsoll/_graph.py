@@ -2,6 +2,7 @@
 import contextlib
 import dataclasses
 import gzip
+import sys
 from collections.abc import Mapping
 
 DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}
@@ -53,7 +54,8 @@ def export(capture, optimizer):
     leaves_now = [_real(torch, capture, t) for t in leaves]
     if batch == 1:  # torch.export takes a dimension of one for a constant; a graph for two serves any batch
         leaves_now = [torch.cat([t, t]) if t.dim() and t.shape[0] == 1 else t for t in leaves_now]
-    step = _step_module(torch, calls, models, leaves, capture.loss)
+    reached = {id(t) for c in calls for t in tensors(torch, c.out)}
+    step = _step_module(torch, calls, models, leaves, [capture.loss, *(t for t in capture.held if id(t) in reached)])
     program = _export(torch, step, leaves_now, max(batch, 2), unpadded)
     return _job(capture, optimizer, models, step, batch), gzip.compress(_serialized(program), 6)
 
@@ -96,8 +98,34 @@ def _real(torch, capture, t):
     return t.detach()
 
 
-def _step_module(torch, calls, models, leaves, loss):
-    """A module that makes the same calls: batch in, loss out."""
+def held_by_script(torch, calls, loss):
+    """Results that live through backward because the script still refers to them: `out = model(x)` holds its logits, `model(x).loss` does not.
+
+    An object is held when it has more references than this capture's own: one from its call, and one from every later call it was given to.
+    """
+    given = {}
+    for call in calls:
+        for value in (*call.args, *call.kwargs.values()):
+            for t in value if isinstance(value, (tuple, list)) else (value,):
+                given[id(t)] = given.get(id(t), 0) + 1
+    held = {}
+    for call in calls:
+        if _references(call) > given.get(id(call.out), 0):
+            held.update((id(t), t) for t in tensors(torch, call.out))
+        elif isinstance(call.out, (tuple, list)):
+            held.update((id(call.out[i]), call.out[i]) for i in range(len(call.out))
+                        if isinstance(call.out[i], torch.Tensor) and sys.getrefcount(call.out[i]) - 2 > given.get(id(call.out[i]), 0))
+    held.pop(id(loss), None)
+    return list(held.values())
+
+
+def _references(call):
+    """References to a call's result beside the call's own and the one of asking."""
+    return sys.getrefcount(call.out) - 2
+
+
+def _step_module(torch, calls, models, leaves, results):
+    """A module that makes the same calls: batch in; loss, and what the script holds beside it, out."""
 
     class Step(torch.nn.Module):
         def __init__(self):
@@ -116,7 +144,7 @@ def _step_module(torch, calls, models, leaves, loss):
             for call in calls:
                 out = call.call(*mapped(torch, call.args, now), **mapped(torch, call.kwargs, now))
                 values.update(zip((id(t) for t in tensors(torch, call.out)), tensors(torch, out)))
-            return values[id(loss)]
+            return tuple(values[id(t)] for t in results)
 
     return Step()
 
@@ -158,8 +186,6 @@ def _export(torch, step, leaves, batch, unpadded):
 @contextlib.contextmanager
 def _masks_as_running():
     """transformers decides about attention masks as if it were not being traced."""
-    import sys
-
     module = sys.modules.get("transformers.masking_utils")
     original = getattr(module, "is_tracing", None)
     if original is None:
