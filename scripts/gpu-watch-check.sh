@@ -19,8 +19,8 @@ if [ -z "$plimsoll" ]; then
 fi
 plimsoll=$(readlink -f "$plimsoll")
 mkdir -p "$(dirname "$result")"
-exec 3>"$result"
-say() { echo "$@" | tee /dev/fd/3; }
+: >"$result"
+say() { echo "$@" | tee -a "$result"; }
 failures=0
 verdict() { # verdict 0|1 text
   if [ "$1" = 0 ]; then say "ok      $2"; else say "FAILED  $2"; failures=$((failures + 1)); fi
@@ -164,7 +164,7 @@ say ""
 
 say '$ curl http://127.0.0.1:19740/metrics'
 curl -s http://127.0.0.1:19740/metrics >"$work/metrics.txt"
-grep -E '^plimsoll_(up|gpu_memory_used|gpu_memory_growth|gpu_memory_exhaustion|process_memory_used|process_memory_growth)' "$work/metrics.txt" | sed 's/^/  /' | tee /dev/fd/3
+grep -E '^plimsoll_(up|gpu_memory_used|gpu_memory_growth|gpu_memory_exhaustion|process_memory_used|process_memory_growth)' "$work/metrics.txt" | sed 's/^/  /' | tee -a "$result"
 grep -q '^plimsoll_up 1' "$work/metrics.txt"; verdict $? "the exporter reads the GPUs"
 grep -q '^plimsoll_gpu_memory_exhaustion_seconds' "$work/metrics.txt"; verdict $? "the exporter tells the time left"
 say ""
@@ -183,12 +183,12 @@ grep '^plimsoll_gpu_memory_orphaned_bytes' "$work/metrics2.txt" | awk '{s+=$2} E
 say ""
 
 say '$ plimsoll doctor'
-"$plimsoll" doctor | sed 's/^/  /' | tee /dev/fd/3
-"$plimsoll" doctor --json | "$python" -c 'import json,sys; d=json.load(sys.stdin); assert d["schema"]=="plimsoll.doctor/1" and d["machine"]["driver"]; print("  driver", d["machine"]["driver"], "CUDA", d["machine"]["driver_cuda"], "torch", d["machine"]["torch"])' | tee /dev/fd/3
+"$plimsoll" doctor | sed 's/^/  /' | tee -a "$result"
+"$plimsoll" doctor --json | "$python" -c 'import json,sys; d=json.load(sys.stdin); assert d["schema"]=="plimsoll.doctor/1" and d["machine"]["driver"]; print("  driver", d["machine"]["driver"], "CUDA", d["machine"]["driver_cuda"], "torch", d["machine"]["torch"])' | tee -a "$result"
 verdict "${PIPESTATUS[1]}" "doctor knows the driver"
 say ""
 say '$ plimsoll watch --once'
-"$plimsoll" watch --once | sed 's/^/  /' | tee /dev/fd/3
+"$plimsoll" watch --once | sed 's/^/  /' | tee -a "$result"
 say ""
 if [ "$failures" = 0 ]; then say "everything held"; else say "$failures checks failed"; fi
 exit "$([ "$failures" = 0 ] && echo 0 || echo 1)"

@@ -35,8 +35,10 @@ type builder func(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, er
 var families = map[string]builder{
 	"albert":      newAlbert,
 	"bart":        newBart,
+	"beit":        newBeit,
 	"bert":        newBert,
 	"bloom":       newBloom,
+	"convnext":    newConvNext,
 	"deberta-v2":  newDeberta,
 	"deit":        newViT,
 	"dinov2":      newDinov2,
@@ -56,6 +58,9 @@ var families = map[string]builder{
 	"qwen2":       newLlama,
 	"qwen3":       newLlama,
 	"roberta":     newBert,
+	"segformer":   newSegformer,
+	"swin":        newSwin,
+	"t5":          newT5,
 	"vit":         newViT,
 	"whisper":     newWhisper,
 }

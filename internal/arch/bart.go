@@ -65,7 +65,7 @@ func (m *bart) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
 	c.Let(encoded)
 	logits := c.Let(m.head.Forward(hidden))
 	c.Set(&logits, logits.Add(m.bias))
-	loss := c.Let(tokenLoss(logits, labels))
+	loss := c.Let(targetLoss(logits, labels))
 	out := c.ReturnAll(loss, logits, encoded)
 	return out[0], out[1:]
 }

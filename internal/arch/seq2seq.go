@@ -19,8 +19,8 @@ func shiftRight(labels *eager.Tensor) *eager.Tensor {
 	return c.Return(shifted)
 }
 
-// tokenLoss is CrossEntropyLoss over all tokens.
-func tokenLoss(logits, labels *eager.Tensor) *eager.Tensor {
+// targetLoss is CrossEntropyLoss over all tokens of the target, in the type of the logits.
+func targetLoss(logits, labels *eager.Tensor) *eager.Tensor {
 	return eager.CrossEntropy(logits.View(-1, logits.Dim(-1)), labels.View(-1))
 }
 

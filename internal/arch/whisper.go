@@ -64,7 +64,7 @@ func (m *whisper) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor
 	c.Let(hidden)
 	c.Let(encoded)
 	logits := c.Let(m.head.Forward(hidden))
-	loss := c.Let(tokenLoss(logits, labels))
+	loss := c.Let(targetLoss(logits, labels))
 	out := c.ReturnAll(loss, logits, encoded)
 	return out[0], out[1:]
 }

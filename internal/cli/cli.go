@@ -134,6 +134,7 @@ func commands(env Env) []*cobra.Command {
 	return []*cobra.Command{
 		newExplainCommand(env),
 		newDiffCommand(env),
+		newLintCommand(env),
 		newPredictCommand(env),
 		newReplayCommand(env),
 		newWatchCommand(env),

@@ -22,10 +22,11 @@ type predictOptions struct {
 	jobFlags
 	machineFlags
 	spreadFlags
-	Jobs  string
-	Sweep string
-	// Capture is the folder to keep a script's captured step in.
-	Capture string
+	Jobs    string
+	Sweep   string
+	Capture string // folder to keep a script's captured step in
+	Weights []string
+	Moments int
 	JSON    bool
 }
 
@@ -76,6 +77,8 @@ Exit code 3: it does not fit.`,
 	cmd.Flags().StringVar(&o.Jobs, "jobs", "", "file with one job as JSON a line")
 	cmd.Flags().StringVar(&o.Capture, "capture", "", "with a command: keep the captured job and its graph in this folder")
 	cmd.Flags().StringVar(&o.Sweep, "sweep", "", "try every combination of values, for example batch=1..64,seq=512,1024 (a..b doubles)")
+	cmd.Flags().StringSliceVar(&o.Weights, "weights", nil, "safetensors files of the model: their parameters are counted and compared (headers only are read)")
+	cmd.Flags().IntVar(&o.Moments, "timeline", 0, "with --json: add about this many instants of the run, by category")
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON ("+report.PredictSchema+"), one object a line")
 	return cmd
 }
@@ -109,6 +112,12 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	}
 	r := res.Report
 	r.Largest = predict.Largest(j.Job, src, m)
+	if o.Moments > 0 {
+		r.Timeline = predict.Moments(res.Tape, min(o.Moments, maxMoments))
+	}
+	if err := compareWeights(o.Weights, &r); err != nil {
+		return err
+	}
 	return printPrediction(env, o.JSON, r)
 }
 
@@ -156,6 +165,8 @@ func (f *spreadFlags) spread() (predict.Spread, error) {
 	}
 	return s, nil
 }
+
+const maxMoments = 100_000
 
 func printPrediction(env Env, asJSON bool, r report.Prediction) error {
 	if asJSON {
@@ -251,6 +262,10 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.Loop, "loop", "", "function: the step's locals die; plain: a script's loop (default function)")
 	flags.StringSliceVar(&f.Freeze, "freeze", nil, "prefixes of parameter names that are not trained")
 	flags.BoolVar(&f.ChannelsLast, "channels-last", false, "model and images in torch.channels_last")
+	flags.IntVar(&f.LoRARank, "lora-rank", 0, "train adapters of this rank instead of the model (analytic: not measured)")
+	flags.StringSliceVar(&f.LoRATargets, "lora-targets", nil, "linear layers with adapters, or all-linear (default q_proj,v_proj)")
+	flags.Float64Var(&f.LoRADropout, "lora-dropout", 0, "dropout before the adapters")
+	flags.IntVar(&f.BaseBits, "base-bits", 0, "4: the frozen model is quantized (QLoRA)")
 	flags.StringVar(&f.Loss, "loss", "", "loss of a graph that ends in logits: cross-entropy")
 	flags.StringVar(&f.LossOutput, "loss-output", "", "output of the graph the loss is computed from")
 }
@@ -287,6 +302,8 @@ func (f *jobFlags) overlay(cmd *cobra.Command, j *fileJob) error {
 		"target-seq": func() { j.TargetSeq = f.TargetSeq }, "image": func() { j.Image = f.Image }, "frames": func() { j.Frames = f.Frames },
 		"optimizer": func() { j.Optimizer = f.Optimizer }, "checkpointing": func() { j.Checkpointing = f.Checkpointing }, "attn": func() { j.Attn = f.Attn },
 		"accumulate": func() { j.Accumulate = f.Accumulate }, "loop": func() { j.Loop = f.Loop }, "freeze": func() { j.Freeze = f.Freeze },
+		"lora-rank": func() { j.LoRARank = f.LoRARank }, "lora-targets": func() { j.LoRATargets = f.LoRATargets },
+		"lora-dropout": func() { j.LoRADropout = f.LoRADropout }, "base-bits": func() { j.BaseBits = f.BaseBits },
 		"channels-last": func() { j.ChannelsLast = f.ChannelsLast }, "loss": func() { j.Loss = f.Loss }, "loss-output": func() { j.LossOutput = f.LossOutput },
 	} {
 		if said(flag) {
