@@ -213,6 +213,7 @@ func (r *observedRun) explain(dead, all []notes.Process) {
 			r.say("%v", err)
 		}
 	}
+	r.tieToCode(dead)
 	r.say("the record is kept in %s", r.report)
 }
 

@@ -1,6 +1,6 @@
 """Runs plimsoll against real programs on a real GPU and writes one table.
 
-    check.py PLIMSOLL OUT.md
+    check.py PLIMSOLL OUT.md [fitting healthy sick overhead predictions]
 
 Sick programs must be explained with the right cause, a capped program must fit by itself with the same loss curve, recording must stay within its budget,
 peaks predicted from captures must be near the measured ones.
@@ -65,7 +65,7 @@ def sick(lines, folder):
                      f"{'yes' if finding['id'] in wanted else 'NO, want ' + '/'.join(wanted)} | {seconds:.0f} |")
 
 
-def overhead(lines):
+def overhead(lines, folder):
     lines += ["", "## What recording costs: GPT-2 small under bf16 autocast, `gpt2_time.py`, mean over the steps after 60 of warm-up", "",
               "| step | mode | mean ms | median ms | against none |", "|---|---|---|---|---|"]
     for label, args in (("launch-bound, 8 × 512", ("8", "512", "240")), ("GPU-bound, 32 × 1024", ("32", "1024", "110"))):
@@ -140,9 +140,9 @@ def main():
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     lines = [f"# plimsoll run on {torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {time.strftime('%Y-%m-%d')}"]
-    for part in (lambda: fitting(lines, folder), lambda: healthy(lines, folder), lambda: sick(lines, folder), lambda: overhead(lines),
-                 lambda: predictions(lines, folder)):
-        part()
+    parts = {"fitting": fitting, "healthy": healthy, "sick": sick, "overhead": overhead, "predictions": predictions}
+    for name in sys.argv[3:] or parts:
+        parts[name](lines, folder)
         with open(OUT, "w") as f:  # what is known so far, should the time run out
             f.write("\n".join(lines) + "\n")
     for big in glob.glob(os.path.join(folder, "*", "*.pickle")):
