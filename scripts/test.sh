@@ -13,6 +13,6 @@ if [ -z "${PLIMSOLL_PYTHON:-}" ] && python=$(scripts/python-env.sh); then
 fi
 go test -count=1 ./...
 # A short look for inputs that break a reader; the corpus beside each target is always run above.
-for target in internal/pickle:FuzzRead snapshot:FuzzRead internal/oomtext:FuzzRead internal/explain:FuzzExplain; do
+for target in internal/pickle:FuzzRead snapshot:FuzzRead internal/notes:FuzzRead internal/oomtext:FuzzRead internal/explain:FuzzExplain; do
 	go test -run '^$' -fuzz "^${target#*:}\$" -fuzztime 5s -fuzzminimizetime 20x "./${target%%:*}"
 done

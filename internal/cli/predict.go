@@ -61,7 +61,7 @@ Exit code 3: it does not fit.`,
 				return runPredict(env, cmd, o)
 			}
 			if cmd.ArgsLenAtDash() != 0 {
-				return usageError("unexpected %q; write a command to predict after -- (see plimsoll predict --help)", args[0])
+				return usageError("unknown argument %q; write a command to predict after -- (see plimsoll predict --help)", args[0])
 			}
 			forget, err := o.captureInto(env, args)
 			if err != nil {
