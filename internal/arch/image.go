@@ -25,6 +25,9 @@ func newImageClassifier(p *eager.Process, c *hfconfig.Config, s Spec) (*imageCla
 	if s.Task != "image-cls" {
 		return nil, wrongTask(c, s, "image-cls")
 	}
+	if s.Image < 1 {
+		return nil, fmt.Errorf("task image-cls needs the size of the images in pixels (image)")
+	}
 	m := &imageClassifier{root: eager.NewModel(p, s.DType), spec: s, channels: c.Int("num_channels"), labels: c.Labels()}
 	return m, nil
 }

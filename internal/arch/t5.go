@@ -17,8 +17,8 @@ type t5 struct {
 }
 
 func newT5(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	if s.Task != "seq2seq-lm" {
-		return nil, wrongTask(c, s, "seq2seq-lm")
+	if err := needTarget(c, s, "seq2seq-lm"); err != nil {
+		return nil, err
 	}
 	root := eager.NewModel(p, s.DType)
 	m := &t5{root: root, spec: s, scale: c.Bool("scale_decoder_outputs")}

@@ -21,8 +21,8 @@ type whisper struct {
 }
 
 func newWhisper(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	if s.Task != "speech-seq2seq" {
-		return nil, wrongTask(c, s, "speech-seq2seq")
+	if err := needTarget(c, s, "speech-seq2seq"); err != nil {
+		return nil, err
 	}
 	root := eager.NewModel(p, s.DType)
 	m := &whisper{root: root, model: root.Child("model"), spec: s, bins: c.Int("num_mel_bins"), frames: 2 * c.Int("max_source_positions")}
