@@ -28,10 +28,10 @@ var ranks = map[string]int{
 	"internal/flow":     4,
 	"internal/lint":     6,
 	"internal/lintout":  7,
-	"internal/cli":      -90,
-	"cmd/plimsoll":      -100,
 	"internal/pickle":   1,
 	"internal/report":   2,
+	"internal/notes":    2,
+	"internal/attempt":  3,
 	"internal/oomtext":  2,
 	"internal/tensor":   3,
 	"internal/eager":    20,
@@ -51,6 +51,11 @@ var ranks = map[string]int{
 	"internal/page":     10,
 	"internal/web":      -20,
 	"internal/traceout": 10,
+	"internal/runner":   -49,
+	"internal/probe":    -50,
+	"internal/capture":  -51,
+	"internal/cli":      -90,
+	"cmd/plimsoll":      -100,
 	"internal/hfconfig": 3,
 	"internal/spelling": 1,
 	"internal/gpu":      5,
@@ -68,8 +73,9 @@ var ranks = map[string]int{
 	"internal/tui":     -30,
 
 	// Imported by tests only.
-	"internal/goldentest": 1,
-	"internal/archtest":   99,
+	"internal/goldentest":      1,
+	"internal/probe/probetest": -1,
+	"internal/archtest":        99,
 }
 
 // Budgets. A package listed in overBudget has a reason to be larger.

@@ -33,6 +33,8 @@ type Env struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Getenv func(string) string
+	// Environ is the whole environment, for commands that start others.
+	Environ func() []string
 	// Style is how text on stdout may look.
 	Style screen.Style
 	// StdinIsTerminal, StdoutIsTerminal and StderrIsTerminal say whether a person waits there.
@@ -44,7 +46,7 @@ type Env struct {
 // OS is the real world.
 func OS() Env {
 	return Env{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ,
 		Style:           terminalStyle(os.Stdout, os.Getenv),
 		StdinIsTerminal: isTerminal(os.Stdin), StdoutIsTerminal: isTerminal(os.Stdout), StderrIsTerminal: isTerminal(os.Stderr),
 		Browse: browse,
@@ -142,6 +144,7 @@ func commands(env Env) []*cobra.Command {
 		newWatchCommand(env),
 		newMetricsCommand(env),
 		newDoctorCommand(env),
+		newRunCommand(env),
 	}
 }
 

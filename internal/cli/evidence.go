@@ -100,7 +100,7 @@ func readOne(env Env, name string, r io.Reader, size int64) (explain.Evidence, e
 		if err != nil {
 			return e, unreadable(fmt.Errorf("%s: %w", name, err))
 		}
-		e.Messages = log.Messages
+		e.Messages, e.Hints = log.Messages, log.Hints
 		return e, nil
 	}
 	if e.Snapshot, err = snapshot.Read(in); err != nil {
