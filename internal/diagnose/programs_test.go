@@ -21,7 +21,8 @@ const (
 )
 
 func sicknesses() []sickness {
-	return append(trainingSicknesses(), append(loadingSicknesses(), libraryDetails()...)...)
+	all := append(trainingSicknesses(), loadingSicknesses()...)
+	return append(append(all, libraryDetails()...), variants()...)
 }
 
 func trainingSicknesses() []sickness {
