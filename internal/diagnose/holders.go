@@ -177,9 +177,9 @@ func (t *Text) unnamed() (report.Finding, bool) {
 	if !ok || !t.Capacity.Known || !t.Free.Known {
 		return report.Finding{}, false
 	}
-	own, id, context := held, "other-process", 3*units.GiB/2
+	own, context := held, 3*units.GiB/2
 	if t.Process.Known {
-		own, id, context = t.Process.Bytes, "orphan-memory", units.GiB/2
+		own, context = t.Process.Bytes, units.GiB/2
 	} else if len(t.Others) > 0 {
 		return report.Finding{}, false // this process is one of those named, under another pid
 	}
@@ -188,8 +188,8 @@ func (t *Text) unnamed() (report.Finding, bool) {
 	if missing < context || 8*missing < t.Capacity.Bytes {
 		return report.Finding{}, false
 	}
-	return report.Finding{
-		ID: id, Severity: report.Error, Bytes: missing, Confidence: 0.72,
+	f := report.Finding{
+		ID: "other-process", Severity: report.Error, Bytes: missing, Confidence: 0.72,
 		Title: fmt.Sprintf("%s of the card are held by something this process does not see", missing),
 		Evidence: []string{
 			fmt.Sprintf("%s on the card, %s free, %s held by this process: the rest is other processes, dead ones or another container", t.Capacity.Bytes, t.Free.Bytes, own),
@@ -198,7 +198,11 @@ func (t *Text) unnamed() (report.Finding, bool) {
 		Remedies: []report.Remedy{
 			{Action: "look for holders: nvidia-smi; fuser -v /dev/nvidia* also finds dead parents' workers and other containers", Saves: missing, CheckedBy: report.ByArithmetic},
 		},
-	}, true
+	}
+	if t.Process.Known {
+		f.ID = "orphan-memory" // PyTorch asked the driver who holds the card, and nobody was named
+	}
+	return f, true
 }
 
 // others sums what other processes hold. In a container this process is listed under a foreign pid: it is the one

@@ -34,14 +34,14 @@ func read(t *testing.T, text string) *report.Explain {
 	return explain.Build([]explain.Evidence{{Name: "log", Messages: log.Messages, Hints: log.Hints}})
 }
 
-func TestEveryCauseAMessageCanShowIsHeard(t *testing.T) {
-	t.Parallel()
+// messages are texts written to the formats of PyTorch and its libraries, and what each must be told.
+func messages() []struct{ name, id, text string } {
 	const main = "train.py|99|<module>|main()"
 	message := func(request, free, others, process, allocated, unallocated string) string {
 		return "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate " + request + ". GPU 0 has a total capacity of 79.10 GiB of which " + free + " is free. " + others +
 			"Including non-PyTorch memory, this process has " + process + " memory in use. Of the allocated memory " + allocated + " is allocated by PyTorch, and " + unallocated + " is reserved by PyTorch but unallocated."
 	}
-	for _, c := range []struct{ name, id, text string }{
+	return []struct{ name, id, text string }{
 		{"another job", "other-process", message("512.00 MiB", "300.00 MiB", "Process 4711 has 70.00 GiB memory in use. ", "8.80 GiB", "8.10 GiB", "200.00 MiB")},
 		{"memory nobody names", "orphan-memory", message("512.00 MiB", "300.00 MiB", "", "18.80 GiB", "18.10 GiB", "200.00 MiB")},
 		{"seven ranks with a context each", "rank0-contexts", message("512.00 MiB", "20.00 MiB", strings.Repeat("Process 4711 has 508.00 MiB memory in use. ", 7), "75.60 GiB", "74.90 GiB", "120.00 MiB")},
@@ -77,7 +77,12 @@ func TestEveryCauseAMessageCanShowIsHeard(t *testing.T) {
 		{"checkpointing with a cache", "checkpointing-ineffective", "[WARNING] `use_cache=True` is incompatible with gradient checkpointing. Setting `use_cache=False`...\n" + full},
 		{"retries inside except", "exception-holds-tensors", full + strings.Replace(full, "768.00", "384.00", 1)},
 		{"simply full", "activations-dominate", full},
-	} {
+	}
+}
+
+func TestEveryCauseAMessageCanShowIsHeard(t *testing.T) {
+	t.Parallel()
+	for _, c := range messages() {
 		r := read(t, c.text)
 		if len(r.Findings) == 0 || r.Findings[0].ID != c.id {
 			t.Errorf("%s: %s, want %s first", c.name, ids(r), c.id)
