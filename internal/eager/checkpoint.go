@@ -9,6 +9,7 @@ type checkpointFrame struct {
 	p      *Process
 	run    func() []*Tensor
 	args   []*Tensor
+	given  []slot     // of a call inside another checkpointed one: where that one keeps the arguments
 	count  int        // tensors that forward would have saved
 	refs   int        // slots that still point here
 	again  []*storage // recomputed tensors, each until it is handed out
@@ -42,7 +43,8 @@ func (h recomputeHook) pack(t *Tensor) slot {
 }
 
 // Checkpoint runs a function without keeping its activations. args are the tensors it reads: they live until
-// its backward is complete.
+// its backward is complete. Inside another checkpointed call the arguments are tensors which that call saves, so they too are
+// computed again (_NoopSaveInputs runs under the outer hooks).
 func (p *Process) Checkpoint(run func() []*Tensor, args ...*Tensor) []*Tensor {
 	if !p.grad {
 		return run()
@@ -52,7 +54,12 @@ func (p *Process) Checkpoint(run func() []*Tensor, args ...*Tensor) []*Tensor {
 		f.cast = &autocastState{dtype: p.casting.dtype}
 	}
 	for _, a := range args {
-		if a != nil {
+		switch {
+		case a == nil:
+		case len(p.hooks) > 0:
+			f.args = append(f.args, a)
+			f.given = append(f.given, p.hooks[len(p.hooks)-1].pack(a))
+		default:
 			f.args = append(f.args, a.Retain())
 		}
 	}
@@ -74,10 +81,27 @@ func (f *checkpointFrame) unref() {
 		}
 	}
 	f.again = nil
-	for _, a := range f.args {
-		a.Release()
+	for i, a := range f.args {
+		if f.given == nil {
+			a.Release()
+		} else if outer := f.given[i].frame; outer != nil {
+			outer.unref()
+		}
 	}
 	f.args = nil
+}
+
+// revive brings the arguments back that the outer call keeps, for the time of the second run.
+func (f *checkpointFrame) revive() {
+	for i, s := range f.given {
+		store, a := s.frame.take(s.index), f.args[i]
+		if a.refs > 0 {
+			store.release()
+			a.refs++
+			continue
+		}
+		a.store, a.refs = store, 1
+	}
 }
 
 // take hands out a recomputed tensor, running the function again at the first request.
@@ -95,6 +119,7 @@ func (f *checkpointFrame) take(index int) *storage {
 
 func (f *checkpointFrame) recompute() {
 	p := f.p
+	f.revive()
 	path, cast, op, grad := p.path, p.casting, p.op, p.grad
 	p.path = append([]string(nil), f.module...)
 	p.grad = true
@@ -107,6 +132,7 @@ func (f *checkpointFrame) recompute() {
 	f.refs++ // the run itself
 	f.runUntilStopped()
 	p.unwind(open)
+	p.abandon()
 	for _, t := range p.fresh {
 		t.Drop()
 	}
@@ -117,6 +143,9 @@ func (f *checkpointFrame) recompute() {
 	}
 	p.path, p.casting, p.op, p.grad = path, cast, op, grad
 	f.refs--
+	for i := range f.given {
+		f.args[i].Release()
+	}
 }
 
 func (f *checkpointFrame) runUntilStopped() {
@@ -132,6 +161,15 @@ func (f *checkpointFrame) runUntilStopped() {
 		}
 	}()
 	f.run()
+}
+
+// abandon takes the node apart that was being recorded when the run stopped: no tensor refers to it.
+func (p *Process) abandon() {
+	if n := p.latest; n != nil && n.refs == 0 && n.next != nil {
+		n.refs++
+		n.unref()
+	}
+	p.latest = nil
 }
 
 // unwind lets the frames of calls that were left by a stop go, innermost first.

@@ -37,7 +37,12 @@ func Convolution(x, w, b *Tensor, c Conv) *Tensor {
 	p.scratch(shape.forward())
 	drop(xc, wc)
 	flops := shape.flops()
-	p.observe(p.op, in.DType, flops, in.Bytes()+weight.Bytes(), out.Bytes())
+	if p.Observe != nil {
+		p.Observe(Work{
+			Op: p.op, Module: p.module(), Phase: p.phase, DType: in.DType, FLOPs: flops, Read: in.Bytes() + weight.Bytes(), Written: out.Bytes(),
+			Conv: &ConvWork{Taps: shape.taps(), Groups: c.Groups, Channels: in.Dim(1), Rank: in.Rank(), ChannelsLast: last},
+		})
+	}
 	n.out(out)
 	n.backward(func(g []*Tensor) []*Tensor { return p.convGrads(n, g[0], shape, bias, flops) })
 	drop(bias, b, weight, w, in, x)

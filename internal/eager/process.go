@@ -41,6 +41,7 @@ type Process struct {
 	calls    []*Call   // unused frames
 	open     []*Call   // running frames, innermost last
 	fresh    []*Tensor // while a checkpoint runs again: every tensor it made
+	latest   *Node     // the node that was recorded last
 }
 
 // Work is the arithmetic of one operator, for a cost model.
@@ -52,6 +53,16 @@ type Work struct {
 	FLOPs   float64
 	Read    units.Bytes
 	Written units.Bytes
+	Conv    *ConvWork // of a convolution's forward pass
+}
+
+// ConvWork is what decides which kernel a convolution runs.
+type ConvWork struct {
+	Taps         int // product of the kernel's sides
+	Groups       int
+	Channels     int // of the input
+	Rank         int
+	ChannelsLast bool
 }
 
 // NewProcess starts a process on a card.

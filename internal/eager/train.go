@@ -28,7 +28,8 @@ type Options struct {
 	Freeze     []string
 	Steps      int // 0 is 3
 
-	ChannelsLast bool // the model is converted after it was loaded
+	ChannelsLast bool  // the model is converted after it was loaded
+	LoRA         *LoRA // adapters instead of the model's own parameters
 }
 
 // Names of the phases; a Mark "step N phase" begins each.
@@ -47,6 +48,11 @@ func PhaseLabel(step int, phase string) string { return fmt.Sprintf("step %d %s"
 func (p *Process) Train(m Model, o Options) error {
 	return p.Guard(func() {
 		p.Mark(PhaseLoad)
+		if o.LoRA != nil {
+			if err := m.Root().AttachLoRA(*o.LoRA); err != nil {
+				panic(Fault(err.Error()))
+			}
+		}
 		m.Root().Load()
 		if o.ChannelsLast {
 			m.Root().ToChannelsLast()
