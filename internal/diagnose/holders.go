@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/oomtext"
@@ -107,7 +108,7 @@ func textContexts(t *Text) (report.Finding, bool) {
 		ID: "rank0-contexts", Severity: report.Error, Confidence: 0.85, Bytes: sum,
 		Title: fmt.Sprintf("%d other processes have a context on GPU 0, %s in all", n, sum),
 		Evidence: []string{
-			strings.Join(list, ", "),
+			strings.Join(shortened(list), ", "),
 			"so little each is no model but a CUDA context: the ranks of one job, or DataLoader workers, that touched the first card before choosing their own",
 		},
 		Refuted: "processes of other people's jobs (look at the commands behind the pids)",
@@ -137,7 +138,7 @@ func textOtherProcess(t *Text) (report.Finding, bool) {
 		f := report.Finding{
 			ID: "other-process", Severity: report.Error, Bytes: named, Confidence: holderConfidence(t, named),
 			Title:    fmt.Sprintf("other processes hold %s of the card", named),
-			Evidence: []string{strings.Join(list, ", ")},
+			Evidence: []string{strings.Join(shortened(list), ", ")},
 			Refuted:  "those processes being workers of this same job that need their share",
 		}
 		if t.Requested.Known && t.Requested.Bytes < named {
@@ -219,6 +220,15 @@ func (t *Text) others() (units.Bytes, []string) {
 		list = append(list, fmt.Sprintf("process %d holds %s", p.PID, p.Held.Bytes.Short()))
 	}
 	return sum, list
+}
+
+// shortened keeps a list of processes readable.
+func shortened(list []string) []string {
+	const enough = 3
+	if len(list) <= enough+1 {
+		return list
+	}
+	return append(slices.Clone(list[:enough]), fmt.Sprintf("and %d more", len(list)-enough))
 }
 
 func holderConfidence(t *Text, named units.Bytes) float64 {
