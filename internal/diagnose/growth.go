@@ -102,7 +102,7 @@ func graphKept(c *Case, left []timeline.Growth) bool {
 
 // evalKept: batches of evaluation leave something behind.
 func evalKept(c *Case) (report.Finding, bool) {
-	left, kept, perStep, steps := leftBehind(c, c.EvalGrowth, true)
+	left, kept, perStep, steps := leftBehind(c, c.EvalGrowth, !c.Unnamed)
 	if kept == 0 {
 		left, kept, perStep, steps = leftBehind(c, c.Growth, true)
 	}
@@ -137,7 +137,7 @@ func evalGraph(c *Case) (report.Finding, bool) {
 	if c.OOM == nil || !c.OOM.Eval || c.OOM.Phase != origin.Forward {
 		return report.Finding{}, false
 	}
-	if _, kept, _, _ := leftBehind(c, c.EvalGrowth, true); kept > 0 {
+	if _, kept, _, _ := leftBehind(c, c.EvalGrowth, !c.Unnamed); kept > 0 {
 		return report.Finding{}, false // told by evalKept
 	}
 	var kept units.Bytes

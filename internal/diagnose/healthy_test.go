@@ -227,6 +227,26 @@ func healthyLookalikes() []wellness {
 			}
 			return p
 		}},
+		{"a large first batch that goes", "dataset-on-gpu", false, func() *program {
+			p := on(16 * gib)
+			p.load()
+			p.train(1)
+			for range 4 {
+				x := p.get(1*gib, "train.py:70 main|train.py:99 <module>")
+				p.trainOn(1)
+				p.drop(x)
+			}
+			return p
+		}},
+		{"a softmax over classes", "attention-quadratic", false, func() *program {
+			p := on(16 * gib)
+			p.load()
+			for range 4 {
+				p.graph = append(p.graph, p.get(900*mib, "t:nn/functional.py:2133 softmax|train.py:33 forward|call|train.py:72 main|train.py:99 <module>"))
+				p.trainOn(1)
+			}
+			return p
+		}},
 		{"expandable segments alone", "alloc-conf-conflict", false, func() *program {
 			p := on(16 * gib)
 			p.conf["PYTORCH_CUDA_ALLOC_CONF"], p.conf["max_split_size"] = "max_split_size_mb:128", 128*mib

@@ -93,6 +93,58 @@ func variants() []sickness {
 			}
 			return p
 		}},
+		{"attention written by hand", "attention-quadratic", "net.py", 0, 2 * gib, 5 * gib, func() *program {
+			p := on(5 * gib)
+			p.load()
+			p.batch(1)
+			const caller = "|call|net.py:70 forward|call|train.py:72 main|train.py:99 <module>"
+			for range 12 {
+				p.get(32*mib, "t:nn/modules/linear.py:134 forward|call|net.py:50 forward"+caller)
+				p.get(128*mib, "net.py:52 forward"+caller)
+				p.get(128*mib, "t:nn/functional.py:2133 softmax|net.py:53 forward"+caller)
+				p.get(128*mib, "t:nn/functional.py:1425 dropout|t:nn/modules/dropout.py:70 forward|call|net.py:54 forward"+caller)
+			}
+			return p
+		}},
+		{"one large tensor of samples on the card", "dataset-on-gpu", "train.py", 50, 2 * gib, 3 * gib, func() *program {
+			p := on(6 * gib)
+			p.get(2500*mib, "train.py:50 load_data|train.py:99 <module>")
+			p.load()
+			p.train(3)
+			p.trainOn(5)
+			return p
+		}},
+		{"clones made while saving", "checkpoint-save", "train.py", 92, 512 * mib, 1 * gib, func() *program {
+			p := on(3*gib - 300*mib)
+			p.load()
+			p.train(3)
+			for range p.layers * 2 {
+				p.get(64*mib, "train.py:92 <dictcomp>|train.py:92 save_checkpoint|train.py:98 main|train.py:99 <module>")
+			}
+			return p
+		}},
+		{"outputs collected in a loop without a name", "eval-outputs-kept", "train.py", 87, 1 * gib, 5 * gib, func() *program {
+			p := on(6 * gib)
+			p.load()
+			p.train(3)
+			p.drop(p.grads...)
+			for range 60 {
+				x := p.get(4*mib, "train.py:85 main|train.py:99 <module>")
+				p.inference(1, "train.py:86 main|train.py:99 <module>")
+				p.get(128*mib, "train.py:87 main|train.py:99 <module>")
+				p.drop(x)
+			}
+			return p
+		}},
+		{"a compiled model with too large a batch", "activations-dominate", "train.py", 72, 3 * gib, 4 * gib, func() *program {
+			p := on(4 * gib)
+			p.load()
+			p.batch(1)
+			for range 40 {
+				p.get(96*mib, "/tmp/torchinductor_me/ab/cabc.py:300 call|t:_inductor/output_code.py:584 __call__|t:_functorch/_aot_autograd/runtime_wrappers.py:330 runtime_wrapper|t:_dynamo/eval_frame.py:838 compile_wrapper|call|train.py:72 main|train.py:99 <module>")
+			}
+			return p
+		}},
 		{"momentum of SGD in the first step", "optimizer-state-first-step", "train.py", 76, 1 * gib, 1 * gib, func() *program {
 			p := on(2*gib + 600*mib)
 			p.parameter, p.activation = 128*mib, 3*mib
