@@ -248,7 +248,9 @@ func (c *Case) failurePlace() []report.Place {
 	}
 	for i := c.OOM.Event; i >= 0; i-- {
 		if e := &c.Tape.Events[i]; e.Kind == tape.Alloc && c.Stack[e.ID] != 0 {
-			return c.places(c.Stack[e.ID])
+			if places := c.places(c.Stack[e.ID]); len(places) > 0 {
+				return places
+			}
 		}
 	}
 	return nil

@@ -145,6 +145,29 @@ func variants() []sickness {
 			}
 			return p
 		}},
+		{"parameters and gradients larger than the card, with C++ frames", "model-too-large", "train.py", 75, 4 * gib, 4 * gib, func() *program {
+			p := on(3 * gib)
+			p.engine = "??:0 c10::cuda::CUDACachingAllocator::malloc|??:0 at::native::mm|??:0 torch::autograd::Engine::evaluate_function|??:0 torch::autograd::python::PythonEngine::thread_init"
+			p.layers, p.parameter, p.activation = 16, 128*mib, 3*mib
+			p.load()
+			p.train(1)
+			return p
+		}},
+		{"a hook that keeps outputs, under Trainer", "growth", "finetune.py", 88, 1 * gib, 3 * gib, func() *program {
+			p := on(16 * gib)
+			p.load()
+			const trainer = "s:transformers/trainer.py:3700 training_step|s:transformers/trainer.py:2500 _inner_training_loop|s:transformers/trainer.py:2200 train|finetune.py:88 <module>"
+			for range 10 {
+				x := p.get(4*mib, "s:transformers/trainer.py:3600 _prepare_input|"+trainer)
+				p.forwardAt(1, trainer)
+				p.get(200*mib, "s:transformers/models/llama/modeling_llama.py:240 forward|call|s:transformers/models/llama/modeling_llama.py:480 forward|call|"+trainer)
+				p.zero()
+				p.backward()
+				p.step()
+				p.drop(x)
+			}
+			return p
+		}},
 		{"momentum of SGD in the first step", "optimizer-state-first-step", "train.py", 76, 1 * gib, 1 * gib, func() *program {
 			p := on(2*gib + 600*mib)
 			p.parameter, p.activation = 128*mib, 3*mib
