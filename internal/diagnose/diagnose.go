@@ -125,6 +125,9 @@ func Run(c *Case) []report.Finding {
 		found = append(found, f)
 	}
 	found = c.subordinate(found)
+	if c.OOM != nil && !slices.ContainsFunc(found, func(f report.Finding) bool { return f.Severity == report.Error }) {
+		found = append(found, c.simplyFull())
+	}
 	Rank(found)
 	return found
 }

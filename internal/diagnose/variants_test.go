@@ -168,6 +168,15 @@ func variants() []sickness {
 			}
 			return p
 		}},
+		{"a card with a little too little", "activations-dominate", "train.py", 0, 500 * mib, 2 * gib, func() *program {
+			p := on(3 * gib)
+			p.load()
+			p.train(3)
+			for range 3 {
+				p.forward(1)
+			}
+			return p
+		}},
 		{"momentum of SGD in the first step", "optimizer-state-first-step", "train.py", 76, 1 * gib, 1 * gib, func() *program {
 			p := on(2*gib + 600*mib)
 			p.parameter, p.activation = 128*mib, 3*mib
