@@ -30,7 +30,7 @@ func activations(c *Case) (report.Finding, bool) {
 		Refuted: "a recording in which a smaller batch uses as much",
 	}
 	f.Evidence = []string{fmt.Sprintf("%s of %s in use are activations of this step, which shrink with the batch", act, c.InUse)}
-	if layers, each := c.layers(); layers > 1 {
+	if layers, each := c.layers(); layers > 1 && !c.Origins.Of(c.OOM.Stack).Compiled {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("the forward pass keeps about %s a layer for backward, and was in layer %d", each, layers))
 	}
 	if unused := c.OOM.Held - c.InUse; 20*unused < c.OOM.Held {
@@ -345,8 +345,9 @@ func logits(c *Case) (report.Finding, bool) {
 func attention(c *Case) (report.Finding, bool) {
 	var sum units.Bytes
 	var stacks []snapshot.StackID
+	scores := c.scores()
 	for _, g := range c.Groups {
-		if o := c.Origins.Of(g.Stack); o.Attention && g.Category == tape.Activations && c.innermost(g.Stack, "softmax", "eager_attention_forward", "matmul", "dropout") {
+		if g.Category == tape.Activations && (c.namedAttention(g.Stack) || scores[c.score(g)]) {
 			sum += g.Bytes
 			stacks = append(stacks, g.Stack)
 		}
@@ -355,7 +356,7 @@ func attention(c *Case) (report.Finding, bool) {
 		return report.Finding{}, false
 	}
 	severity := report.Remark
-	if c.OOM != nil && (c.Origins.Of(c.OOM.Stack).Attention || c.OOM.Phase == origin.Backward) {
+	if c.OOM != nil && (c.Origins.Of(c.OOM.Stack).Attention || c.OOM.Phase == origin.Forward || c.OOM.Phase == origin.Backward) {
 		severity = report.Error
 	}
 	return report.Finding{
@@ -368,4 +369,32 @@ func attention(c *Case) (report.Finding, bool) {
 			{Action: "half the sequence length: a quarter of the scores", Saves: sum * 3 / 4, CheckedBy: report.ByArithmetic},
 		},
 	}, true
+}
+
+// namedAttention tells scores by the names of functions.
+func (c *Case) namedAttention(stack snapshot.StackID) bool {
+	return c.Origins.Of(stack).Attention && c.innermost(stack, "softmax", "eager_attention_forward", "matmul", "dropout")
+}
+
+// score names the kind of tensor a group holds: the function it was made in and its size.
+type score struct {
+	file, function string
+	size           units.Bytes
+}
+
+func (c *Case) score(g timeline.Group) score {
+	p, _ := c.place(g.Stack)
+	return score{p.File, p.Function, g.Largest}
+}
+
+// scores finds attention that people wrote themselves: a softmax inside the model, in several layers and not in the loss, and what else the
+// same function makes of the same size (the product before it, the mask, the dropout after it).
+func (c *Case) scores() map[score]bool {
+	found := map[score]bool{}
+	for _, g := range c.forwardGroups() {
+		if g.Count >= 2 && g.Largest >= units.MiB && !c.Origins.Of(g.Stack).Logits && c.innermost(g.Stack, "softmax") {
+			found[c.score(g)] = true
+		}
+	}
+	return found
 }

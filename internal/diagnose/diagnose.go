@@ -125,6 +125,9 @@ func Run(c *Case) []report.Finding {
 		found = append(found, f)
 	}
 	found = c.subordinate(found)
+	if c.OOM != nil && !slices.ContainsFunc(found, func(f report.Finding) bool { return f.Severity == report.Error }) {
+		found = append(found, c.simplyFull())
+	}
 	Rank(found)
 	return found
 }
@@ -248,7 +251,9 @@ func (c *Case) failurePlace() []report.Place {
 	}
 	for i := c.OOM.Event; i >= 0; i-- {
 		if e := &c.Tape.Events[i]; e.Kind == tape.Alloc && c.Stack[e.ID] != 0 {
-			return c.places(c.Stack[e.ID])
+			if places := c.places(c.Stack[e.ID]); len(places) > 0 {
+				return places
+			}
 		}
 	}
 	return nil

@@ -21,7 +21,8 @@ const (
 )
 
 func sicknesses() []sickness {
-	return append(trainingSicknesses(), append(loadingSicknesses(), libraryDetails()...)...)
+	all := append(trainingSicknesses(), loadingSicknesses()...)
+	return append(append(all, libraryDetails()...), variants()...)
 }
 
 func trainingSicknesses() []sickness {
@@ -155,7 +156,7 @@ func loadingSicknesses() []sickness {
 			p.train(1)
 			return p
 		}},
-		{"a checkpoint saved from the card", "checkpoint-save", "train.py", 90, 64 * mib, 64 * mib, func() *program {
+		{"a checkpoint saved from the card", "checkpoint-save", "train.py", 90, 300 * mib, 2 * gib, func() *program {
 			p := on(3 * gib)
 			p.load()
 			p.train(3)

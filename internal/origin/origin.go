@@ -161,6 +161,7 @@ const (
 	isCompiled
 	isBucket
 	isCopy
+	isSaver // a function of the user's that saves, by its name
 	isStart // the beginning of a program: module level
 )
 
@@ -218,6 +219,8 @@ func phase(stack []snapshot.FrameID, traits []trait, all trait) Phase {
 		return Data
 	case all&isModuleCall != 0:
 		return Forward
+	case all&isSaver != 0:
+		return Save
 	case all&(isModuleMove|isLoad|isConstructor|isCopy) != 0:
 		return Load
 	case all&isLoss != 0:

@@ -33,7 +33,16 @@ func traits(f *snapshot.Frame) trait {
 	case installed(file):
 		return t | libraryTraits(file, f.Function)
 	}
-	return t | isUser | evalTrait(f.Function)
+	return t | isUser | evalTrait(f.Function) | saveTrait(f.Function)
+}
+
+// saveTrait hears the saving of a checkpoint in a function's name: the copies it makes are asked for by the user's own lines.
+func saveTrait(function string) trait {
+	name := strings.Trim(strings.ToLower(function), "_")
+	if name == "save" || strings.HasPrefix(name, "save_") || strings.HasSuffix(name, "_checkpoint") && strings.Contains(name, "write") {
+		return isSaver
+	}
+	return 0
 }
 
 // cpp tells a C++ frame: no line number, or a C++ file.
