@@ -35,18 +35,23 @@ type Env struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Getenv func(string) string
+	// Environ is the whole environment, for commands that start others.
+	Environ func() []string
 	// Style is how text on stdout may look.
 	Style screen.Style
 	// StdinIsTerminal, StdoutIsTerminal and StderrIsTerminal say whether a person waits there.
 	StdinIsTerminal, StdoutIsTerminal, StderrIsTerminal bool
+	// Browse opens an address in the person's browser; nil where there is none to open.
+	Browse func(url string) error
 }
 
 // OS is the real world.
 func OS() Env {
 	return Env{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ,
 		Style:           terminalStyle(os.Stdout, os.Getenv),
 		StdinIsTerminal: isTerminal(os.Stdin), StdoutIsTerminal: isTerminal(os.Stdout), StderrIsTerminal: isTerminal(os.Stderr),
+		Browse: browse,
 	}
 }
 
@@ -151,9 +156,11 @@ func commands(env Env) []*cobra.Command {
 		newLintCommand(env),
 		newPredictCommand(env),
 		newReplayCommand(env),
+		newViewCommand(env),
 		newWatchCommand(env),
 		newMetricsCommand(env),
 		newDoctorCommand(env),
+		newRunCommand(env),
 	}
 }
 

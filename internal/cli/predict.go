@@ -24,6 +24,7 @@ type predictOptions struct {
 	spreadFlags
 	Jobs    string
 	Sweep   string
+	Capture string // folder to keep a script's captured step in
 	Weights []string
 	Moments int
 	JSON    bool
@@ -32,7 +33,7 @@ type predictOptions struct {
 func newPredictCommand(env Env) *cobra.Command {
 	var o predictOptions
 	cmd := &cobra.Command{
-		Use:   "predict (--config config.json | --graph FILE | --job FILE | --jobs FILE.jsonl)",
+		Use:   "predict (--config config.json | --graph FILE | --job FILE | --jobs FILE.jsonl | -- COMMAND...)",
 		Short: "whether a training job fits on a card, before it runs",
 		Long: `Predict runs three training steps of a described job on a PyTorch that only counts
 bytes and tells whether it fits: the peak by phase and by category, where in the step
@@ -43,19 +44,38 @@ The model is a Hugging Face config.json, or a graph exported with
 torch.export.save(torch.export.export(model, inputs), "model.pt2"). A job file has
 the same settings as JSON; flags override it. Files named in it are relative to it.
 
+A COMMAND (python train.py …) is run on the CPU as far as its first training step,
+which is captured and predicted; nothing is trained. What it does before that step
+(files it writes, data it downloads) happens. It needs Python with PyTorch 2.6 or newer.
+
 Exit code 3: it does not fit.`,
 		Example: `  plimsoll predict --config config.json --batch 4 --seq 2048 --precision amp-bf16 --gpu rtx-4090
   plimsoll predict --graph resnet50.pt2 --batch 64 --loss cross-entropy --optimizer sgdm --memory 16GiB
   plimsoll predict --config config.json --seq 1024 --sweep batch=1..64 --gpu a100-40g
   plimsoll predict --config config.json --batch 1 --seq 4096 --precision bf16 --gpus 8 --sharding fsdp2 --gpu a100-80g
-  plimsoll predict --jobs jobs.jsonl --gpu h200 --json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runPredict(env, cmd, o) },
+  plimsoll predict --jobs jobs.jsonl --gpu h200 --json
+  plimsoll predict --gpu rtx-4090 -- python train.py --batch-size 32`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return runPredict(env, cmd, o)
+			}
+			if cmd.ArgsLenAtDash() != 0 {
+				return usageError("unknown argument %q; write a command to predict after -- (see plimsoll predict --help)", args[0])
+			}
+			forget, err := o.captureInto(env, args)
+			if err != nil {
+				return err
+			}
+			defer forget()
+			return runPredict(env, cmd, o)
+		},
 	}
 	o.jobFlags.add(cmd)
 	o.machineFlags.add(cmd)
 	o.spreadFlags.add(cmd)
 	cmd.Flags().StringVar(&o.Jobs, "jobs", "", "file with one job as JSON a line")
+	cmd.Flags().StringVar(&o.Capture, "capture", "", "with a command: keep the captured job and its graph in this folder")
 	cmd.Flags().StringVar(&o.Sweep, "sweep", "", "try every combination of values, for example batch=1..64,seq=512,1024 (a..b doubles)")
 	cmd.Flags().StringSliceVar(&o.Weights, "weights", nil, "safetensors files of the model: their parameters are counted and compared (headers only are read)")
 	cmd.Flags().IntVar(&o.Moments, "timeline", 0, "with --json: add about this many instants of the run, by category")

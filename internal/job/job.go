@@ -37,15 +37,19 @@ type Job struct {
 	Frames    int   `json:"frames,omitempty"` // video frames, or spectrogram frames
 	Input     []int `json:"input,omitempty"`  // shape of one sample
 
-	ParamDType    string   `json:"param_dtype,omitempty"` // fp32 | bf16 | fp16
-	Autocast      string   `json:"autocast,omitempty"`    // bf16 | fp16; fp16 implies a GradScaler
-	TF32          bool     `json:"tf32,omitempty"`        // fp32 matrix products on tensor cores
-	Optimizer     string   `json:"optimizer,omitempty"`
-	Checkpointing bool     `json:"checkpointing,omitempty"` // every layer, non-reentrant
-	Attn          string   `json:"attn,omitempty"`          // sdpa | eager
-	Accumulate    int      `json:"accumulate,omitempty"`    // micro-batches of one optimizer step
-	Loop          string   `json:"loop,omitempty"`          // function | plain
-	Freeze        []string `json:"freeze,omitempty"`        // prefixes of parameter names
+	ParamDType    string `json:"param_dtype,omitempty"` // fp32 | bf16 | fp16
+	Autocast      string `json:"autocast,omitempty"`    // bf16 | fp16; fp16 implies a GradScaler
+	TF32          bool   `json:"tf32,omitempty"`        // fp32 matrix products on tensor cores
+	Optimizer     string `json:"optimizer,omitempty"`
+	Checkpointing bool   `json:"checkpointing,omitempty"` // every layer, non-reentrant
+	// CheckpointModules are the modules of a graph whose calls are checkpointed, by their paths in it.
+	CheckpointModules []string `json:"checkpoint_modules,omitempty"`
+	// ResidentBytes lie on the card all the time beside the model: weights of models that run without gradients.
+	ResidentBytes int64    `json:"resident_bytes,omitempty"`
+	Attn          string   `json:"attn,omitempty"`       // sdpa | eager
+	Accumulate    int      `json:"accumulate,omitempty"` // micro-batches of one optimizer step
+	Loop          string   `json:"loop,omitempty"`       // function | plain
+	Freeze        []string `json:"freeze,omitempty"`     // prefixes of parameter names
 	ChannelsLast  bool     `json:"channels_last,omitempty"`
 
 	LoRARank    int      `json:"lora_rank,omitempty"`    // low-rank adapters instead of full training
@@ -181,6 +185,7 @@ func (j *Job) checkSizes() error {
 	}{
 		{"batch", j.Batch, maxBatch}, {"seq", j.Seq, maxSeq}, {"target_seq", j.TargetSeq, maxSeq}, {"image", j.Image, maxImage},
 		{"frames", j.Frames, maxFrames}, {"lora_rank", j.LoRARank, 1 << 14}, {"classes", j.Classes, maxSeq}, {"accumulate", j.Accumulate, maxBatch},
+		{"resident_bytes", int(j.ResidentBytes), maxInput},
 	} {
 		if s.value < 0 {
 			return fmt.Errorf("%s %d is negative", s.field, s.value)

@@ -120,6 +120,9 @@ func train(j job.Job, src Source, m Machine, steps int) (*eager.Process, eager.M
 	if err != nil {
 		return nil, nil, conv, err
 	}
+	if j.ResidentBytes > 0 {
+		p.Input("weights of other models", tensor.Uint8, int(j.ResidentBytes)).Retain()
+	}
 	o := options(j)
 	o.Steps = steps
 	p.Observe = conv.see
@@ -159,8 +162,8 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 }
 
 func buildGraph(p *eager.Process, j job.Job, g *opgraph.Graph) (eager.Model, error) {
-	if j.Checkpointing {
-		return nil, fmt.Errorf("checkpointing of an exported graph is not modelled: a graph does not say which calls the script checkpoints")
+	if j.Checkpointing && len(j.CheckpointModules) == 0 {
+		return nil, fmt.Errorf("a graph does not say which calls the script checkpoints: name them in the job's checkpoint_modules, or capture the script (plimsoll predict -- python train.py)")
 	}
 	bound, err := g.Bind(func(s opgraph.Symbol) (int64, error) { return symbolSize(j, g, s) })
 	if err != nil {
@@ -170,8 +173,16 @@ func buildGraph(p *eager.Process, j job.Job, g *opgraph.Graph) (eager.Model, err
 		return nil, err
 	}
 	return arch.NewGraph(p, bound, arch.GraphSpec{
-		DType: elementTypes[j.ParamDType], Loss: j.Loss, LossOutput: j.LossOutput, ChannelsLast: j.ChannelsLast,
+		DType: elementTypes[j.ParamDType], Loss: j.Loss, LossOutput: j.LossOutput, ChannelsLast: j.ChannelsLast, Checkpoint: checkpointed(j),
 	})
+}
+
+// checkpointed are the modules whose calls are recomputed.
+func checkpointed(j job.Job) []string {
+	if !j.Checkpointing {
+		return nil
+	}
+	return j.CheckpointModules
 }
 
 // symbolSize says what an open size of the graph is: the first dimension of an input is the batch, others are

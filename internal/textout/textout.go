@@ -35,6 +35,12 @@ func Explain(s *screen.Screen, r *report.Explain) {
 	notes(s, r)
 }
 
+// Headline says in one or two sentences what happened, for any kind of page.
+func Headline(r *report.Explain) string {
+	text, _ := verdict(r)
+	return text
+}
+
 // headline says in one or two sentences what happened.
 func headline(s *screen.Screen, r *report.Explain) {
 	text, ink := verdict(r)
@@ -67,12 +73,7 @@ func verdict(r *report.Explain) (string, screen.Ink) {
 }
 
 func oomVerdict(r *report.Explain, d *report.Device, o *report.OOM) string {
-	where := map[string]string{"load": "while loading the model", "forward": "in the forward pass", "backward": "in the backward pass",
-		"optimizer": "in the optimizer step", "eval": "in evaluation"}[o.Phase]
-	text := fmt.Sprintf("GPU %d ran out of memory", d.Device)
-	if where != "" {
-		text += " " + where
-	}
+	text := fmt.Sprintf("GPU %d ran out of memory", d.Device) + during(o.Phase)
 	if r.Outlier != "" && len(r.Devices) > 1 {
 		text = fmt.Sprintf("%s: ", r.Outlier) + text
 	}
@@ -87,6 +88,16 @@ func oomVerdict(r *report.Explain, d *report.Device, o *report.OOM) string {
 	return text + fmt.Sprintf(" of the %s this process may use.", o.Capacity)
 }
 
+// during says when in the life of a job it happened, where that is known.
+func during(phase string) string {
+	where := map[string]string{"load": "while loading the model", "forward": "in the forward pass", "backward": "in the backward pass",
+		"optimizer": "in the optimizer step", "eval": "in evaluation"}[phase]
+	if where == "" {
+		return ""
+	}
+	return " " + where
+}
+
 func messageVerdict(r *report.Explain) string {
 	m := r.Message
 	text := "Ran out of memory"
@@ -96,6 +107,7 @@ func messageVerdict(r *report.Explain) string {
 	if f := firstOf(r, report.Error, report.Warning, report.Remark); f != nil && (f.ID == "host-oom" || f.ID == "not-an-oom" || f.ID == "library-oom" || f.ID == "cuda-in-workers") {
 		return upperFirst(f.Title) + "."
 	}
+	text += during(m.Phase)
 	var parts []string
 	if m.Requested != nil {
 		parts = append(parts, fmt.Sprintf("%s asked for", *m.Requested))
@@ -222,7 +234,7 @@ func cause(s *screen.Screen, f report.Finding, first bool) {
 	}
 	s.Hanging(lead, severityInk(f.Severity), fmt.Sprintf("%s  (%s)", f.Title, certainty(f.Confidence)))
 	for _, e := range f.Evidence {
-		for _, line := range screen.Wrap(upperFirst(e)+".", s.Width()-2) {
+		for _, line := range screen.Wrap(screen.Clean(upperFirst(e))+".", s.Width()-2) {
 			s.Line("  ", line)
 		}
 	}
@@ -230,7 +242,9 @@ func cause(s *screen.Screen, f report.Finding, first bool) {
 		if i == 3 {
 			break
 		}
-		s.Line("  ", s.Ink(screen.Cyan, screen.Clean(fmt.Sprintf("%s:%d", w.File, w.Line))), " ", screen.Clean(w.Function))
+		function := screen.Fit(screen.Clean(w.Function), s.Width()/3)
+		file := tail(screen.Clean(fmt.Sprintf("%s:%d", w.File, w.Line)), s.Width()-3-screen.Columns(function))
+		s.Line("  ", s.Ink(screen.Cyan, file), " ", function)
 	}
 	if len(f.Also) > 0 {
 		s.Line("  ", s.Ink(screen.Faint, fmt.Sprintf("the same in %d other inputs", len(f.Also))))
@@ -362,8 +376,36 @@ func ids(all []report.Finding) []string {
 	return out
 }
 
-func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
-func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+// lowerFirst makes a title go on a sentence; a name such as CUDA or WSL keeps its letters.
+func lowerFirst(s string) string {
+	if len(s) < 2 || strings.ToLower(s[1:2]) != s[1:2] {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
+}
+
+// upperFirst begins a sentence; code that it begins with stays as it is written.
+func upperFirst(s string) string {
+	word, _, _ := strings.Cut(s, " ")
+	if word == "" || strings.ContainsAny(word[:len(word)-1], "_.(=:") {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// tail keeps the end of a path, which says most, where the whole is too long.
+func tail(path string, width int) string {
+	all := []rune(path)
+	for i := range all {
+		if rest := string(all[i:]); screen.Columns(rest) < width || i == 0 && screen.Columns(rest) <= width {
+			if i > 0 {
+				return "…" + rest
+			}
+			return rest
+		}
+	}
+	return path
+}
 
 // base is a file name without its folders.
 func base(path string) string { return path[strings.LastIndexAny(path, `/\`)+1:] }
