@@ -259,9 +259,10 @@ func (c *Case) lastQuiet() int {
 
 // exceptionHolds: the program tries sizes and catches the error. The traceback of a caught exception keeps every
 // frame of the failed attempt, and so its tensors, alive until the except block is left. Seen from the first failure
-// only the pattern tells: few calls of one line, the last a multiple of the one before.
+// only the pattern tells: the last call of a line is a multiple of the one before, and no optimizer has stepped: a finder
+// of batch sizes does not train.
 func exceptionHolds(c *Case) (report.Finding, bool) {
-	if c.OOM == nil || c.StepsFrom == "annotations" {
+	if c.OOM == nil || c.StepsFrom == "annotations" || c.By[tape.Optimizer] > 0 {
 		return report.Finding{}, false
 	}
 	ratio, earlier, now, stack := c.spike()
