@@ -12,7 +12,11 @@ if [ -z "${PLIMSOLL_PYTHON:-}" ] && python=$(scripts/python-env.sh); then
   export PLIMSOLL_PYTHON=$python
 fi
 go test -count=1 ./...
+# The bundle of the page is what its sources make, and the page keeps its promises in a real browser.
+(cd tools && go vet ./... && go test -count=1 ./...)
+scripts/install-chromium.sh
+(cd browsertests && go vet ./... && go test -count=1 ./...)
 # A short look for inputs that break a reader; the corpus beside each target is always run above.
-for target in internal/pickle:FuzzRead snapshot:FuzzRead internal/notes:FuzzRead internal/oomtext:FuzzRead internal/explain:FuzzExplain; do
+for target in internal/pickle:FuzzRead snapshot:FuzzRead internal/notes:FuzzRead internal/oomtext:FuzzRead internal/explain:FuzzExplain internal/page:FuzzShow; do
 	go test -run '^$' -fuzz "^${target#*:}\$" -fuzztime 5s -fuzzminimizetime 20x "./${target%%:*}"
 done

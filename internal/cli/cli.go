@@ -39,6 +39,8 @@ type Env struct {
 	Style screen.Style
 	// StdinIsTerminal, StdoutIsTerminal and StderrIsTerminal say whether a person waits there.
 	StdinIsTerminal, StdoutIsTerminal, StderrIsTerminal bool
+	// Browse opens an address in the person's browser; nil where there is none to open.
+	Browse func(url string) error
 }
 
 // OS is the real world.
@@ -47,6 +49,7 @@ func OS() Env {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ,
 		Style:           terminalStyle(os.Stdout, os.Getenv),
 		StdinIsTerminal: isTerminal(os.Stdin), StdoutIsTerminal: isTerminal(os.Stdout), StderrIsTerminal: isTerminal(os.Stderr),
+		Browse: browse,
 	}
 }
 
@@ -137,6 +140,7 @@ func commands(env Env) []*cobra.Command {
 		newLintCommand(env),
 		newPredictCommand(env),
 		newReplayCommand(env),
+		newViewCommand(env),
 		newWatchCommand(env),
 		newMetricsCommand(env),
 		newDoctorCommand(env),

@@ -90,3 +90,21 @@ func TestExpandableSegmentsSaveTheRunThatDied(t *testing.T) {
 		}
 	}
 }
+
+func TestTheCurveOfASettingReachesItsPeak(t *testing.T) {
+	t.Parallel()
+	c := opened(t, "alloc-mixed-default")
+	edges := make([]int, 101)
+	for i := range edges {
+		edges[i] = i * c.Recording.Trace.Len() / 100
+	}
+	for _, s := range c.Sensible(0, false) {
+		highest := units.Bytes(0)
+		for _, b := range c.Held(s, Target{}, edges) {
+			highest = max(highest, b)
+		}
+		if want := c.play(s, Target{}, c.below()).Peak.Reserved; highest != want {
+			t.Errorf("%q: the curve reaches %v, the peak is %v", s.Text, highest, want)
+		}
+	}
+}

@@ -35,6 +35,12 @@ func Explain(s *screen.Screen, r *report.Explain) {
 	notes(s, r)
 }
 
+// Headline says in one or two sentences what happened, for any kind of page.
+func Headline(r *report.Explain) string {
+	text, _ := verdict(r)
+	return text
+}
+
 // headline says in one or two sentences what happened.
 func headline(s *screen.Screen, r *report.Explain) {
 	text, ink := verdict(r)
