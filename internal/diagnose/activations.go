@@ -262,13 +262,13 @@ func (c *Case) quietBefore(f Failure) int {
 
 // exceptionHolds: the program tries sizes and catches the error. The traceback of a caught exception keeps every
 // frame of the failed attempt, and so its tensors, alive until the except block is left. Several failures show it: what the
-// first attempt made is still there at the last. Seen from the first failure only the pattern tells: few calls of one
-// line, the last a multiple of the one before.
+// first attempt made is still there at the last. Seen from the first failure only the pattern tells: the last call of a
+// line is a multiple of the one before, and no optimizer has stepped: a finder of batch sizes does not train.
 func exceptionHolds(c *Case) (report.Finding, bool) {
 	if f, ok := retriedWhileHeld(c); ok {
 		return f, true
 	}
-	if c.OOM == nil || c.StepsFrom == "annotations" {
+	if c.OOM == nil || c.StepsFrom == "annotations" || c.By[tape.Optimizer] > 0 {
 		return report.Finding{}, false
 	}
 	ratio, earlier, now, stack := c.spike()
