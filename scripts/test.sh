@@ -17,6 +17,6 @@ go test -count=1 ./...
 scripts/install-chromium.sh
 (cd browsertests && go vet ./... && go test -count=1 ./...)
 # A short look for inputs that break a reader; the corpus beside each target is always run above.
-for target in internal/pickle:FuzzRead snapshot:FuzzRead internal/notes:FuzzRead internal/oomtext:FuzzRead internal/explain:FuzzExplain internal/page:FuzzShow; do
-	go test -run '^$' -fuzz "^${target#*:}\$" -fuzztime 5s -fuzzminimizetime 20x "./${target%%:*}"
+git grep -n '^func Fuzz' -- '*_test.go' | sed -E 's|^(.*)/[^/]*:[0-9]+:func (Fuzz[A-Za-z]*).*|\1 \2|' | while read -r folder target; do
+	(cd "$folder" && go test -run '^$' -fuzz "^$target\$" -fuzztime 3s -fuzzminimizetime 20x . </dev/null)
 done

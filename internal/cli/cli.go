@@ -14,8 +14,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/spelling"
 )
 
 // Exit codes, the same for every command.
@@ -120,13 +122,27 @@ severity error, or it does not fit · 4 input unreadable.`,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError("%w (see plimsoll %s --help)", err, cmd.Name())
+		return usageError("%w%s (see plimsoll %s --help)", err, nearFlag(cmd, err), cmd.Name())
 	})
 	root.AddCommand(commands(env)...)
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 	}
 	return root
+}
+
+// nearFlag names the flag that was probably meant by one that does not exist.
+func nearFlag(cmd *cobra.Command, err error) string {
+	wrong, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !unknown {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := spelling.Nearest(wrong, names); near != "" {
+		return "; did you mean --" + near + "?"
+	}
+	return ""
 }
 
 // Version is set when a release is built.

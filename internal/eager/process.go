@@ -179,13 +179,6 @@ func (s *storage) claim(c tape.Category, module, op string) {
 	e.Owner = i
 }
 
-func (s *storage) size() units.Bytes {
-	if s.none {
-		return 0
-	}
-	return s.p.tape.Events[s.event].Size
-}
-
 func (s *storage) release() {
 	s.refs--
 	if s.refs > 0 || s.none {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/internal/recordtest"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -14,7 +15,7 @@ func TestARecordingTellsWhatOtherSettingsDo(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"alloc-mixed-", "alloc-varlen-"} {
 		cases := map[string]*Case{}
-		for _, name := range names(t, program) {
+		for _, name := range recordtest.Names(t, program) {
 			cases[name] = opened(t, name)
 		}
 		for from, source := range cases {
@@ -26,7 +27,7 @@ func TestARecordingTellsWhatOtherSettingsDo(t *testing.T) {
 				for to, want := range cases {
 					target := Target{}
 					if strings.HasSuffix(to, "-capped") {
-						target.Capacity = units.Bytes(measuredOf(t, to).Cap * float64(units.GiB))
+						target.Capacity = units.Bytes(recordtest.MeasuredOf(t, to).Cap * float64(units.GiB))
 					}
 					setting, err := ParseSetting(want.ConfText, want.Torch)
 					if err != nil {
