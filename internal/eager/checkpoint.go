@@ -44,9 +44,11 @@ func (h recomputeHook) pack(t *Tensor) slot {
 // Checkpoint runs a function without keeping its activations. args are the tensors it reads: they live until
 // its backward is complete.
 func (p *Process) Checkpoint(run func() []*Tensor, args ...*Tensor) []*Tensor {
-	if !p.grad {
+	p.regions++
+	if !p.grad || p.CheckpointFirst > 0 && p.regions > p.CheckpointFirst {
 		return run()
 	}
+	p.hostWork(Region)
 	f := &checkpointFrame{p: p, run: run, module: append([]string(nil), p.path...), refs: 1}
 	if p.casting != nil {
 		f.cast = &autocastState{dtype: p.casting.dtype}
@@ -105,7 +107,10 @@ func (f *checkpointFrame) recompute() {
 	outer, open := p.fresh, len(p.open)
 	p.fresh = make([]*Tensor, 0, 64)
 	f.refs++ // the run itself
+	p.again++
+	p.hostWork(Region)
 	f.runUntilStopped()
+	p.again--
 	p.unwind(open)
 	for _, t := range p.fresh {
 		t.Drop()

@@ -37,7 +37,7 @@ func Convolution(x, w, b *Tensor, c Conv) *Tensor {
 	p.scratch(shape.forward())
 	drop(xc, wc)
 	flops := shape.flops()
-	p.observe(p.op, in.DType, flops, in.Bytes()+weight.Bytes(), out.Bytes())
+	p.convolve(p.op, shape, flops, in.Bytes()+weight.Bytes(), out.Bytes(), shape.forward())
 	n.out(out)
 	n.backward(func(g []*Tensor) []*Tensor { return p.convGrads(n, g[0], shape, bias, flops) })
 	drop(bias, b, weight, w, in, x)
@@ -58,12 +58,12 @@ func (p *Process) convGrads(n *Node, g *Tensor, s convShape, bias *Tensor, flops
 	if n.needs(0) {
 		grads[0] = p.empty(format(s.x.Sizes), s.x.DType)
 		p.scratch(s.inputGrad())
-		p.observe("aten::convolution_backward.input", g.DType, flops, g.Bytes()+s.w.Bytes(), s.x.Bytes())
+		p.convolve("aten::convolution_backward.input", s, flops, g.Bytes()+s.w.Bytes(), s.x.Bytes(), s.inputGrad())
 	}
 	if n.needs(1) {
 		grads[1] = p.empty(format(s.w.Sizes), s.w.DType)
 		p.scratch(s.weightGrad())
-		p.observe("aten::convolution_backward.weight", g.DType, flops, g.Bytes()+s.x.Bytes(), s.w.Bytes())
+		p.convolve("aten::convolution_backward.weight", s, flops, g.Bytes()+s.x.Bytes(), s.w.Bytes(), s.weightGrad())
 	}
 	if bias != nil && n.needs(2) {
 		dims := []int{0}
@@ -80,6 +80,15 @@ func (p *Process) convGrads(n *Node, g *Tensor, s convShape, bias *Tensor, flops
 	}
 	drop(gc, xc, wc)
 	return grads
+}
+
+// convolve reports a convolution. In NCHW its workspace holds copies in channels_last, made before and undone after the kernel.
+func (p *Process) convolve(op string, s convShape, flops float64, read, written, workspace units.Bytes) {
+	w := Work{Op: op, Kind: Convolved, DType: s.x.DType, Result: s.x.DType, FLOPs: flops, Read: read, Written: written, Kernels: 1}
+	if !s.last && workspace > 0 {
+		w.Layout, w.Kernels = workspace, 3
+	}
+	p.work(w)
 }
 
 // channelsLastConv is cudnn_conv_suggest_memory_format: either operand decides (aten/src/ATen/native/ConvUtils.h).

@@ -37,7 +37,7 @@ func Baddbmm(bias, a, b *Tensor) *Tensor {
 		grads := make([]*Tensor, 2)
 		for i, pair := range [][2]*Tensor{{la, lb}, {lb, la}} {
 			if n.needs(i) {
-				product := p.plainGrad(pair[0], g[0], pair[1].Bytes())
+				product := p.plainGrad(pair[0], g[0])
 				grads[i] = p.elementwiseGrad("aten::mul", product, 1)
 				drop(product)
 			}
