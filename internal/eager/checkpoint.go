@@ -41,6 +41,9 @@ func (h recomputeHook) pack(t *Tensor) slot {
 	return slot{} // the second run's own graph is never executed
 }
 
+// Regions is the number of calls of the last forward pass that were checkpointed or left out.
+func (p *Process) Regions() int { return p.regions }
+
 // Checkpoint runs a function without keeping its activations. args are the tensors it reads: they live until
 // its backward is complete.
 func (p *Process) Checkpoint(run func() []*Tensor, args ...*Tensor) []*Tensor {

@@ -44,10 +44,10 @@ func (p *Process) addmm(bias, a, b *Tensor) *Tensor {
 			grads[0] = g[0]
 		}
 		if n.needs(1) {
-			grads[1] = p.productLike(a, g[0])
+			grads[1] = p.productLike(a, g[0], g[0].Dim(-1))
 		}
 		if n.needs(2) {
-			grads[2] = p.productLike(b, g[0])
+			grads[2] = p.productLike(b, g[0], g[0].Dim(-2))
 		}
 		return grads
 	})
@@ -66,10 +66,10 @@ func (p *Process) mm(a, b *Tensor) *Tensor {
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := make([]*Tensor, 2)
 		if n.needs(1) {
-			grads[1] = p.productLike(b, g[0])
+			grads[1] = p.productLike(b, g[0], g[0].Dim(-2))
 		}
 		if n.needs(0) {
-			grads[0] = p.productLike(a, g[0])
+			grads[0] = p.productLike(a, g[0], g[0].Dim(-1))
 		}
 		return grads
 	})
@@ -104,30 +104,17 @@ func (p *Process) blasReady(t *Tensor) *Tensor {
 }
 
 // productLike makes the gradient of one operand (mm_mat1_backward, mm_mat2_backward): computed transposed and viewed back where the operand is column-major.
-func (p *Process) productLike(t, g *Tensor) *Tensor {
+func (p *Process) productLike(t, g *Tensor, inner int) *Tensor {
 	defer p.useBlas()
 	n := t.Rank()
 	copied := p.blasReady(g)
 	defer drop(copied)
-	p.multiplyGrad(t, g)
+	p.multiplyGrad(t, g, inner)
 	if t.Strides[n-2] == 1 && t.Strides[n-1] == t.Sizes[n-2] {
 		base := p.emptyOf(g.DType, t.Layout.Transpose(-1, -2).Sizes...)
 		return base.Transpose(-1, -2)
 	}
 	return p.emptyOf(g.DType, t.Sizes...)
-}
-
-// sharedDim is the dimension an operand and the product have in common, times their batches: the arithmetic of
-// the gradient is numel(operand) * numel(product) / shared.
-func sharedDim(t, g *Tensor) int {
-	n := 1
-	for _, s := range t.Sizes[:t.Rank()-2] {
-		n *= s
-	}
-	if g.Dim(-2) == t.Dim(-2) {
-		return n * g.Dim(-2)
-	}
-	return n * g.Dim(-1)
 }
 
 // Matmul follows aten/src/ATen/native/LinearAlgebra.cpp: two matrices → mm; a matrix on the right → folded mm; else a
@@ -175,10 +162,10 @@ func Bmm(a, b *Tensor) *Tensor {
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := make([]*Tensor, 2)
 		if n.needs(1) {
-			grads[1] = p.plainGrad(lb, g[0])
+			grads[1] = p.plainGrad(lb, g[0], g[0].Dim(-2))
 		}
 		if n.needs(0) {
-			grads[0] = p.plainGrad(la, g[0])
+			grads[0] = p.plainGrad(la, g[0], g[0].Dim(-1))
 		}
 		return grads
 	})
@@ -187,12 +174,12 @@ func Bmm(a, b *Tensor) *Tensor {
 }
 
 // plainGrad is a gradient of bmm: always row-major.
-func (p *Process) plainGrad(t, g *Tensor) *Tensor {
+func (p *Process) plainGrad(t, g *Tensor, inner int) *Tensor {
 	copied := p.blasReady(g)
 	defer drop(copied)
 	out := p.emptyOf(g.DType, t.Sizes...)
 	p.useBlas()
-	p.multiplyGrad(t, g)
+	p.multiplyGrad(t, g, inner)
 	return out
 }
 

@@ -85,14 +85,9 @@ func (p *Process) multiply(op string, d tensor.DType, batch, rows, cols, inner i
 	})
 }
 
-// multiplyGrad reports the product that gives the gradient of operand t where g is the gradient of the result.
-func (p *Process) multiplyGrad(t, g *Tensor) {
-	batch := 1
-	for _, s := range t.Sizes[:t.Rank()-2] {
-		batch *= s
-	}
-	inner := g.Numel() / max(1, sharedDim(t, g))
-	p.multiply(p.op, g.DType, batch, t.Dim(-2), t.Dim(-1), inner)
+// multiplyGrad reports the product that gives the gradient of operand t; inner is the dimension it sums over.
+func (p *Process) multiplyGrad(t, g *Tensor, inner int) {
+	p.multiply(p.op, g.DType, t.Numel()/max(1, t.Dim(-2)*t.Dim(-1)), t.Dim(-2), t.Dim(-1), inner)
 }
 
 // stored is what a kernel has to read of a tensor: an expanded one has fewer elements in memory than in its shape.

@@ -41,11 +41,12 @@ type Job struct {
 	Autocast      string   `json:"autocast,omitempty"`    // bf16 | fp16; fp16 implies a GradScaler
 	TF32          bool     `json:"tf32,omitempty"`        // fp32 matrix products on tensor cores
 	Optimizer     string   `json:"optimizer,omitempty"`
-	Checkpointing bool     `json:"checkpointing,omitempty"` // every layer, non-reentrant
-	Attn          string   `json:"attn,omitempty"`          // sdpa | eager
-	Accumulate    int      `json:"accumulate,omitempty"`    // micro-batches of one optimizer step
-	Loop          string   `json:"loop,omitempty"`          // function | plain
-	Freeze        []string `json:"freeze,omitempty"`        // prefixes of parameter names
+	Checkpointing bool     `json:"checkpointing,omitempty"`     // every layer, non-reentrant
+	Layers        int      `json:"checkpoint_layers,omitempty"` // of these, only so many first ones; 0: all
+	Attn          string   `json:"attn,omitempty"`              // sdpa | eager
+	Accumulate    int      `json:"accumulate,omitempty"`        // micro-batches of one optimizer step
+	Loop          string   `json:"loop,omitempty"`              // function | plain
+	Freeze        []string `json:"freeze,omitempty"`            // prefixes of parameter names
 	ChannelsLast  bool     `json:"channels_last,omitempty"`
 
 	Ignored []string `json:"-"` // members of the JSON that mean nothing here
@@ -172,7 +173,7 @@ func (j *Job) checkSizes() error {
 		value, most int
 	}{
 		{"batch", j.Batch, maxBatch}, {"seq", j.Seq, maxSeq}, {"target_seq", j.TargetSeq, maxSeq}, {"image", j.Image, maxImage},
-		{"frames", j.Frames, maxFrames}, {"classes", j.Classes, maxSeq}, {"accumulate", j.Accumulate, maxBatch},
+		{"frames", j.Frames, maxFrames}, {"classes", j.Classes, maxSeq}, {"accumulate", j.Accumulate, maxBatch}, {"checkpoint_layers", j.Layers, maxFrames},
 	} {
 		if s.value < 0 {
 			return fmt.Errorf("%s %d is negative", s.field, s.value)
@@ -218,6 +219,8 @@ func (j *Job) checkContradictions() error {
 		return fmt.Errorf("task %s needs seq: how many tokens has one sample?", j.Task)
 	case j.TargetSeq != 0 && j.Task != "" && !strings.HasSuffix(j.Task, "seq2seq-lm") && j.Task != "speech-seq2seq":
 		return fmt.Errorf("task %s has no target_seq", j.Task)
+	case j.Layers != 0 && !j.Checkpointing:
+		return fmt.Errorf("checkpoint_layers %d without checkpointing", j.Layers)
 	case slices.Contains(j.Freeze, ""):
 		return fmt.Errorf("freeze has an empty prefix, which would freeze everything")
 	}

@@ -78,6 +78,7 @@ type Result struct {
 // Run predicts one job. The job must have passed Check.
 func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	p := eager.NewProcess(m.device())
+	p.CheckpointFirst = j.Layers
 	model, err := build(p, j, src)
 	if err != nil {
 		return nil, err
