@@ -133,6 +133,7 @@ func commands(env Env) []*cobra.Command {
 		newExplainCommand(env),
 		newDiffCommand(env),
 		newPredictCommand(env),
+		newFitCommand(env),
 		newReplayCommand(env),
 	}
 }

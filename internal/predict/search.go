@@ -89,3 +89,15 @@ func largest(most int, need func(n int) (units.Bytes, bool), room units.Bytes) i
 	}
 	return low
 }
+
+// Room is what a process may reserve on a machine.
+func Room(m Machine) units.Bytes { return room(m) }
+
+// Capacity is what it may take in all, its context included.
+func Capacity(m Machine) units.Bytes { return m.capacity() }
+
+// CardName is what to call the machine's card on a screen.
+func CardName(m Machine) string { return m.name() }
+
+// Title is a job in a few words: model, sizes, precision, optimizer.
+func Title(j job.Job, src Source) string { return title(j, src) }

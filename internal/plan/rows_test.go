@@ -5,13 +5,10 @@ import (
 	"cmp"
 	"compress/gzip"
 	"encoding/json"
-	"math"
 	"os"
 	"slices"
 	"testing"
 
-	"github.com/plimsoll/plimsoll/internal/cost"
-	"github.com/plimsoll/plimsoll/internal/gpu"
 	"github.com/plimsoll/plimsoll/internal/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/job"
 	"github.com/plimsoll/plimsoll/internal/opgraph"
@@ -95,45 +92,6 @@ func sourceOf(tb testing.TB, j *job.Job) predict.Source {
 		tb.Fatal(err)
 	}
 	return predict.Source{Config: c}
-}
-
-func TestTimesOfTheMeasuredGrid(t *testing.T) {
-	t.Parallel()
-	card, err := gpu.Find("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
-	predicted, measured, errors := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
-	for _, r := range measuredRows(t) {
-		if r.OOM {
-			continue
-		}
-		src := sourceOf(t, &r.Job)
-		rates, err := cost.Of(card, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		clock := cost.NewClock(rates)
-		s, err := predict.Stream(r.Job, src, predict.Machine{Card: card}, clock.See)
-		if err != nil {
-			t.Fatal(err)
-		}
-		step := clock.Step()
-		opt := rates.Optimizer(r.Optimizer, cost.Trained{Tensors: s.Tensors, Elements: float64(s.Trainable), Width: float64(s.Bytes) / float64(s.Trainable)}, step)
-		got := 1000 * (float64(r.accumulate())*step.Seconds + opt)
-		e := got/r.time() - 1
-		t.Logf("%-9s b%-4d %-8s ckpt %-5v pass %8.1f / %8.1f %+6.1f %%  gpu %8.1f host %8.1f  opt %5.1f / %5.1f  total %+.1f %%", r.Model, r.Batch, r.Precision(), r.Checkpointing,
-			1000*step.Seconds, r.Measured.Pass, 100*(1000*step.Seconds/r.Measured.Pass-1), 1000*step.GPU, 1000*step.Host, 1000*opt, r.Measured.Opt, 100*e)
-		predicted[r.Model] = append(predicted[r.Model], got)
-		measured[r.Model] = append(measured[r.Model], r.time())
-		errors[r.Model] = append(errors[r.Model], math.Abs(e))
-	}
-	for model := range predicted {
-		slices.Sort(errors[model])
-		n := len(errors[model])
-		t.Logf("%s: %d rows, Spearman %.4f, median error %.1f %%, p90 %.1f, worst %.1f %%", model, n, spearman(predicted[model], measured[model]),
-			100*errors[model][n/2], 100*errors[model][n*9/10], 100*errors[model][n-1])
-	}
 }
 
 // spearman is the correlation of ranks.
