@@ -29,8 +29,7 @@ func writeTrainer(p report.Plan, _ Model) (string, error) {
 		conf(p),
 		when(paramType(p) != "", "# Load the model with from_pretrained(..., dtype=%s).", paramType(p)),
 		when(p.Checkpointing == "selective", "# After model.gradient_checkpointing_enable(): of its GradientCheckpointingLayer modules set gradient_checkpointing = False from number %d on.", p.Layers),
-		"from transformers import TrainingArguments",
-		"",
+		"from transformers import TrainingArguments\n",
 		"args = TrainingArguments(",
 		`    output_dir="out",`,
 		fmt.Sprintf("    per_device_train_batch_size=%d,", p.MicroBatch),
@@ -60,21 +59,15 @@ func writeLightning(p report.Plan, _ Model) (string, error) {
 	if err != nil && p.Offload == "" {
 		return "", err
 	}
-	return lines(
+	head := lines(
 		"# Written by plimsoll fit: "+summary(p)+".",
 		conf(p),
 		"import torch",
-		"import lightning",
-		"",
+		"import lightning\n",
 		fmt.Sprintf("MICRO_BATCH = %d  # batch_size of the DataLoader", p.MicroBatch),
 		when(p.Precision == "tf32", "torch.backends.cuda.matmul.allow_tf32 = True"),
-		"",
-		"",
-		checkpointedHook(p),
-		"# configure_optimizers of the LightningModule returns make_optimizer(self, lr=...).",
-		optimizer,
-		"",
-		"",
+	)
+	trainer := lines(
 		"def make_trainer(**settings):",
 		"    settings = dict(",
 		fmt.Sprintf("        devices=%d,", max(p.GPUs, 1)),
@@ -84,7 +77,8 @@ func writeLightning(p report.Plan, _ Model) (string, error) {
 		fmt.Sprintf("        accumulate_grad_batches=%d,", p.Accumulate),
 		"    ) | settings",
 		"    return lightning.Trainer(**settings)",
-	), nil
+	)
+	return sections(head, checkpointedHook(p), "# configure_optimizers of the LightningModule returns make_optimizer(self, lr=...).\n"+optimizer, trainer), nil
 }
 
 // checkpointedHook is what to do to the model inside of a LightningModule.
@@ -92,7 +86,7 @@ func checkpointedHook(p report.Plan) string {
 	if p.Checkpointing == "none" {
 		return ""
 	}
-	return lines("def checkpoint(model):  # call it in configure_model", checkpointing(p), "    return model\n\n")
+	return lines("def checkpoint(model):  # call it in configure_model", checkpointing(p), "    return model")
 }
 
 // writeAccelerate is the YAML of accelerate launch --config_file.

@@ -47,7 +47,7 @@ func Write(format string, p report.Plan, m Model) (string, error) {
 			if err != nil {
 				return "", fmt.Errorf("--write %s: %w", format, err)
 			}
-			return text, nil
+			return strings.TrimRight(text, "\n") + "\n", nil
 		}
 	}
 	return "", fmt.Errorf("format %.30q is not known (there are: %s)", format, strings.Join(Formats(), ", "))
@@ -63,8 +63,13 @@ func summary(p report.Plan) string {
 }
 
 // lines joins what is not empty; a block may bring several lines.
-func lines(blocks ...string) string {
-	return strings.Join(slices.DeleteFunc(blocks, func(b string) bool { return b == "" }), "\n") + "\n"
+func lines(blocks ...string) string { return join("\n", blocks) }
+
+// sections joins parts of a Python module, two empty lines between them.
+func sections(blocks ...string) string { return join("\n\n\n", blocks) }
+
+func join(between string, blocks []string) string {
+	return strings.Join(slices.DeleteFunc(blocks, func(b string) bool { return b == "" }), between)
 }
 
 // when gives a text where a condition holds.

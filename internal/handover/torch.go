@@ -12,27 +12,18 @@ func writeTorch(p report.Plan, m Model) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return lines(
+	head := lines(
 		"# Written by plimsoll fit: "+summary(p)+".",
 		"# model = prepare(model); optimizer = make_optimizer(model, lr=...); then train_step for every "+fmt.Sprint(p.Accumulate)+" micro-batches.",
 		conf(p),
-		"import torch",
-		"",
+		"import torch\n",
 		fmt.Sprintf("MICRO_BATCH = %d  # batch_size of the DataLoader", p.MicroBatch),
 		fmt.Sprintf("ACCUMULATE = %d", p.Accumulate),
 		`DEVICE = "cuda" if torch.cuda.is_available() else "cpu"`,
 		when(p.Precision == "tf32", "torch.backends.cuda.matmul.allow_tf32 = True"),
 		when(p.Precision == "amp-fp16", "scaler = torch.amp.GradScaler(DEVICE)"),
-		"",
-		"",
-		prepare(p, m),
-		"",
-		"",
-		optimizer,
-		"",
-		"",
-		trainStep(p),
-	), nil
+	)
+	return sections(head, prepare(p, m), optimizer, trainStep(p)), nil
 }
 
 // prepare puts the model where and how the plan wants it.
@@ -115,30 +106,22 @@ func writeFSDP2(p report.Plan, m Model) (string, error) {
 	moved := when(paramType(p) != "", "    model = model.to(%s)", paramType(p))
 	plain := p
 	plain.Precision = "fp32" // the policy casts
-	return lines(
+	head := lines(
 		"# Written by plimsoll fit: "+summary(p)+".",
 		"# Start it with torchrun; model = shard(model, layers), layers being the repeated blocks (model.model.layers).",
 		conf(p),
 		"import torch",
-		"from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard",
-		"",
+		"from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard\n",
 		fmt.Sprintf("MICRO_BATCH = %d  # of each card", p.MicroBatch),
 		fmt.Sprintf("ACCUMULATE = %d", p.Accumulate),
 		when(p.Precision == "tf32", "torch.backends.cuda.matmul.allow_tf32 = True"),
-		"",
-		"",
-		lines("def shard(model, layers, mesh=None):", moved, when(m.Hub && p.Checkpointing != "none", "%s", checkpointing(p)),
-			"    for layer in layers:",
-			"        fully_shard(layer, mesh=mesh"+policy+")",
-			"    fully_shard(model, mesh=mesh"+policy+")",
-			"    return model.train()"),
-		"",
-		"",
-		optimizer,
-		"",
-		"",
-		trainStep(plain),
-	), nil
+	)
+	shard := lines("def shard(model, layers, mesh=None):", moved, when(m.Hub && p.Checkpointing != "none", "%s", checkpointing(p)),
+		"    for layer in layers:",
+		"        fully_shard(layer, mesh=mesh"+policy+")",
+		"    fully_shard(model, mesh=mesh"+policy+")",
+		"    return model.train()")
+	return sections(head, shard, optimizer, trainStep(plain)), nil
 }
 
 // writeTorchrun is the command that starts the script on every card.
