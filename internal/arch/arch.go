@@ -35,8 +35,10 @@ type builder func(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, er
 var families = map[string]builder{
 	"albert":      newAlbert,
 	"bart":        newBart,
+	"beit":        newBeit,
 	"bert":        newBert,
 	"bloom":       newBloom,
+	"convnext":    newConvNext,
 	"deberta-v2":  newDeberta,
 	"deit":        newViT,
 	"dinov2":      newDinov2,
@@ -56,6 +58,9 @@ var families = map[string]builder{
 	"qwen2":       newLlama,
 	"qwen3":       newLlama,
 	"roberta":     newBert,
+	"segformer":   newSegformer,
+	"swin":        newSwin,
+	"t5":          newT5,
 	"vit":         newViT,
 	"whisper":     newWhisper,
 }
@@ -80,12 +85,34 @@ func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	if s.Attn == "" {
 		s.Attn = "sdpa"
 	}
+	if longest, seq := learnedPositions(c), max(s.Seq, s.TargetSeq); longest > 0 && seq > longest {
+		return nil, fmt.Errorf("a sequence of %d tokens: %s has learned positions for %d; shorten the sequence", seq, c.Type, longest)
+	}
 	m, err := build(p, c, s)
 	if err != nil {
 		return nil, err
 	}
 	m.Root().CreateOnDevice()
 	return m, nil
+}
+
+// learnedPositions is the longest sequence of a family that looks its positions up in a table; 0 for the others.
+func learnedPositions(c *hfconfig.Config) int {
+	switch c.Type {
+	case "gpt2":
+		return c.Int("n_positions")
+	case "whisper":
+		return c.Int("max_target_positions")
+	case "opt", "bart", "bert", "electra", "distilbert", "albert":
+		return c.Int("max_position_embeddings")
+	case "roberta": // counts from pad_token_id + 1
+		return c.Int("max_position_embeddings") - max(c.Int("pad_token_id"), 0) - 1
+	case "deberta-v2":
+		if c.Bool("position_biased_input") {
+			return c.Int("max_position_embeddings")
+		}
+	}
+	return 0
 }
 
 // wrongTask is the error for a task without a head.

@@ -17,8 +17,8 @@ type bart struct {
 }
 
 func newBart(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	if s.Task != "seq2seq-lm" {
-		return nil, wrongTask(c, s, "seq2seq-lm")
+	if err := needTarget(c, s, "seq2seq-lm"); err != nil {
+		return nil, err
 	}
 	root := eager.NewModel(p, s.DType)
 	m := &bart{root: root, model: root.Child("model"), spec: s}
@@ -65,7 +65,7 @@ func (m *bart) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
 	c.Let(encoded)
 	logits := c.Let(m.head.Forward(hidden))
 	c.Set(&logits, logits.Add(m.bias))
-	loss := c.Let(tokenLoss(logits, labels))
+	loss := c.Let(targetLoss(logits, labels))
 	out := c.ReturnAll(loss, logits, encoded)
 	return out[0], out[1:]
 }

@@ -10,28 +10,22 @@ import (
 
 // bloom is BloomForCausalLM (transformers 5.17, modeling_bloom.py). It has eager attention only.
 type bloom struct {
-	root   *eager.Module
-	spec   Spec
+	*decoder
 	heads  int
 	embed  *eager.EmbeddingModule
 	norm   *eager.LayerNormModule
 	blocks []*bloomBlock
 	final  *eager.LayerNormModule
-	head   *eager.LinearModule
 }
 
 func newBloom(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	if s.Task != "causal-lm" {
-		return nil, wrongTask(c, s, "causal-lm")
-	}
 	if c.Bool("slow_but_exact") {
 		return nil, errors.New("bloom with slow_but_exact is not written here")
 	}
 	s.Attn = "eager"
-	root := eager.NewModel(p, s.DType)
-	model := root.Child("transformer")
+	m := &bloom{decoder: newDecoder(p, c, s), heads: c.Int("n_head")}
+	model := m.root.Child("transformer")
 	hidden := c.Int("hidden_size")
-	m := &bloom{root: root, spec: s, heads: c.Int("n_head")}
 	m.embed = model.Embedding("word_embeddings", c.Int("vocab_size"), hidden, false)
 	m.norm = model.LayerNorm("word_embeddings_layernorm", hidden)
 	list := model.Child("h")
@@ -39,20 +33,10 @@ func newBloom(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error)
 		m.blocks = append(m.blocks, newBloomBlock(list.Item(i), c))
 	}
 	m.final = model.LayerNorm("ln_f", hidden)
-	m.head = root.Linear("lm_head", hidden, c.Int("vocab_size"), false)
-	if c.Bool("tie_word_embeddings") {
-		m.head.Tie(m.embed.Weight)
+	if err := m.addHead(c, hidden, m.embed.Weight, m.model); err != nil {
+		return nil, err
 	}
 	return m, nil
-}
-
-func (m *bloom) Root() *eager.Module { return m.root }
-
-func (m *bloom) Batch() []*eager.Tensor { return causalTokens(m.root.Process(), m.spec) }
-
-// Forward is BloomForCausalLM.forward.
-func (m *bloom) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
-	return causalLM(m.root, batch, m.model, m.head.Forward)
 }
 
 // model is BloomModel.forward. The pair a block returns has a name: the last block's probabilities live through the

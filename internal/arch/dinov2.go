@@ -101,36 +101,9 @@ func (e *dinov2Embeddings) forward(pixels *eager.Tensor) *eager.Tensor {
 	x := c.Let(e.patches.forward(pixels))
 	class := c.Let(e.class.Expand(x.Dim(0), -1, -1))
 	c.Set(&x, eager.Cat(1, class, x))
-	c.Set(&x, x.Add(e.positions(x, pixels)))
+	c.Set(&x, x.Add(interpolated(e.places, x, pixels, e.patches, tensor.Float32)))
 	c.Set(&x, e.drop.Forward(x))
 	return c.Return(x)
-}
-
-// positions is interpolate_pos_encoding.
-func (e *dinov2Embeddings) positions(x, pixels *eager.Tensor) *eager.Tensor {
-	if x.Dim(1) == e.places.Dim(1) && pixels.Dim(2) == pixels.Dim(3) {
-		return e.places
-	}
-	c := e.Process().Function(x, pixels)
-	width, side := x.Dim(2), squareRoot(e.places.Dim(1)-1)
-	kernel := e.patches.projection.Args.Stride[0]
-	class := c.Let(e.places.Slice(1, 0, 1))
-	rest := c.Let(e.places.Slice(1, 1, e.places.Dim(1)))
-	c.Set(&rest, rest.Reshape(1, side, side, width))
-	c.Set(&rest, rest.Permute(0, 3, 1, 2))
-	dtype := rest.DType
-	c.Set(&rest, rest.To(tensor.Float32).Upsample(pixels.Dim(2)/kernel, pixels.Dim(3)/kernel).To(dtype))
-	c.Set(&rest, rest.Permute(0, 2, 3, 1).View(1, -1, width))
-	return c.Return(eager.Cat(1, class, rest))
-}
-
-// squareRoot is the side of a square of n patches.
-func squareRoot(n int) int {
-	side := 0
-	for (side+1)*(side+1) <= n {
-		side++
-	}
-	return side
 }
 
 // dinov2Layer is Dinov2Layer.
@@ -189,7 +162,8 @@ func newDinov2Attention(m *eager.Module, c *hfconfig.Config, s Spec) *dinov2Atte
 	width := c.Int("hidden_size")
 	a := &dinov2Attention{Module: m, self: m.Child("attention"), output: m.Child("output")}
 	names := [3]string{"query", "key", "value"}
-	a.heads = newHeadAttentionBias(a.self, names, width, c.Int("num_attention_heads"), s, c.Float("attention_probs_dropout_prob"), c.Bool("qkv_bias"))
+	bias := c.Bool("qkv_bias")
+	a.heads = newHeadAttentionBias(a.self, names, width, c.Int("num_attention_heads"), s, c.Float("attention_probs_dropout_prob"), [3]bool{bias, bias, bias})
 	a.heads.queryLast = true
 	a.dense = a.output.Linear("dense", width, width, true)
 	a.drop = a.output.Dropout("dropout", c.Float("hidden_dropout_prob"))

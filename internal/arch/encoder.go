@@ -31,16 +31,11 @@ func (m *encoder) Root() *eager.Module { return m.root }
 // Batch allocates ids and labels: one label for a text, one for each token, or the ids themselves for masked-lm.
 func (m *encoder) Batch() []*eager.Tensor {
 	p, s := m.root.Process(), m.spec
-	ids := p.Input("input_ids", tensor.Int64, s.Batch, s.Seq)
-	switch {
-	case s.Task == "masked-lm":
-		return []*eager.Tensor{ids, ids}
-	case s.Task == "seq-cls" && m.classes == 1:
-		return []*eager.Tensor{ids, p.Input("labels", tensor.Float32, s.Batch)}
-	case s.Task == "seq-cls":
-		return []*eager.Tensor{ids, p.Input("labels", tensor.Int64, s.Batch)}
+	if s.Task != "masked-lm" {
+		return classifierBatch(p, s, m.classes)
 	}
-	return []*eager.Tensor{ids, p.Input("labels", tensor.Int64, s.Batch, s.Seq)}
+	ids := p.Input("input_ids", tensor.Int64, s.Batch, s.Seq)
+	return []*eager.Tensor{ids, ids}
 }
 
 // Forward is ForMaskedLM.forward, ForSequenceClassification.forward or ForTokenClassification.forward: the output of the body has
@@ -57,12 +52,12 @@ func (m *encoder) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor
 	return out[0], out[1:]
 }
 
-// loss is CrossEntropyLoss, or MSELoss for a single label (problem_type regression).
+// loss is CrossEntropyLoss in the type of the logits, or MSELoss for a single label.
 func (m *encoder) loss(logits, labels *eager.Tensor) *eager.Tensor {
-	c := m.root.Process().Function(logits, labels)
-	if m.spec.Task == "seq-cls" && m.classes == 1 {
-		return c.Return(eager.MSELoss(logits.Squeeze(-1), labels))
+	if m.spec.Task == "seq-cls" {
+		return classifierLoss(logits, labels, m.classes)
 	}
+	c := m.root.Process().Function(logits, labels)
 	rows := c.Let(logits.View(-1, m.classes))
 	return c.Return(eager.CrossEntropy(rows, labels.View(-1)))
 }
@@ -172,20 +167,25 @@ type headAttention struct {
 }
 
 func newHeadAttention(m *eager.Module, names [3]string, width, heads int, s Spec, dropout float64) headAttention {
-	return newHeadAttentionBias(m, names, width, heads, s, dropout, true)
+	return newHeadAttentionBias(m, names, width, heads, s, dropout, [3]bool{true, true, true})
 }
 
-// newHeadAttentionBias may leave the bias of the projections out.
-func newHeadAttentionBias(m *eager.Module, names [3]string, width, heads int, s Spec, dropout float64, bias bool) headAttention {
+// newHeadAttentionBias may leave the bias of some projections out.
+func newHeadAttentionBias(m *eager.Module, names [3]string, width, heads int, s Spec, dropout float64, bias [3]bool) headAttention {
 	a := headAttention{head: width / max(heads, 1), impl: attention{impl: s.Attn, dropout: dropout, plain: true}}
-	a.q = m.Linear(names[0], width, heads*a.head, bias)
-	a.k = m.Linear(names[1], width, heads*a.head, bias)
-	a.v = m.Linear(names[2], width, heads*a.head, bias)
+	a.q = m.Linear(names[0], width, heads*a.head, bias[0])
+	a.k = m.Linear(names[1], width, heads*a.head, bias[1])
+	a.v = m.Linear(names[2], width, heads*a.head, bias[2])
 	return a
 }
 
 // forward runs inside the call of the module that owns the projections.
 func (a headAttention) forward(c *eager.Call, hidden *eager.Tensor) (out, weights *eager.Tensor) {
+	return a.masked(c, hidden, nil)
+}
+
+// masked is forward with a mask or a bias on the scores.
+func (a headAttention) masked(c *eager.Call, hidden, mask *eager.Tensor) (out, weights *eager.Tensor) {
 	batch, seq := hidden.Dim(0), hidden.Dim(1)
 	split := func(l *eager.LinearModule) *eager.Tensor {
 		return c.Let(l.Forward(hidden).View(batch, seq, -1, a.head).Transpose(1, 2))
@@ -199,7 +199,7 @@ func (a headAttention) forward(c *eager.Call, hidden *eager.Tensor) (out, weight
 	if a.queryLast {
 		q = split(a.q)
 	}
-	out, weights = a.impl.forward(q, k, v, nil)
+	out, weights = a.impl.forward(q, k, v, mask)
 	c.Let(out)
 	c.Let(weights)
 	c.Set(&out, out.Reshape(batch, seq, -1).Contiguous())

@@ -8,25 +8,19 @@ import (
 
 // falcon is FalconForCausalLM (transformers 5.17, modeling_falcon.py).
 type falcon struct {
-	root   *eager.Module
-	spec   Spec
+	*decoder
 	heads  int
 	alibi  bool
 	embed  *eager.EmbeddingModule
 	layers []*falconLayer
 	norm   *eager.LayerNormModule
 	rope   *rotary
-	head   *eager.LinearModule
 }
 
 func newFalcon(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	if s.Task != "causal-lm" {
-		return nil, wrongTask(c, s, "causal-lm")
-	}
-	root := eager.NewModel(p, s.DType)
-	model := root.Child("transformer")
+	m := &falcon{decoder: newDecoder(p, c, s), heads: c.Int("num_attention_heads"), alibi: c.Bool("alibi")}
+	model := m.root.Child("transformer")
 	hidden := c.Int("hidden_size")
-	m := &falcon{root: root, spec: s, heads: c.Int("num_attention_heads"), alibi: c.Bool("alibi")}
 	m.embed = model.Embedding("word_embeddings", c.Int("vocab_size"), hidden, false)
 	list := model.Child("h")
 	for i := range c.Int("num_hidden_layers") {
@@ -38,20 +32,10 @@ func newFalcon(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error
 	}
 	m.norm = model.LayerNorm("ln_f", hidden)
 	m.rope = newRotary(model, hidden/m.heads)
-	m.head = root.Linear("lm_head", hidden, c.Int("vocab_size"), false)
-	if c.Bool("tie_word_embeddings") {
-		m.head.Tie(m.embed.Weight)
+	if err := m.addHead(c, hidden, m.embed.Weight, m.model); err != nil {
+		return nil, err
 	}
 	return m, nil
-}
-
-func (m *falcon) Root() *eager.Module { return m.root }
-
-func (m *falcon) Batch() []*eager.Tensor { return causalTokens(m.root.Process(), m.spec) }
-
-// Forward is FalconForCausalLM.forward.
-func (m *falcon) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
-	return causalLM(m.root, batch, m.model, m.head.Forward)
 }
 
 // model is FalconModel.forward. The mask is always made, so sdpa converts it in every layer.

@@ -2,6 +2,7 @@ package arch
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/eager"
 	"github.com/plimsoll/plimsoll/internal/hfconfig"
@@ -11,28 +12,22 @@ import (
 // gemma is GemmaForCausalLM, Gemma2ForCausalLM or Gemma3ForCausalLM (transformers 5.17, modeling_gemma.py,
 // modeling_gemma2.py and the text half of modeling_gemma3.py).
 type gemma struct {
-	root    *eager.Module
-	spec    Spec
+	*decoder
 	window  windowing
 	embed   *scaledEmbedding
 	layers  []*gemmaLayer
 	norm    *gemmaNorm
-	ropes   []*rotary // Gemma 3 has one for each kind of layer that occurs
-	sliding *rotary
-	head    *eager.LinearModule
-	softcap bool
+	ropes   []*rotary
+	full    *rotary // of layers that see everything
+	sliding *rotary // of layers with a window; the same but in Gemma 3
 }
 
 func newGemma(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	if s.Task != "causal-lm" {
-		return nil, wrongTask(c, s, "causal-lm")
-	}
 	if c.Has("use_bidirectional_attention") && c.Bool("use_bidirectional_attention") {
 		return nil, errors.New("gemma with use_bidirectional_attention is not written here")
 	}
-	root := eager.NewModel(p, s.DType)
-	m := &gemma{root: root, spec: s, window: windowingOf(c)}
-	model := root.Child("model")
+	m := &gemma{decoder: newDecoder(p, c, s), window: windowingOf(c)}
+	model := m.root.Child("model")
 	hidden := c.Int("hidden_size")
 	m.embed = newScaledEmbedding(model, "embed_tokens", c.Int("vocab_size"), hidden, !c.Null("pad_token_id"), s.DType)
 	list := model.Child("layers")
@@ -45,44 +40,39 @@ func newGemma(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error)
 	}
 	m.norm = newGemmaNorm(model, "norm", hidden)
 	m.addRopes(model, c)
-	m.head = root.Linear("lm_head", hidden, c.Int("vocab_size"), false)
-	if c.Bool("tie_word_embeddings") {
-		m.head.Tie(m.embed.Weight)
+	if err := m.addHead(c, hidden, m.embed.Weight, m.model); err != nil {
+		return nil, err
 	}
-	m.softcap = c.Has("final_logit_softcapping") && !c.Null("final_logit_softcapping")
+	if s.Task == "causal-lm" && c.Has("final_logit_softcapping") && !c.Null("final_logit_softcapping") {
+		m.logits = softcapped(p, m.logits)
+	}
 	return m, nil
 }
 
-// addRopes registers Gemma3RotaryEmbedding's buffers by kind of layer, or the one pair of its elders.
+// addRopes registers one pair of buffers, or in Gemma 3 a pair for each kind of layer that occurs.
 func (m *gemma) addRopes(model *eager.Module, c *hfconfig.Config) {
-	full := newRotary(model, headDim(c))
-	m.ropes, m.sliding = []*rotary{full}, full
-	if c.Type != "gemma3_text" || m.window.size == 0 {
+	m.full = newRotary(model, headDim(c))
+	m.sliding, m.ropes = m.full, []*rotary{m.full}
+	kinds := m.window.kinds
+	if c.Type != "gemma3_text" || !slices.Contains(kinds, "sliding_attention") || !slices.Contains(kinds, "full_attention") {
 		return
 	}
-	m.sliding = &rotary{Module: full.Module, dim: full.dim, inv: full.Buffer("sliding_attention_inv_freq", tensor.Float32, full.dim/2)}
-	full.Buffer("sliding_attention_original_inv_freq", tensor.Float32, full.dim/2)
+	inv := m.full.Buffer("sliding_attention_inv_freq", tensor.Float32, m.full.dim/2)
+	m.full.Buffer("sliding_attention_original_inv_freq", tensor.Float32, m.full.dim/2)
+	m.sliding = &rotary{Module: m.full.Module, dim: m.full.dim, inv: inv}
 	m.ropes = append(m.ropes, m.sliding)
 }
 
-func (m *gemma) Root() *eager.Module { return m.root }
-
-func (m *gemma) Batch() []*eager.Tensor { return causalTokens(m.root.Process(), m.spec) }
-
-// Forward is Gemma2ForCausalLM.forward; without final_logit_softcapping it is GemmaForCausalLM's.
-func (m *gemma) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
-	return causalLM(m.root, batch, m.model, m.logits)
-}
-
-func (m *gemma) logits(hidden *eager.Tensor) *eager.Tensor {
-	c := m.root.Process().Function(hidden)
-	logits := c.Let(m.head.Forward(hidden))
-	if m.softcap {
+// softcapped is final_logit_softcapping: cap * tanh(logits / cap).
+func softcapped(p *eager.Process, head func(*eager.Tensor) *eager.Tensor) func(*eager.Tensor) *eager.Tensor {
+	return func(hidden *eager.Tensor) *eager.Tensor {
+		c := p.Function(hidden)
+		logits := c.Let(head(hidden))
 		c.Set(&logits, logits.DivScalar())
 		c.Set(&logits, logits.Tanh())
 		c.Set(&logits, logits.MulScalar())
+		return c.Return(logits)
 	}
-	return c.Return(logits)
 }
 
 // model is Gemma3TextModel.forward.
@@ -99,7 +89,7 @@ func (m *gemma) model(ids *eager.Tensor) *eager.Tensor {
 		waves[r] = [2]*eager.Tensor{c.Let(cos), c.Let(sin)}
 	}
 	for _, l := range m.layers {
-		h, mask, wave := hidden, masks.of(l.sliding), waves[m.ropes[0]]
+		h, mask, wave := hidden, masks.of(l.sliding), waves[m.full]
 		if l.sliding {
 			wave = waves[m.sliding]
 		}

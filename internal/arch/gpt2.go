@@ -9,26 +9,20 @@ import (
 
 // gpt2 is GPT2LMHeadModel (transformers 5.17, modeling_gpt2.py).
 type gpt2 struct {
-	root     *eager.Module
-	spec     Spec
+	*decoder
 	wte, wpe *eager.EmbeddingModule
 	drop     *eager.DropoutModule
 	blocks   []*gpt2Block
 	norm     *eager.LayerNormModule
-	head     *eager.LinearModule
 }
 
 func newGPT2(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	if s.Task != "causal-lm" {
-		return nil, wrongTask(c, s, "causal-lm")
-	}
 	if c.Bool("add_cross_attention") || s.Attn == "eager" && c.Bool("reorder_and_upcast_attn") {
 		return nil, errors.New("gpt2 with add_cross_attention or reorder_and_upcast_attn is not written here")
 	}
-	root := eager.NewModel(p, s.DType)
-	model := root.Child("transformer")
+	m := &gpt2{decoder: newDecoder(p, c, s)}
+	model := m.root.Child("transformer")
 	hidden := c.Int("n_embd")
-	m := &gpt2{root: root, spec: s}
 	m.wte = model.Embedding("wte", c.Int("vocab_size"), hidden, false)
 	m.wpe = model.Embedding("wpe", c.Int("n_positions"), hidden, false)
 	m.drop = model.Dropout("drop", c.Float("embd_pdrop"))
@@ -41,20 +35,10 @@ func newGPT2(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) 
 		m.blocks = append(m.blocks, b)
 	}
 	m.norm = model.LayerNorm("ln_f", hidden)
-	m.head = root.Linear("lm_head", hidden, c.Int("vocab_size"), false)
-	if c.Bool("tie_word_embeddings") {
-		m.head.Tie(m.wte.Weight)
+	if err := m.addHead(c, hidden, m.wte.Weight, m.model); err != nil {
+		return nil, err
 	}
 	return m, nil
-}
-
-func (m *gpt2) Root() *eager.Module { return m.root }
-
-func (m *gpt2) Batch() []*eager.Tensor { return causalTokens(m.root.Process(), m.spec) }
-
-// Forward is GPT2LMHeadModel.forward.
-func (m *gpt2) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
-	return causalLM(m.root, batch, m.model, m.head.Forward)
 }
 
 // model is GPT2Model.forward: the embeddings keep their names while the blocks run.

@@ -17,6 +17,7 @@ type GraphSpec struct {
 	Loss         string       // "cross-entropy" for a graph that ends in logits; "" where the graph computes its loss
 	LossOutput   string       // name of the output the loss is computed from; "" is the first
 	ChannelsLast bool
+	Checkpoint   []string // paths of modules whose calls are checkpointed
 }
 
 // Graph is an exported program that runs operator by operator.
@@ -244,23 +245,36 @@ type graphRun struct {
 	p     *eager.Process
 	vals  []*eager.Tensor
 	calls []*eager.Call
-	keys  []int // ids of the open calls
+	keys  []int        // ids of the open calls
+	made  map[int]bool // inside a checkpointed call: the values it makes itself
 }
 
 // all runs every operator of the plan in order.
 func (r *graphRun) all() {
-	for i := range r.plan.nodes {
+	for i := 0; i < len(r.plan.nodes); i++ {
+		if level, to, ok := r.region(i); ok {
+			r.checkpointed(i, to, level)
+			i = to
+			continue
+		}
+		r.nodes(i, i)
+	}
+	r.leave(0)
+}
+
+// nodes runs a stretch of operators. Inside a checkpointed call, what came from outside is not its own to let go.
+func (r *graphRun) nodes(from, to int) {
+	for i := from; i <= to; i++ {
 		pn := &r.plan.nodes[i]
-		r.enter(pn)
+		r.open(pn.calls)
 		r.step(pn)
 		for _, v := range pn.dies {
-			if t := r.vals[v]; t != nil {
+			if t := r.vals[v]; t != nil && (r.made == nil || r.made[v]) {
 				t.Release()
 				r.vals[v] = nil
 			}
 		}
 	}
-	r.leave(0)
 }
 
 // finish lets the values go that live to the end: the outputs, which the caller holds by now.
@@ -272,16 +286,16 @@ func (r *graphRun) finish() {
 	}
 }
 
-// enter opens and closes module calls until those of the node are open, so that memory has its owner.
-func (r *graphRun) enter(pn *planNode) {
+// open opens and closes module calls until exactly those are open, so that memory has its owner.
+func (r *graphRun) open(calls []int) {
 	same := 0
-	for same < len(r.keys) && same < len(pn.calls) && r.keys[same] == pn.calls[same] {
+	for same < len(r.keys) && same < len(calls) && r.keys[same] == calls[same] {
 		same++
 	}
 	r.leave(same)
-	for i := same; i < len(pn.calls); i++ {
-		r.keys = append(r.keys, pn.calls[i])
-		r.calls = append(r.calls, r.module(r.plan.paths[pn.calls[i]]).Enter())
+	for i := same; i < len(calls); i++ {
+		r.keys = append(r.keys, calls[i])
+		r.calls = append(r.calls, r.module(r.plan.paths[calls[i]]).Enter())
 	}
 }
 

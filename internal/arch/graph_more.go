@@ -54,18 +54,30 @@ var moreOps = map[string]graphOpFunc{
 	"transformers.grouped_mm_fallback": func(o *graphOp) *eager.Tensor {
 		return eager.GroupedMM(o.self(), o.arg("weight"), o.arg("offs"))
 	},
-	"hstack": func(o *graphOp) *eager.Tensor { return eager.Cat(min(1, len(o.sizes(0))-1), o.tensors()...) },
-	"vstack": func(o *graphOp) *eager.Tensor { return eager.Cat(0, o.tensors()...) },
+	"feature_dropout":   (*graphOp).featureDropout,
+	"reflection_pad1d":  func(o *graphOp) *eager.Tensor { return o.self().Moved("reflection_pad1d", o.sizes(0)) },
+	"reflection_pad2d":  func(o *graphOp) *eager.Tensor { return o.self().Moved("reflection_pad2d", o.sizes(0)) },
+	"replication_pad2d": func(o *graphOp) *eager.Tensor { return o.self().Moved("replication_pad2d", o.sizes(0)) },
+	"channel_shuffle":   func(o *graphOp) *eager.Tensor { return o.self().Moved("channel_shuffle", o.sizes(0)) },
+	"pixel_unshuffle":   func(o *graphOp) *eager.Tensor { return o.self().Moved("pixel_unshuffle", o.sizes(0)) },
+	"im2col":            func(o *graphOp) *eager.Tensor { return o.self().Moved("im2col", o.sizes(0)) },
+	"col2im":            func(o *graphOp) *eager.Tensor { return o.self().Moved("col2im", o.sizes(0)) },
+	"hstack":            func(o *graphOp) *eager.Tensor { return eager.Cat(min(1, len(o.sizes(0))-1), o.tensors()...) },
+	"vstack":            func(o *graphOp) *eager.Tensor { return eager.Cat(0, o.tensors()...) },
 }
 
 var moreResults = map[string]func(o *graphOp) []*eager.Tensor{
 	"lstm":                func(o *graphOp) []*eager.Tensor { return o.recurrent(4) },
 	"gru":                 func(o *graphOp) []*eager.Tensor { return o.recurrent(3) },
 	"adaptive_max_pool2d": (*graphOp).adaptiveMax,
-	"view_as":             one((*graphOp).reshape),
-	"reshape_as":          one((*graphOp).reshape),
-	"broadcast_to":        one(func(o *graphOp) *eager.Tensor { return o.self().Expand(o.sizes(0)...) }),
-	"tile":                one(func(o *graphOp) *eager.Tensor { return o.self().Repeat(o.ints("dims")...) }),
+	"max_pool2d_with_indices": func(o *graphOp) []*eager.Tensor {
+		indices := o.p.Empty("aten::max_pool2d_with_indices", tensor.Int64, o.sizes(0)...)
+		return []*eager.Tensor{o.self().MaxPool(o.window()), indices}
+	},
+	"view_as":      one((*graphOp).reshape),
+	"reshape_as":   one((*graphOp).reshape),
+	"broadcast_to": one(func(o *graphOp) *eager.Tensor { return o.self().Expand(o.sizes(0)...) }),
+	"tile":         one(func(o *graphOp) *eager.Tensor { return o.self().Repeat(o.ints("dims")...) }),
 	"narrow": one(func(o *graphOp) *eager.Tensor {
 		start := o.int("start", 0)
 		return o.self().Slice(o.int("dim", 0), start, start+o.int("length", 1))
@@ -104,6 +116,19 @@ func (o *graphOp) instanceNorm() *eager.Tensor {
 	x := o.self()
 	flat := append([]int{1, x.Dim(0) * x.Dim(1)}, x.Sizes[2:]...)
 	return eager.BatchNorm(x.Contiguous().Reshape(flat...), nil, nil, nil, nil).Reshape(x.Sizes...)
+}
+
+// featureDropout (nn.Dropout2d) multiplies whole channels by noise (aten/src/ATen/native/Dropout.cpp).
+func (o *graphOp) featureDropout() *eager.Tensor {
+	x := o.self()
+	if !o.node.Bool("train", true) || o.node.Float("p", 0) == 0 {
+		return x
+	}
+	sizes := slices.Clone(x.Sizes)
+	for i := 2; i < len(sizes); i++ {
+		sizes[i] = 1
+	}
+	return x.Mul(o.p.Empty("aten::feature_dropout", x.DType, sizes...))
 }
 
 // channels views a weight of one value a channel so that it broadcasts over [batch, channels, …].

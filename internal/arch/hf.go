@@ -88,21 +88,3 @@ func layer(p *eager.Process, checkpointed bool, run func() *eager.Tensor, args .
 func positionIDs(p *eager.Process, seq int) *eager.Tensor {
 	return p.Empty("position_ids", tensor.Int64, 1, seq).AddScalar()
 }
-
-// causalTokens allocates the inputs of a decoder: the labels are the ids themselves.
-func causalTokens(p *eager.Process, s Spec) []*eager.Tensor {
-	ids := p.Input("input_ids", tensor.Int64, s.Batch, s.Seq)
-	return []*eager.Tensor{ids, ids}
-}
-
-// causalLM is the forward that every ForCausalLM shares: the model, the head over all positions, ForCausalLMLoss.
-// The output object keeps the logits.
-func causalLM(root *eager.Module, batch []*eager.Tensor, model, head func(*eager.Tensor) *eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
-	ids, labels := batch[0], batch[1]
-	c := root.Enter(ids, labels)
-	hidden := c.Let(model(ids))
-	logits := c.Let(head(hidden))
-	loss := c.Let(eager.CausalLMLoss(logits, labels))
-	out := c.ReturnAll(loss, logits)
-	return out[0], out[1:]
-}

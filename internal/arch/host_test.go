@@ -19,6 +19,8 @@ type hostCase struct {
 	Config        json.RawMessage `json:"config"`
 	Batch         int             `json:"batch"`
 	Seq           int             `json:"seq"`
+	TargetSeq     int             `json:"target_seq"`
+	Image         int             `json:"image"`
 	ParamDType    string          `json:"param_dtype"`
 	Checkpointing bool            `json:"checkpointing"`
 	Params        int             `json:"params"`
@@ -56,7 +58,8 @@ func TestTensorsAliveAreThoseOfPyTorch(t *testing.T) {
 			t.Fatalf("%s: %v", c.Name, err)
 		}
 		p := eager.NewProcess(eager.H200())
-		m, err := New(p, cfg, Spec{Task: c.Task, Batch: c.Batch, Seq: c.Seq, DType: dtypes[c.ParamDType], Attn: "eager", Checkpointing: c.Checkpointing})
+		m, err := New(p, cfg, Spec{Task: c.Task, Batch: c.Batch, Seq: c.Seq, TargetSeq: c.TargetSeq, Image: c.Image, DType: dtypes[c.ParamDType],
+			Attn: "eager", Checkpointing: c.Checkpointing})
 		if err != nil {
 			t.Fatalf("%s: %v", c.Name, err)
 		}

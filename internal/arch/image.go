@@ -25,6 +25,9 @@ func newImageClassifier(p *eager.Process, c *hfconfig.Config, s Spec) (*imageCla
 	if s.Task != "image-cls" {
 		return nil, wrongTask(c, s, "image-cls")
 	}
+	if s.Image < 1 {
+		return nil, fmt.Errorf("task image-cls needs the size of the images in pixels (image)")
+	}
 	m := &imageClassifier{root: eager.NewModel(p, s.DType), spec: s, channels: c.Int("num_channels"), labels: c.Labels()}
 	return m, nil
 }
@@ -46,18 +49,9 @@ func (m *imageClassifier) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eage
 	pixels, labels := batch[0], batch[1]
 	c := m.root.Enter(pixels, labels)
 	logits := c.Let(m.logits(c, pixels))
-	loss := c.Let(m.loss(logits, labels))
+	loss := c.Let(classifierLoss(logits, labels, m.labels))
 	out := c.ReturnAll(loss, logits)
 	return out[0], out[1:]
-}
-
-// loss is ForSequenceClassificationLoss: cross entropy, or the mean square for a single label.
-func (m *imageClassifier) loss(logits, labels *eager.Tensor) *eager.Tensor {
-	c := m.root.Process().Function(logits, labels)
-	if m.labels == 1 {
-		return c.Return(eager.MSELoss(logits.Squeeze(-1), labels))
-	}
-	return c.Return(eager.CrossEntropy(logits.View(-1, m.labels), labels.View(-1)))
 }
 
 // patches is the convolution that cuts an image into tokens: projection(pixels).flatten(2).transpose(1, 2).
@@ -112,4 +106,36 @@ func (d *dropPath) forward(x *eager.Tensor) *eager.Tensor {
 	random := c.Let(c.Process().Empty("aten::rand", x.DType, sizes...))
 	c.Set(&random, random.AddScalar().Floor())
 	return c.Return(x.DivScalar().Mul(random))
+}
+
+// interpolated is interpolate_pos_encoding: position embeddings for images of another size than they were made for, computed in a
+// type of at least that width.
+func interpolated(places, x, pixels *eager.Tensor, cut *patches, wide tensor.DType) *eager.Tensor {
+	if x.Dim(1) == places.Dim(1) && pixels.Dim(2) == pixels.Dim(3) {
+		return places
+	}
+	c := x.Process().Function(x, pixels)
+	width, side, size := x.Dim(2), squareRoot(places.Dim(1)-1), cut.projection.Args.Stride[0]
+	class := c.Let(places.Slice(1, 0, 1))
+	rest := c.Let(places.Slice(1, 1, places.Dim(1)))
+	c.Set(&rest, rest.Reshape(1, side, side, width))
+	c.Set(&rest, rest.Permute(0, 3, 1, 2))
+	dtype := rest.DType
+	c.Set(&rest, rest.To(tensor.Promote(dtype, wide)).Upsample(pixels.Dim(2)/size, pixels.Dim(3)/size).To(dtype))
+	c.Set(&rest, rest.Permute(0, 2, 3, 1).View(1, -1, width))
+	return c.Return(eager.Cat(1, class, rest))
+}
+
+// squareRoot is the side of a square of n patches.
+func squareRoot(n int) int {
+	side := 0
+	for (side+1)*(side+1) <= n {
+		side++
+	}
+	return side
+}
+
+// tooShort is the error for a list that does not have an entry for every stage.
+func tooShort(c *hfconfig.Config, name string, stages int) error {
+	return fmt.Errorf("model_type %q: %s has %d entries for %d stages", c.Type, name, len(c.Ints(name)), stages)
 }

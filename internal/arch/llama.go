@@ -9,23 +9,17 @@ import (
 // llama is LlamaForCausalLM, and with other switches MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM and
 // Qwen3ForCausalLM (transformers 5.17, modeling_llama.py and its modular children).
 type llama struct {
-	root   *eager.Module
-	spec   Spec
+	*decoder
 	window windowing
 	embed  *eager.EmbeddingModule
 	layers []*llamaLayer
 	norm   *rmsNorm
 	rope   *rotary
-	head   *eager.LinearModule
 }
 
 func newLlama(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	if s.Task != "causal-lm" {
-		return nil, wrongTask(c, s, "causal-lm")
-	}
-	root := eager.NewModel(p, s.DType)
-	m := &llama{root: root, spec: s, window: windowingOf(c)}
-	model := root.Child("model")
+	m := &llama{decoder: newDecoder(p, c, s), window: windowingOf(c)}
+	model := m.root.Child("model")
 	hidden := c.Int("hidden_size")
 	m.embed = model.Embedding("embed_tokens", c.Int("vocab_size"), hidden, !c.Null("pad_token_id"))
 	list := model.Child("layers")
@@ -38,9 +32,8 @@ func newLlama(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error)
 	}
 	m.norm = newRMSNorm(model, "norm", hidden)
 	m.rope = newRotary(model, headDim(c))
-	m.head = root.Linear("lm_head", hidden, c.Int("vocab_size"), false)
-	if c.Bool("tie_word_embeddings") {
-		m.head.Tie(m.embed.Weight)
+	if err := m.addHead(c, hidden, m.embed.Weight, m.model); err != nil {
+		return nil, err
 	}
 	return m, nil
 }
@@ -50,15 +43,6 @@ func headDim(c *hfconfig.Config) int {
 		return c.Int("head_dim")
 	}
 	return c.Int("hidden_size") / c.Int("num_attention_heads")
-}
-
-func (m *llama) Root() *eager.Module { return m.root }
-
-func (m *llama) Batch() []*eager.Tensor { return causalTokens(m.root.Process(), m.spec) }
-
-// Forward is LlamaForCausalLM.forward.
-func (m *llama) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
-	return causalLM(m.root, batch, m.model, m.head.Forward)
 }
 
 // model is LlamaModel.forward.

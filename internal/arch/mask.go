@@ -2,6 +2,7 @@ package arch
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/eager"
 	"github.com/plimsoll/plimsoll/internal/hfconfig"
@@ -89,7 +90,8 @@ func windowingOf(c *hfconfig.Config) windowing {
 		return windowing{size: c.Int("sliding_window"), every: true}
 	}
 	kinds := c.Strings("layer_types")
-	if !slices.Contains(kinds, "sliding_attention") {
+	// Gemma makes both masks whatever its layers are, Qwen only those that are used.
+	if !slices.Contains(kinds, "sliding_attention") && !strings.HasPrefix(c.Type, "gemma") {
 		return windowing{}
 	}
 	return windowing{size: c.Int("sliding_window"), kinds: kinds}

@@ -7,24 +7,18 @@ import (
 
 // neoX is GPTNeoXForCausalLM (transformers 5.17, modeling_gpt_neox.py).
 type neoX struct {
-	root   *eager.Module
-	spec   Spec
+	*decoder
 	embed  *eager.EmbeddingModule
 	drop   *eager.DropoutModule
 	layers []*neoXLayer
 	norm   *eager.LayerNormModule
 	rope   *rotary
-	head   *eager.LinearModule
 }
 
 func newNeoX(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	if s.Task != "causal-lm" {
-		return nil, wrongTask(c, s, "causal-lm")
-	}
-	root := eager.NewModel(p, s.DType)
-	model := root.Child("gpt_neox")
+	m := &neoX{decoder: newDecoder(p, c, s)}
+	model := m.root.Child("gpt_neox")
 	hidden := c.Int("hidden_size")
-	m := &neoX{root: root, spec: s}
 	m.embed = model.Embedding("embed_in", c.Int("vocab_size"), hidden, false)
 	m.drop = model.Dropout("emb_dropout", c.Float("hidden_dropout"))
 	list := model.Child("layers")
@@ -37,9 +31,8 @@ func newNeoX(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) 
 	}
 	m.norm = model.LayerNorm("final_layer_norm", hidden)
 	m.rope = newRotary(model, rotaryDim(c, hidden/c.Int("num_attention_heads")))
-	m.head = root.Linear("lm_head", hidden, c.Int("vocab_size"), false)
-	if c.Bool("tie_word_embeddings") {
-		m.head.Tie(m.embed.Weight)
+	if err := m.addHead(c, hidden, m.embed.Weight, m.model); err != nil {
+		return nil, err
 	}
 	return m, nil
 }
@@ -47,15 +40,6 @@ func newNeoX(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) 
 // rotaryDim is the part of a head that is rotated: int(head_dim * partial_rotary_factor).
 func rotaryDim(c *hfconfig.Config, head int) int {
 	return int(float64(head) * c.Float("partial_rotary_factor"))
-}
-
-func (m *neoX) Root() *eager.Module { return m.root }
-
-func (m *neoX) Batch() []*eager.Tensor { return causalTokens(m.root.Process(), m.spec) }
-
-// Forward is GPTNeoXForCausalLM.forward.
-func (m *neoX) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
-	return causalLM(m.root, batch, m.model, m.head.Forward)
 }
 
 // model is GPTNeoXModel.forward.

@@ -10,28 +10,22 @@ import (
 
 // opt is OPTForCausalLM (transformers 5.17, modeling_opt.py).
 type opt struct {
-	root       *eager.Module
-	spec       Spec
+	*decoder
 	tokens     *eager.EmbeddingModule
 	places     *eager.EmbeddingModule
 	projectOut *eager.LinearModule // nil where the embeddings have the hidden size
 	projectIn  *eager.LinearModule
 	norm       *eager.LayerNormModule // nil where layers normalise afterwards
 	layers     []*optLayer
-	head       *eager.LinearModule
 }
 
 func newOPT(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	if s.Task != "causal-lm" {
-		return nil, wrongTask(c, s, "causal-lm")
-	}
 	if !c.Bool("layer_norm_elementwise_affine") {
 		return nil, errors.New("opt without layer_norm_elementwise_affine is not written here")
 	}
-	root := eager.NewModel(p, s.DType)
-	decoder := root.Child("model").Child("decoder")
+	m := &opt{decoder: newDecoder(p, c, s)}
+	decoder := m.root.Child("model").Child("decoder")
 	hidden, width := c.Int("hidden_size"), c.Int("word_embed_proj_dim")
-	m := &opt{root: root, spec: s}
 	m.tokens = decoder.Embedding("embed_tokens", c.Int("vocab_size"), width, !c.Null("pad_token_id"))
 	m.places = decoder.Embedding("embed_positions", c.Int("max_position_embeddings")+2, hidden, false)
 	if width != hidden {
@@ -49,20 +43,10 @@ func newOPT(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 		}
 		m.layers = append(m.layers, l)
 	}
-	m.head = root.Linear("lm_head", width, c.Int("vocab_size"), false)
-	if c.Bool("tie_word_embeddings") {
-		m.head.Tie(m.tokens.Weight)
+	if err := m.addHead(c, width, m.tokens.Weight, m.model); err != nil {
+		return nil, err
 	}
 	return m, nil
-}
-
-func (m *opt) Root() *eager.Module { return m.root }
-
-func (m *opt) Batch() []*eager.Tensor { return causalTokens(m.root.Process(), m.spec) }
-
-// Forward is OPTForCausalLM.forward.
-func (m *opt) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
-	return causalLM(m.root, batch, m.model, m.head.Forward)
 }
 
 // model is OPTDecoder.forward. A mask of ones is made where none is given; the positions are counted from it.

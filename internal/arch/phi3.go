@@ -7,24 +7,18 @@ import (
 
 // phi3 is Phi3ForCausalLM (transformers 5.17, modeling_phi3.py).
 type phi3 struct {
-	root   *eager.Module
-	spec   Spec
+	*decoder
 	window windowing
 	embed  *eager.EmbeddingModule
 	layers []*phi3Layer
 	norm   *rmsNorm
 	rope   *rotary
-	head   *eager.LinearModule
 }
 
 func newPhi3(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	if s.Task != "causal-lm" {
-		return nil, wrongTask(c, s, "causal-lm")
-	}
-	root := eager.NewModel(p, s.DType)
-	model := root.Child("model")
+	m := &phi3{decoder: newDecoder(p, c, s), window: windowingOf(c)}
+	model := m.root.Child("model")
 	hidden := c.Int("hidden_size")
-	m := &phi3{root: root, spec: s, window: windowingOf(c)}
 	m.embed = model.Embedding("embed_tokens", c.Int("vocab_size"), hidden, !c.Null("pad_token_id"))
 	list := model.Child("layers")
 	for i := range c.Int("num_hidden_layers") {
@@ -36,20 +30,10 @@ func newPhi3(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) 
 	}
 	m.norm = newRMSNorm(model, "norm", hidden)
 	m.rope = newRotary(model, rotaryDim(c, headDim(c)))
-	m.head = root.Linear("lm_head", hidden, c.Int("vocab_size"), false)
-	if c.Bool("tie_word_embeddings") {
-		m.head.Tie(m.embed.Weight)
+	if err := m.addHead(c, hidden, m.embed.Weight, m.model); err != nil {
+		return nil, err
 	}
 	return m, nil
-}
-
-func (m *phi3) Root() *eager.Module { return m.root }
-
-func (m *phi3) Batch() []*eager.Tensor { return causalTokens(m.root.Process(), m.spec) }
-
-// Forward is Phi3ForCausalLM.forward.
-func (m *phi3) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
-	return causalLM(m.root, batch, m.model, m.head.Forward)
 }
 
 // model is Phi3Model.forward.

@@ -1,12 +1,25 @@
 package arch
 
 import (
+	"fmt"
+
 	"github.com/plimsoll/plimsoll/internal/eager"
 	"github.com/plimsoll/plimsoll/internal/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/tensor"
 )
 
 // What BART and Whisper share: labels shifted right, attention over another sequence, layers with or without it.
+
+// needTarget refuses a task without the length of its labels.
+func needTarget(c *hfconfig.Config, s Spec, task string) error {
+	if s.Task != task {
+		return wrongTask(c, s, task)
+	}
+	if s.TargetSeq < 1 {
+		return fmt.Errorf("task %s needs the length of the target in tokens (target_seq)", task)
+	}
+	return nil
+}
 
 // shiftRight is shift_tokens_right: the decoder's input from the labels.
 func shiftRight(labels *eager.Tensor) *eager.Tensor {
@@ -19,8 +32,8 @@ func shiftRight(labels *eager.Tensor) *eager.Tensor {
 	return c.Return(shifted)
 }
 
-// tokenLoss is CrossEntropyLoss over all tokens.
-func tokenLoss(logits, labels *eager.Tensor) *eager.Tensor {
+// targetLoss is CrossEntropyLoss over all tokens of the target, in the type of the logits.
+func targetLoss(logits, labels *eager.Tensor) *eager.Tensor {
 	return eager.CrossEntropy(logits.View(-1, logits.Dim(-1)), labels.View(-1))
 }
 

@@ -124,7 +124,7 @@ func (l *vitLayer) forward(hidden *eager.Tensor) *eager.Tensor {
 	c := l.Enter(hidden)
 	residual := c.Let(hidden)
 	hidden = c.Let(l.before.Forward(hidden))
-	attended, weights := l.attn.forward(hidden)
+	attended, weights := l.attn.forward(hidden, nil)
 	c.Set(&hidden, attended)
 	c.Let(weights)
 	c.Set(&hidden, l.drop.Forward(hidden))
@@ -137,7 +137,7 @@ func (l *vitLayer) forward(hidden *eager.Tensor) *eager.Tensor {
 	return c.Return(hidden)
 }
 
-// vitAttention is ViTAttention.
+// vitAttention is ViTAttention and BeitAttention.
 type vitAttention struct {
 	*eager.Module
 	heads headAttention
@@ -148,15 +148,19 @@ func newViTAttention(m *eager.Module, c *hfconfig.Config, s Spec) *vitAttention 
 	width := c.Int("hidden_size")
 	a := &vitAttention{Module: m}
 	names := [3]string{"q_proj", "k_proj", "v_proj"}
-	a.heads = newHeadAttentionBias(m, names, width, c.Int("num_attention_heads"), s, c.Float("attention_probs_dropout_prob"), c.Bool("qkv_bias"))
+	bias := [3]bool{true, false, true} // BEiT
+	if c.Type != "beit" {
+		bias = [3]bool{c.Bool("qkv_bias"), c.Bool("qkv_bias"), c.Bool("qkv_bias")}
+	}
+	a.heads = newHeadAttentionBias(m, names, width, c.Int("num_attention_heads"), s, c.Float("attention_probs_dropout_prob"), bias)
 	a.heads.impl.plain = false
 	a.out = m.Linear("o_proj", width, width, true)
 	return a
 }
 
-func (a *vitAttention) forward(hidden *eager.Tensor) (out, weights *eager.Tensor) {
-	c := a.Enter(hidden)
-	out, weights = a.heads.forward(c, hidden)
+func (a *vitAttention) forward(hidden, mask *eager.Tensor) (out, weights *eager.Tensor) {
+	c := a.Enter(hidden, mask)
+	out, weights = a.heads.masked(c, hidden, mask)
 	c.Set(&out, a.out.Forward(out))
 	c.ReturnAll(out, weights)
 	return out, weights

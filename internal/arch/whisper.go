@@ -21,8 +21,8 @@ type whisper struct {
 }
 
 func newWhisper(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	if s.Task != "speech-seq2seq" {
-		return nil, wrongTask(c, s, "speech-seq2seq")
+	if err := needTarget(c, s, "speech-seq2seq"); err != nil {
+		return nil, err
 	}
 	root := eager.NewModel(p, s.DType)
 	m := &whisper{root: root, model: root.Child("model"), spec: s, bins: c.Int("num_mel_bins"), frames: 2 * c.Int("max_source_positions")}
@@ -64,7 +64,7 @@ func (m *whisper) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor
 	c.Let(hidden)
 	c.Let(encoded)
 	logits := c.Let(m.head.Forward(hidden))
-	loss := c.Let(tokenLoss(logits, labels))
+	loss := c.Let(targetLoss(logits, labels))
 	out := c.ReturnAll(loss, logits, encoded)
 	return out[0], out[1:]
 }

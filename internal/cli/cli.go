@@ -33,18 +33,20 @@ type Env struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Getenv func(string) string
+	// Environ is the whole environment, for commands that start others.
+	Environ func() []string
 	// Style is how text on stdout may look.
 	Style screen.Style
-	// StdinIsTerminal and StderrIsTerminal say whether a person waits there.
-	StdinIsTerminal, StderrIsTerminal bool
+	// StdinIsTerminal, StdoutIsTerminal and StderrIsTerminal say whether a person waits there.
+	StdinIsTerminal, StdoutIsTerminal, StderrIsTerminal bool
 }
 
 // OS is the real world.
 func OS() Env {
 	return Env{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ,
 		Style:           terminalStyle(os.Stdout, os.Getenv),
-		StdinIsTerminal: isTerminal(os.Stdin), StderrIsTerminal: isTerminal(os.Stderr),
+		StdinIsTerminal: isTerminal(os.Stdin), StdoutIsTerminal: isTerminal(os.Stdout), StderrIsTerminal: isTerminal(os.Stderr),
 	}
 }
 
@@ -132,9 +134,14 @@ func commands(env Env) []*cobra.Command {
 	return []*cobra.Command{
 		newExplainCommand(env),
 		newDiffCommand(env),
+		newLintCommand(env),
 		newPredictCommand(env),
 		newFitCommand(env),
 		newReplayCommand(env),
+		newWatchCommand(env),
+		newMetricsCommand(env),
+		newDoctorCommand(env),
+		newRunCommand(env),
 	}
 }
 

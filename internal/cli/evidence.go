@@ -24,7 +24,7 @@ func readEvidence(env Env, args []string) ([]explain.Evidence, error) {
 	var all []explain.Evidence
 	for _, arg := range args {
 		if arg == "-" {
-			e, err := readOne("standard input", env.Stdin)
+			e, err := readOne(env, "standard input", env.Stdin, 0)
 			if err != nil {
 				return nil, err
 			}
@@ -36,7 +36,7 @@ func readEvidence(env Env, args []string) ([]explain.Evidence, error) {
 			return nil, unreadable(err)
 		}
 		for _, name := range files {
-			e, err := readFile(name)
+			e, err := readFile(env, name)
 			if err != nil {
 				return nil, err
 			}
@@ -69,19 +69,25 @@ func expand(path string) ([]string, error) {
 	return files, err
 }
 
-func readFile(name string) (explain.Evidence, error) {
+func readFile(env Env, name string) (explain.Evidence, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return explain.Evidence{}, unreadable(err)
 	}
 	defer f.Close()
-	return readOne(name, f)
+	var size int64
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	return readOne(env, name, f, size)
 }
 
 // readOne reads a snapshot or a text, told apart by the first bytes.
-func readOne(name string, r io.Reader) (explain.Evidence, error) {
+func readOne(env Env, name string, r io.Reader, size int64) (explain.Evidence, error) {
 	e := explain.Evidence{Name: name}
-	plain, err := snapshot.Decompress(r)
+	c := &counted{Reader: r}
+	defer reading(env, name, c, size)()
+	plain, err := snapshot.Decompress(c)
 	if err != nil {
 		return e, unreadable(fmt.Errorf("%s: %w", name, err))
 	}
@@ -92,7 +98,7 @@ func readOne(name string, r io.Reader) (explain.Evidence, error) {
 		if err != nil {
 			return e, unreadable(fmt.Errorf("%s: %w", name, err))
 		}
-		e.Messages = log.Messages
+		e.Messages, e.Hints = log.Messages, log.Hints
 		return e, nil
 	}
 	if e.Snapshot, err = snapshot.Read(in); err != nil {

@@ -20,6 +20,7 @@ type explainOptions struct {
 	PProf    string
 	Perfetto string
 	Folded   bool
+	Source   string // folder or file of the code that ran
 }
 
 func newExplainCommand(env Env) *cobra.Command {
@@ -46,6 +47,7 @@ them, one for each rank. "-" reads standard input.`,
 	cmd.Flags().StringVar(&o.PProf, "pprof", "", "write what was alive at the peak as a pprof profile to this file")
 	cmd.Flags().StringVar(&o.Perfetto, "perfetto", "", "write the timeline as a Chrome/Perfetto trace to this file")
 	cmd.Flags().BoolVar(&o.Folded, "folded", false, "print what was alive at the peak as folded stacks for a flame graph")
+	cmd.Flags().StringVar(&o.Source, "source", "", "the code that ran: lint findings on the guilty lines are named with the cause")
 	return cmd
 }
 
@@ -58,6 +60,11 @@ func runExplain(env Env, o explainOptions, args []string) error {
 		return err
 	}
 	r := explain.Build(all)
+	if o.Source != "" {
+		if err := nameInSource(r.Findings, o.Source); err != nil {
+			return err
+		}
+	}
 	if len(r.Devices) == 0 && r.Message == nil {
 		return unreadable(fmt.Errorf("found neither a memory snapshot nor an out-of-memory message in %s", strings.Join(args, ", ")))
 	}

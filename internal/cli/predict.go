@@ -22,15 +22,18 @@ type predictOptions struct {
 	jobFlags
 	machineFlags
 	spreadFlags
-	Jobs  string
-	Sweep string
-	JSON  bool
+	Jobs    string
+	Sweep   string
+	Capture string // folder to keep a script's captured step in
+	Weights []string
+	Moments int
+	JSON    bool
 }
 
 func newPredictCommand(env Env) *cobra.Command {
 	var o predictOptions
 	cmd := &cobra.Command{
-		Use:   "predict (--config config.json | --graph FILE | --job FILE | --jobs FILE.jsonl)",
+		Use:   "predict (--config config.json | --graph FILE | --job FILE | --jobs FILE.jsonl | -- COMMAND...)",
 		Short: "whether a training job fits on a card, before it runs",
 		Long: `Predict runs three training steps of a described job on a PyTorch that only counts
 bytes and tells whether it fits: the peak by phase and by category, where in the step
@@ -41,20 +44,41 @@ The model is a Hugging Face config.json, or a graph exported with
 torch.export.save(torch.export.export(model, inputs), "model.pt2"). A job file has
 the same settings as JSON; flags override it. Files named in it are relative to it.
 
+A COMMAND (python train.py …) is run on the CPU as far as its first training step,
+which is captured and predicted; nothing is trained. What it does before that step
+(files it writes, data it downloads) happens. It needs Python with PyTorch 2.6 or newer.
+
 Exit code 3: it does not fit.`,
 		Example: `  plimsoll predict --config config.json --batch 4 --seq 2048 --precision amp-bf16 --gpu rtx-4090
   plimsoll predict --graph resnet50.pt2 --batch 64 --loss cross-entropy --optimizer sgdm --memory 16GiB
   plimsoll predict --config config.json --seq 1024 --sweep batch=1..64 --gpu a100-40g
   plimsoll predict --config config.json --batch 1 --seq 4096 --precision bf16 --gpus 8 --sharding fsdp2 --gpu a100-80g
-  plimsoll predict --jobs jobs.jsonl --gpu h200 --json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runPredict(env, cmd, o) },
+  plimsoll predict --jobs jobs.jsonl --gpu h200 --json
+  plimsoll predict --gpu rtx-4090 -- python train.py --batch-size 32`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return runPredict(env, cmd, o)
+			}
+			if cmd.ArgsLenAtDash() != 0 {
+				return usageError("unknown argument %q; write a command to predict after -- (see plimsoll predict --help)", args[0])
+			}
+			forget, err := o.captureInto(env, args)
+			if err != nil {
+				return err
+			}
+			defer forget()
+			return runPredict(env, cmd, o)
+		},
 	}
 	o.jobFlags.add(cmd)
 	o.machineFlags.add(cmd)
 	o.spreadFlags.add(cmd)
 	cmd.Flags().StringVar(&o.Jobs, "jobs", "", "file with one job as JSON a line")
+	cmd.Flags().StringVar(&o.Capture, "capture", "", "with a command: keep the captured job and its graph in this folder")
 	cmd.Flags().StringVar(&o.Sweep, "sweep", "", "try every combination of values, for example batch=1..64,seq=512,1024 (a..b doubles)")
+	cmd.Flags().StringSliceVar(&o.Weights, "weights", nil, "safetensors files of the model: their parameters are counted and compared (headers only are read)")
+	cmd.Flags().IntVar(&o.Moments, "timeline", 0, "with --json: add about this many instants of the run, by category")
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON ("+report.PredictSchema+"), one object a line")
 	return cmd
 }
@@ -88,6 +112,12 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	}
 	r := res.Report
 	r.Largest = predict.Largest(j.Job, src, m)
+	if o.Moments > 0 {
+		r.Timeline = predict.Moments(res.Tape, min(o.Moments, maxMoments))
+	}
+	if err := compareWeights(o.Weights, &r); err != nil {
+		return err
+	}
 	return printPrediction(env, o.JSON, r)
 }
 
@@ -135,6 +165,8 @@ func (f *spreadFlags) spread() (predict.Spread, error) {
 	}
 	return s, nil
 }
+
+const maxMoments = 100_000
 
 func printPrediction(env Env, asJSON bool, r report.Prediction) error {
 	if asJSON {
@@ -237,6 +269,10 @@ func (f *jobFlags) addModel(cmd *cobra.Command) {
 	flags.IntVar(&f.Accumulate, "accumulate", 0, "micro-batches of one optimizer step (default 1)")
 	flags.StringSliceVar(&f.Freeze, "freeze", nil, "prefixes of parameter names that are not trained")
 	flags.BoolVar(&f.ChannelsLast, "channels-last", false, "model and images in torch.channels_last")
+	flags.IntVar(&f.LoRARank, "lora-rank", 0, "train adapters of this rank instead of the model (analytic: not measured)")
+	flags.StringSliceVar(&f.LoRATargets, "lora-targets", nil, "linear layers with adapters, or all-linear (default q_proj,v_proj)")
+	flags.Float64Var(&f.LoRADropout, "lora-dropout", 0, "dropout before the adapters")
+	flags.IntVar(&f.BaseBits, "base-bits", 0, "4: the frozen model is quantized (QLoRA)")
 	flags.StringVar(&f.Loss, "loss", "", "loss of a graph that ends in logits: cross-entropy")
 	flags.StringVar(&f.LossOutput, "loss-output", "", "output of the graph the loss is computed from")
 }
@@ -281,6 +317,8 @@ func (f *jobFlags) overlay(cmd *cobra.Command, j *fileJob) error {
 		"name": func() { j.Model = f.Model }, "task": func() { j.Task = f.Task }, "batch": func() { j.Batch = f.Batch }, "seq": func() { j.Seq = f.Seq },
 		"target-seq": func() { j.TargetSeq = f.TargetSeq }, "image": func() { j.Image = f.Image }, "frames": func() { j.Frames = f.Frames },
 		"accumulate": func() { j.Accumulate = f.Accumulate }, "freeze": func() { j.Freeze = f.Freeze },
+		"lora-rank": func() { j.LoRARank = f.LoRARank }, "lora-targets": func() { j.LoRATargets = f.LoRATargets },
+		"lora-dropout": func() { j.LoRADropout = f.LoRADropout }, "base-bits": func() { j.BaseBits = f.BaseBits },
 		"channels-last": func() { j.ChannelsLast = f.ChannelsLast }, "loss": func() { j.Loss = f.Loss }, "loss-output": func() { j.LossOutput = f.LossOutput },
 	} {
 		if said(flag) {

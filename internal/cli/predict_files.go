@@ -13,6 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/job"
 	"github.com/plimsoll/plimsoll/internal/opgraph"
 	"github.com/plimsoll/plimsoll/internal/predict"
+	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // fileJob is a job and the folder its file names are relative to.
@@ -176,4 +178,32 @@ func parseSizes(text string) ([]int, error) {
 		sizes = append(sizes, n)
 	}
 	return sizes, nil
+}
+
+// compareWeights counts the parameters of safetensors files and says whether the model has as many. Files may leave tied weights out, and
+// may hold buffers.
+func compareWeights(names []string, r *report.Prediction) error {
+	if len(names) == 0 {
+		return nil
+	}
+	var stored int64
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			return unreadable(fmt.Errorf("read the weights: %w", err))
+		}
+		h, err := hfconfig.ReadHeader(f)
+		f.Close()
+		if err != nil {
+			return unreadable(fmt.Errorf("%s: %w", name, err))
+		}
+		stored += h.Parameters()
+	}
+	r.Stored = stored
+	note := fmt.Sprintf("the weights hold %s parameters, as the model does", units.Count(int(stored)))
+	if stored != r.Params {
+		note = fmt.Sprintf("the weights hold %s parameters, the model %s: check that they belong together", units.Count(int(stored)), units.Count(int(r.Params)))
+	}
+	r.Assumptions = append(r.Assumptions, note)
+	return nil
 }

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,15 +35,19 @@ func predictMany(env Env, cmd *cobra.Command, o predictOptions, m predict.Machin
 			return err
 		}
 	}
-	results := predictAll(jobs, m, files)
+	results := predictAll(env, jobs, m, files)
 	return printMany(env, o, results, textout.Predictions)
 }
 
 // predictAll uses every processor; results come back in the order of the jobs.
-func predictAll(jobs []fileJob, m predict.Machine, files *modelFiles) []report.Prediction {
+func predictAll(env Env, jobs []fileJob, m predict.Machine, files *modelFiles) []report.Prediction {
+	// A prediction makes much garbage and keeps little: collecting it less often saves a third of the time.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	results := make([]report.Prediction, len(jobs))
 	next := make(chan int)
 	var wait sync.WaitGroup
+	begun := time.Now()
+	shown := false
 	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
 		wait.Go(func() {
 			for i := range next {
@@ -51,9 +57,16 @@ func predictAll(jobs []fileJob, m predict.Machine, files *modelFiles) []report.P
 	}
 	for i := range jobs {
 		next <- i
+		if env.StderrIsTerminal && time.Since(begun) > time.Second {
+			shown = true
+			fmt.Fprintf(env.Stderr, "\rplimsoll: %d of %d jobs", i+1, len(jobs))
+		}
 	}
 	close(next)
 	wait.Wait()
+	if shown {
+		fmt.Fprint(env.Stderr, "\r\x1b[K")
+	}
 	return results
 }
 
@@ -142,7 +155,7 @@ func predictSweep(env Env, o predictOptions, j fileJob, m predict.Machine, files
 	if _, err := files.source(&first); err != nil {
 		return err
 	}
-	results := predictAll(jobs, m, files)
+	results := predictAll(env, jobs, m, files)
 	return printMany(env, o, results, func(s *screen.Screen, rs []report.Prediction) { textout.Sweep(s, rs) })
 }
 

@@ -176,3 +176,20 @@ func TestSweepRangesDouble(t *testing.T) {
 		}
 	}
 }
+
+func TestWeightsAreCountedAndCompared(t *testing.T) {
+	t.Parallel()
+	header := `{"w":{"dtype":"F32","shape":[4013010],"data_offsets":[0,16052040]}}`
+	file := filepath.Join(t.TempDir(), "model.safetensors")
+	data := append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header...)
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"predict", "--graph", graphs + "seed-mlp.json.gz", "--batch", "4", "--loss", "cross-entropy", "--json", "--weights"}
+	if code, stdout, stderr := invoke(t, "", append(args, file)...); code != 0 || !strings.Contains(stdout, "4,013,010 parameters, as the model does") {
+		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
+	}
+	if code, _, stderr := invoke(t, "", append(args, llamaConfig)...); code != 4 || !strings.Contains(stderr, "not a safetensors file") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}

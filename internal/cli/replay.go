@@ -65,6 +65,8 @@ func runReplay(env Env, o replayOptions, path string) error {
 	if err != nil {
 		return err
 	}
+	stop := progress(env, func() string { return fmt.Sprintf("replaying %s events", units.Count(r.Trace.Len())) })
+	defer stop()
 	c, err := openReplay(r, known)
 	if err != nil {
 		return unreadable(fmt.Errorf("%s: %w", path, err))
@@ -74,6 +76,7 @@ func runReplay(env Env, o replayOptions, path string) error {
 	}
 	answer := c.Answer(q)
 	answer.Input = path
+	stop()
 	if known.Torch != 0 {
 		answer.TorchIs = "flag"
 	}

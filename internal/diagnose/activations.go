@@ -17,7 +17,10 @@ func activations(c *Case) (report.Finding, bool) {
 	if c.OOM == nil || c.OOM.Phase == origin.Load {
 		return report.Finding{}, false
 	}
-	act := c.thisStep(tape.Activations) + c.thisStep(tape.Inputs)
+	act := c.thisStep(tape.Activations)
+	if c.OOM.Step > 0 {
+		act += c.thisStep(tape.Inputs) // in the first step they may be a data set
+	}
 	if 2*act < c.InUse {
 		return report.Finding{}, false
 	}
@@ -31,14 +34,89 @@ func activations(c *Case) (report.Finding, bool) {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("the forward pass keeps about %s a layer for backward, and was in layer %d", each, layers))
 	}
 	if unused := c.OOM.Held - c.InUse; 20*unused < c.OOM.Held {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("not fragmentation: only %s is held but unused, whatever the message advises", unused))
+		f.Evidence = append(f.Evidence, notFragmentation(unused))
 	}
-	f.Remedies = []report.Remedy{
-		{Action: "halve the micro-batch, accumulate two: same training", Saves: act / 2, CheckedBy: report.ByArithmetic},
-		{Action: "activation checkpointing: model.gradient_checkpointing_enable() or torch.utils.checkpoint, about a third more time", Saves: c.checkpointed(act), CheckedBy: report.ByArithmetic},
-		{Action: `torch.autocast("cuda", dtype=torch.bfloat16) around forward and loss`, CheckedBy: report.ByRule, Numerics: true},
+	if c.OOM.Eval {
+		f.Title = "the evaluation batch is too large for this card"
+		f.Remedies = []report.Remedy{
+			{Action: "a smaller evaluation batch: results do not depend on it", Saves: act / 2, CheckedBy: report.ByArithmetic},
+			{Action: "torch.inference_mode() around evaluation, if it is not there yet", CheckedBy: report.ByRule},
+		}
+		return f, true
 	}
+	f.Remedies = []report.Remedy{{Action: halve, Saves: act / 2, CheckedBy: report.ByArithmetic}}
+	if c.checkpointing() {
+		f.Evidence = append(f.Evidence, "activation checkpointing is on already")
+	} else {
+		f.Remedies = append(f.Remedies, saving(c.checkpointed(act), "activation checkpointing: model.gradient_checkpointing_enable() or torch.utils.checkpoint, about a third more time"))
+	}
+	f.Remedies = append(f.Remedies, report.Remedy{Action: `torch.autocast("cuda", dtype=torch.bfloat16) around forward and loss`, CheckedBy: report.ByRule, Numerics: true})
 	return f, true
+}
+
+// notFragmentation refutes what PyTorch's message advises every time.
+func notFragmentation(unused units.Bytes) string {
+	if unused <= 0 {
+		return "not fragmentation, although the message suggests it: all that is held is in use"
+	}
+	return fmt.Sprintf("not fragmentation, although the message suggests it: only %s is held but unused", unused)
+}
+
+// halve is the remedy that costs nothing but a line.
+const halve = "halve the micro-batch, accumulate two: same training"
+
+// saving is a remedy whose bytes were computed, or, where they could not be, one that is merely known to help.
+func saving(bytes units.Bytes, action string) report.Remedy {
+	if bytes <= 0 {
+		return report.Remedy{Action: action, CheckedBy: report.ByRule}
+	}
+	return report.Remedy{Action: action, Saves: bytes, CheckedBy: report.ByArithmetic}
+}
+
+// checkpointing tells whether something ran under torch.utils.checkpoint.
+func (c *Case) checkpointing() bool {
+	for i := range c.Origins.Stacks.Len() {
+		if c.passes(snapshot.StackID(i), checkpointFile) {
+			return true
+		}
+	}
+	return false
+}
+
+const checkpointFile = "torch/utils/checkpoint.py"
+
+// checkpointingIneffective: layers run under checkpointing, yet their inner tensors stay. A checkpointed layer leaves its output
+// alone; what else stays, line by line and layer by layer, is held by something else, as by a cache of keys and values.
+func checkpointingIneffective(c *Case) (report.Finding, bool) {
+	var kept, output units.Bytes
+	var stacks []snapshot.StackID
+	for _, g := range c.forwardGroups() {
+		if g.Count < 4 || !c.passes(g.Stack, checkpointFile) {
+			continue
+		}
+		kept += g.Bytes
+		if output == 0 || g.Bytes < output {
+			output = g.Bytes
+		}
+		stacks = append(stacks, g.Stack)
+	}
+	kept -= output
+	if len(stacks) < 3 || 5*kept < c.InUse {
+		return report.Finding{}, false
+	}
+	return report.Finding{
+		ID: "checkpointing-ineffective", Severity: c.severity(report.Warning), Confidence: 0.85, Bytes: kept, Where: c.places(stacks...),
+		Title: fmt.Sprintf("checkpointing is on, but %s from inside the layers stay", kept),
+		Evidence: []string{
+			fmt.Sprintf("tensors from %s lines inside checkpointed layers are alive for several layers at once; checkpointing would leave one a layer", units.Count(len(stacks))),
+			"something refers to them: a cache of keys and values (use_cache), hooks, or outputs that are collected (output_hidden_states)",
+		},
+		Refuted: "checkpointed regions smaller than a layer, by design",
+		Remedies: []report.Remedy{
+			{Action: "model.config.use_cache = False, output_hidden_states=False, no hooks that keep tensors", Saves: kept, CheckedBy: report.ByArithmetic},
+			{Action: "gradient_checkpointing_kwargs={\"use_reentrant\": False}; with adapters also model.enable_input_require_grads()", CheckedBy: report.ByRule},
+		},
+	}, true
 }
 
 // share turns a share of the memory into a confidence: half leaves doubt, nine tenths hardly any.
@@ -106,17 +184,22 @@ func inputSpike(c *Case) (report.Finding, bool) {
 	if ratio < 1.25 {
 		return report.Finding{}, false
 	}
+	if _, trying := exceptionHolds(c); trying {
+		return report.Finding{}, false // larger on purpose
+	}
+	act := c.since(c.lastQuiet(), tape.Activations, tape.Inputs)
 	return report.Finding{
-		ID: "input-spike", Severity: report.Error, Confidence: 0.85, Bytes: now, Where: c.places(stack, c.OOM.Stack),
+		ID: "input-spike", Severity: report.Error, Confidence: 0.85, Bytes: act, Where: c.places(stack, c.OOM.Stack),
 		Title: fmt.Sprintf("this batch is %.1f times as large as any before it", ratio),
 		Evidence: []string{
 			fmt.Sprintf("the same line asked for at most %s in earlier steps and for %s in this one", earlier, now),
+			fmt.Sprintf("activations follow: %s so far in this step", act),
 		},
 		Refuted: "equal shapes in the failing step and the step before it",
 		Remedies: []report.Remedy{
-			{Action: "cap or bucket the length of samples (truncate, sort by length, batch by tokens)", Saves: now - earlier, CheckedBy: report.ByArithmetic},
+			{Action: "cap or bucket the length of samples (truncate, sort by length, batch by tokens)", Saves: act - units.Bytes(float64(act)/ratio), CheckedBy: report.ByArithmetic},
 			{Action: "try the longest batch first: it fails in the first minute instead of the tenth hour", CheckedBy: report.ByRule},
-			{Action: "halve the micro-batch, accumulate two", Saves: c.By[tape.Activations] / 2, CheckedBy: report.ByArithmetic},
+			{Action: halve, Saves: act / 2, CheckedBy: report.ByArithmetic},
 		},
 	}, true
 }
@@ -215,6 +298,9 @@ func (c *Case) since(event int, of ...tape.Category) units.Bytes {
 
 // thisStep is what the failing step made of a category: what earlier steps left behind is another matter.
 func (c *Case) thisStep(category tape.Category) units.Bytes {
+	if n := len(c.Batches); c.OOM.Eval && n > 0 {
+		return c.since(c.Batches[n-1], category)
+	}
 	if n := c.OOM.Step; n > 0 && n <= len(c.Steps) {
 		return c.since(c.Steps[n-1], category)
 	}

@@ -63,7 +63,7 @@ func streamHeld(c *Case) (report.Finding, bool) {
 		return report.Finding{}, false
 	}
 	return report.Finding{
-		ID: "stream-held", Severity: c.severity(report.Warning), Confidence: 0.8, Bytes: pending,
+		ID: "stream-held", Severity: c.severity(report.Warning), Confidence: 0.8, Bytes: pending, Where: c.pendingPlaces(),
 		Title:    fmt.Sprintf("%s are freed but wait for another stream", pending),
 		Evidence: []string{"tensors used on a second stream (record_stream: prefetching, FSDP, NCCL) return to the pool only when that stream has passed"},
 		Refuted:  "a snapshot taken after torch.cuda.synchronize() with as much pending",
@@ -72,6 +72,20 @@ func streamHeld(c *Case) (report.Finding, bool) {
 			{Action: "TORCH_NCCL_AVOID_RECORD_STREAMS=1 for collectives", CheckedBy: report.ByRule},
 		},
 	}, true
+}
+
+// pendingPlaces are the lines that made what waits.
+func (c *Case) pendingPlaces() []report.Place {
+	var stacks []snapshot.StackID
+	for i := range c.Snapshot.Segments {
+		s := &c.Snapshot.Segments[i]
+		for _, b := range s.Blocks {
+			if s.Device == c.Device && b.State == snapshot.PendingFree {
+				stacks = append(stacks, b.Stack)
+			}
+		}
+	}
+	return c.places(stacks...)
 }
 
 // PendingFree is what waits for other streams at the end.
@@ -97,17 +111,23 @@ func cudnnWorkspace(c *Case) (report.Finding, bool) {
 		return report.Finding{}, false
 	}
 	var largest units.Bytes
+	from, before := c.lastQuiet(), false
 	for i := range c.OOM.Event {
 		e := &c.Tape.Events[i]
 		if e.Kind == tape.Alloc && c.Stack[e.ID] == c.OOM.Stack {
 			largest = max(largest, e.Size)
+			before = before || i <= from
 		}
 	}
 	if c.OOM.Request <= largest || largest == 0 {
 		return report.Finding{}, false
 	}
+	severity, confidence := report.Warning, 0.55
+	if ratio, _, _, _ := c.spike(); before && ratio < 1.25 {
+		severity, confidence = report.Error, 0.72 // earlier steps ran it with inputs as large
+	}
 	return report.Finding{
-		ID: "cudnn-workspace", Severity: report.Warning, Confidence: 0.55, Bytes: c.OOM.Request, Where: c.failurePlace(),
+		ID: "cudnn-workspace", Severity: severity, Confidence: confidence, Bytes: c.OOM.Request, Where: c.failurePlace(),
 		Title:    "the request may be a convolution's workspace",
 		Evidence: []string{fmt.Sprintf("a convolution asked for %s, more than the %s of any earlier tensor from that line", c.OOM.Request, largest)},
 		Refuted:  "an output of that convolution with exactly this many bytes",

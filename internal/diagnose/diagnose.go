@@ -8,6 +8,7 @@ package diagnose
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/origin"
@@ -29,7 +30,9 @@ type Case struct {
 	By      [tape.Categories]units.Bytes // the same by category
 	Groups  []timeline.Group             // the same by stack
 	Growth  []timeline.Growth
-	Frag    *Fragmentation // what the allocator model says, nil when it was not asked
+	// EvalGrowth is what batches of evaluation leave behind.
+	EvalGrowth []timeline.Growth
+	Frag       *Fragmentation // what the allocator model says, nil when it was not asked
 	// BlocksExact says that Peak.Allocated comes from the allocator model; otherwise it is a lower bound.
 	BlocksExact bool
 }
@@ -79,6 +82,7 @@ func NewCase(input string, t *timeline.Timeline) *Case {
 	}
 	c.Groups = t.ByStack(c.Instant)
 	c.Growth = t.Growing(minGrowthSteps)
+	c.EvalGrowth = t.EvalGrowing(minGrowthSteps)
 	return c
 }
 
@@ -89,15 +93,15 @@ type rule func(*Case) (report.Finding, bool)
 func rules() []rule {
 	return []rule{
 		absurdRequest,
-		growth, evalKept,
+		growth, evalKept, evalGraph,
 		exceptionHolds,
 		modelLoad, checkpointSave, resumeDoubles, modelTooLarge,
 		optimizerFirstStep, optimizerTemporaries, secondStep,
 		inputSpike,
 		fragmentation,
-		logits, attention,
+		logits, attention, checkpointingIneffective,
 		datasetOnGPU, outputsHeld, modelCopies, precision,
-		fsdpGather, ddpBuckets, dataParallel, compiled,
+		fsdpGather, unshardedGradients, ddpBuckets, dataParallel, compiled,
 		cudaGraphPools, streamHeld, cudnnWorkspace, confConflict,
 		activations,
 	}
@@ -120,28 +124,44 @@ func Run(c *Case) []report.Finding {
 		}
 		found = append(found, f)
 	}
-	defer Rank(found)
-	subordinate(found)
+	found = c.subordinate(found)
+	Rank(found)
 	return found
 }
 
-// special names causes that say why activations, or memory in general, were too much. Where one of them holds, the general
-// statement follows it.
-var special = []string{"growth", "eval-graph-kept", "eval-outputs-kept", "exception-holds-tensors", "second-step", "input-spike",
-	"logits", "attention-quadratic", "dataset-on-gpu", "precision-too-high", "fragmentation", "absurd-request"}
+// A card that is full fails wherever the program happens to be. These findings say where that was, or what is usual; each follows
+// a finding that says why there was so little left.
+var (
+	whereItFailed = []string{"optimizer-state-first-step", "optimizer-step-temporaries", "second-step", "model-too-large", "model-load", "checkpoint-save", "input-spike"}
+	general       = []string{"activations-dominate"}
+)
 
-func subordinate(found []report.Finding) {
-	best := 0.0
-	for _, f := range found {
-		if slices.Contains(special, f.ID) && f.Severity == report.Error {
-			best = max(best, f.Confidence)
-		}
-	}
+// waste names causes that hold memory nothing needs; special those that say why the activations are so many.
+var (
+	waste = []string{"growth", "eval-graph-kept", "eval-outputs-kept", "exception-holds-tensors", "resume-doubles", "dataset-on-gpu", "cuda-graph-pools", "model-copies",
+		"stream-held", "precision-too-high", "fragmentation", "absurd-request", "accumulation-unsharded-grads", "checkpointing-ineffective"}
+	special = []string{"second-step", "input-spike", "logits", "attention-quadratic", "data-parallel", "fsdp-gather", "compile", "cudnn-workspace"}
+)
+
+// subordinate puts what a better explanation covers behind it. Waste covers where the request failed when giving it up would
+// have served the request, and then leaves nothing to say in general: a smaller batch would only put it off.
+func (c *Case) subordinate(found []report.Finding) []report.Finding {
+	wasted := false
 	for i := range found {
-		if found[i].ID == "activations-dominate" && best > 0.5 {
-			found[i].Confidence = min(found[i].Confidence, best-0.05)
+		f := &found[i]
+		for j := range found {
+			by := &found[j]
+			if i == j || by.Severity != report.Error || by.Confidence <= 0.5 {
+				continue
+			}
+			enough := slices.Contains(waste, by.ID) && (c.OOM == nil || by.Bytes >= c.OOM.Request)
+			wasted = wasted || enough && by.Confidence >= 0.7
+			if slices.Contains(general, f.ID) && slices.Contains(special, by.ID) || slices.Contains(whereItFailed, f.ID) && enough {
+				f.Confidence = math.Round(100*min(f.Confidence, by.Confidence-0.05)) / 100
+			}
 		}
 	}
+	return slices.DeleteFunc(found, func(f report.Finding) bool { return wasted && slices.Contains(general, f.ID) })
 }
 
 // Rank orders findings: errors first, then by confidence.
@@ -174,6 +194,43 @@ func (c *Case) places(stacks ...snapshot.StackID) []report.Place {
 	var out []report.Place
 	for _, s := range stacks {
 		if p, ok := c.place(s); ok && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// loopPlaces lists the lines that called the model, and after them the lines inside it: what is done with a result is decided
+// where the call stands.
+func (c *Case) loopPlaces(stacks ...snapshot.StackID) []report.Place {
+	var out []report.Place
+	for _, s := range stacks {
+		frames := c.Origins.Stacks.Stack(s)
+		for i := c.Origins.Caller(s); i >= 0 && i < len(frames); i++ {
+			f := c.Origins.Stacks.Frames[frames[i]]
+			p := report.Place{File: f.File, Line: f.Line, Function: f.Function}
+			if !c.Origins.IsUser(frames[i]) {
+				continue
+			}
+			if !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+			break
+		}
+	}
+	for _, p := range c.places(stacks...) {
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// andFailure is where the request failed and then the user's lines of stacks, each once.
+func (c *Case) andFailure(stacks ...snapshot.StackID) []report.Place {
+	out := c.failurePlace()
+	for _, p := range c.places(stacks...) {
+		if !slices.Contains(out, p) {
 			out = append(out, p)
 		}
 	}

@@ -18,22 +18,21 @@ const minGrowthSteps = 4
 
 // growth: memory in use rises by about the same amount every step because something keeps references.
 func growth(c *Case) (report.Finding, bool) {
-	kept, perStep, steps := leftBehind(c, false)
+	left, kept, perStep, steps := leftBehind(c, c.Growth, false)
 	if kept == 0 || !material(c, kept, perStep) {
 		return report.Finding{}, false
 	}
-	graph := graphKept(c)
 	f := report.Finding{
 		ID: "growth", Severity: report.Error, Bytes: kept,
 		Confidence: growthConfidence(c, steps),
 		Title:      fmt.Sprintf("memory grows by %s every step", perStep),
-		Where:      growthPlaces(c, false),
+		Where:      growthPlaces(c, left),
 		Refuted:    "memory in use at the end of a step that stops rising in a longer recording",
 	}
 	f.Evidence = []string{
 		fmt.Sprintf("%s from %s earlier steps were still alive after step %d; a healthy loop keeps none", kept, units.Count(steps), c.StepOf(c.Growth[0].Event)+1),
 	}
-	if graph {
+	if graphKept(c, left) {
 		f.Evidence = append(f.Evidence, "several tensors of each forward pass survive together: the autograd graph is kept, as when losses or outputs are stored without detach()")
 		f.Remedies = append(f.Remedies, report.Remedy{Action: "store loss.item() (or out.detach().cpu()), not the tensor with its graph", Saves: kept, CheckedBy: report.ByArithmetic})
 	} else {
@@ -44,17 +43,18 @@ func growth(c *Case) (report.Finding, bool) {
 	return f, true
 }
 
-// leftBehind sums what the steps of training, or of evaluation, leave behind.
-func leftBehind(c *Case, eval bool) (kept, perStep units.Bytes, steps int) {
-	for _, g := range c.Growth {
-		if c.Origins.Of(g.Stack).Eval != eval || !grows(g) {
+// leftBehind picks what steps leave behind that is not meant to stay, and sums it.
+func leftBehind(c *Case, all []timeline.Growth, eval bool) (left []timeline.Growth, kept, perStep units.Bytes, steps int) {
+	for _, g := range all {
+		if c.Origins.Of(g.Stack).Eval != eval || !grows(g) || c.passes(g.Stack, "cache_utils.py") { // a cache of keys and values grows by design
 			continue
 		}
+		left = append(left, g)
 		kept += g.Bytes
 		perStep += g.PerStep
 		steps = max(steps, g.Steps)
 	}
-	return kept, perStep, steps
+	return left, kept, perStep, steps
 }
 
 // grows leaves out what is meant to stay: parameters and optimizer state appear over the first steps only.
@@ -76,47 +76,91 @@ func growthConfidence(c *Case, steps int) float64 {
 	return math.Round(100*min(sure, 0.99)) / 100
 }
 
-func growthPlaces(c *Case, eval bool) []report.Place {
+func growthPlaces(c *Case, left []timeline.Growth) []report.Place {
 	var stacks []snapshot.StackID
-	for _, g := range c.Growth {
-		if grows(g) && c.Origins.Of(g.Stack).Eval == eval {
-			stacks = append(stacks, g.Stack)
-		}
+	for _, g := range left {
+		stacks = append(stacks, g.Stack)
 	}
-	return c.places(stacks...)
+	return c.loopPlaces(stacks...)
 }
 
-// graphKept tells whether whole graphs survive: tensors from several lines of the forward pass, among them activations
-// inside modules that no user code can name.
-func graphKept(c *Case) bool {
-	inner := 0
-	for _, g := range c.Growth {
-		o := c.Origins.Of(g.Stack)
-		if grows(g) && (o.Phase == origin.Forward || o.Phase == origin.User) {
-			inner++
+// graphKept tells whether whole graphs survive: tensors from several lines, among them activations inside modules that no
+// user code can name.
+func graphKept(c *Case, left []timeline.Growth) bool {
+	lines, modules := 0, 0
+	for _, g := range left {
+		switch c.Origins.Of(g.Stack).Phase {
+		case origin.Forward:
+			lines++
+			modules++
+		case origin.User:
+			lines++
 		}
 	}
-	return inner >= 2
+	return lines >= 2 && modules > 0
 }
 
-// evalKept: the same inside evaluation.
+// evalKept: batches of evaluation leave something behind.
 func evalKept(c *Case) (report.Finding, bool) {
-	kept, perStep, steps := leftBehind(c, true)
+	left, kept, perStep, steps := leftBehind(c, c.EvalGrowth, true)
+	if kept == 0 {
+		left, kept, perStep, steps = leftBehind(c, c.Growth, true)
+	}
 	if kept == 0 || !material(c, kept, perStep) {
 		return report.Finding{}, false
 	}
 	f := report.Finding{
 		ID: "eval-outputs-kept", Severity: c.severity(report.Warning), Bytes: kept, Confidence: growthConfidence(c, steps),
-		Title:    fmt.Sprintf("evaluation keeps %s a batch on the GPU", perStep),
-		Where:    growthPlaces(c, true),
-		Evidence: []string{fmt.Sprintf("%s from %s evaluation batches were alive at once", kept, units.Count(steps))},
+		Title: fmt.Sprintf("evaluation keeps %s a batch on the GPU", perStep),
+		Where: growthPlaces(c, left),
+		Evidence: []string{
+			fmt.Sprintf("%s from %s evaluation batches were alive at once", kept, units.Count(steps)),
+			"one kind of tensor survives, not the whole graph: outputs are collected on the card",
+			"a smaller training batch changes nothing here, and a smaller evaluation batch keeps just as much in the end",
+		},
 		Refuted:  "a recording in which evaluation holds no more after its last batch than after its second",
-		Remedies: []report.Remedy{{Action: "collect outputs on the CPU: outputs.append(out.detach().cpu())", Saves: kept, CheckedBy: report.ByArithmetic}},
+		Remedies: []report.Remedy{{Action: "collect outputs on the CPU: outputs.append(out.detach().cpu()); with Trainer: eval_accumulation_steps=8", Saves: kept, CheckedBy: report.ByArithmetic}},
 	}
-	if graphKept(c) {
+	if graphKept(c, left) {
 		f.ID = "eval-graph-kept"
 		f.Title = fmt.Sprintf("evaluation keeps autograd graphs, %s a batch", perStep)
-		f.Remedies = append([]report.Remedy{{Action: "run evaluation under torch.inference_mode()", Saves: kept, CheckedBy: report.ByArithmetic}}, f.Remedies...)
+		f.Evidence[1] = "tensors from inside the modules survive together with their outputs: autograd is on, and something refers to the results"
+		f.Remedies = append([]report.Remedy{{Action: "run evaluation under torch.inference_mode() (or torch.no_grad())", Saves: kept, CheckedBy: report.ByArithmetic}}, f.Remedies...)
 	}
 	return f, true
+}
+
+// evalGraph: a single batch of evaluation keeps what only backward needs. Without a graph a layer's tensors go as soon as the next
+// has used them, so that no line of the model has many alive; a key-value cache has two such lines, a graph has them all.
+func evalGraph(c *Case) (report.Finding, bool) {
+	if c.OOM == nil || !c.OOM.Eval || c.OOM.Phase != origin.Forward {
+		return report.Finding{}, false
+	}
+	if _, kept, _, _ := leftBehind(c, c.EvalGrowth, true); kept > 0 {
+		return report.Finding{}, false // told by evalKept
+	}
+	var kept units.Bytes
+	lines := 0
+	for _, g := range c.forwardGroups() {
+		if g.Count >= 4 && c.Origins.Of(g.Stack).Eval && !c.passes(g.Stack, "cache_utils.py") {
+			lines++
+			kept += g.Bytes
+		}
+	}
+	if lines < 3 || 10*kept < c.InUse {
+		return report.Finding{}, false
+	}
+	return report.Finding{
+		ID: "eval-graph-kept", Severity: report.Error, Confidence: 0.88, Bytes: kept, Where: c.loopPlaces(c.OOM.Stack),
+		Title: "evaluation records an autograd graph that nobody will use",
+		Evidence: []string{
+			fmt.Sprintf("%s of activations from %s lines of the model were alive, several layers of each: without a graph they go as the next layer runs", kept, units.Count(lines)),
+			"model.eval() does not switch autograd off; it only changes dropout and batch norm",
+		},
+		Refuted: "the evaluation loop standing under torch.no_grad() or inference_mode()",
+		Remedies: []report.Remedy{
+			{Action: "run evaluation under torch.inference_mode() (or torch.no_grad())", Saves: kept, CheckedBy: report.ByArithmetic},
+			{Action: "a smaller evaluation batch", Saves: kept / 2, CheckedBy: report.ByArithmetic},
+		},
+	}, true
 }

@@ -1,7 +1,9 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/origin"
@@ -37,7 +39,7 @@ func (c *Case) passes(stack snapshot.StackID, file string) bool {
 }
 
 func (c *Case) fromSerialization(stack snapshot.StackID) bool {
-	return c.passes(stack, "torch/serialization.py")
+	return c.passes(stack, "torch/serialization.py") || c.passes(stack, "safetensors/torch.py")
 }
 
 // datasetOnGPU: many equal tensors made by one line of the user's code before training, and kept through it.
@@ -121,44 +123,87 @@ func outputsHeld(c *Case) (report.Finding, bool) {
 	}, true
 }
 
-// modelCopies: a second set of parameters of the same sizes, from another line.
+// modelCopies: a second set of parameters with the same sizes, from another line.
 func modelCopies(c *Case) (report.Finding, bool) {
-	first, second := units.Bytes(0), units.Bytes(0)
-	var where []report.Place
-	byPlace := map[report.Place]units.Bytes{}
-	var order []report.Place
-	for _, g := range c.Groups {
-		if g.Category != tape.Parameters {
-			continue
-		}
-		if p, ok := c.place(g.Stack); ok {
-			if _, seen := byPlace[p]; !seen {
-				order = append(order, p)
-			}
-			byPlace[p] += g.Bytes
-		}
-	}
-	for _, p := range order {
-		switch b := byPlace[p]; {
-		case b > first:
-			first, second, where = b, first, append([]report.Place{p}, where...)
-		case b > second:
-			second, where = b, append(where, p)
-		}
-	}
-	if second == 0 || 10*second < 9*first || 10*second < c.InUse {
+	models := c.models()
+	if len(models) < 2 {
 		return report.Finding{}, false
 	}
-	return report.Finding{
-		ID: "model-copies", Severity: c.severity(report.Remark), Confidence: 0.7, Bytes: second, Where: where,
-		Title:    fmt.Sprintf("two models of the same size are on the card, %s each", second),
-		Evidence: []string{"two different lines made parameters of equal total size (an EMA, teacher or reference model, or a deepcopy)"},
-		Refuted:  "two halves of one model",
-		Remedies: []report.Remedy{
-			{Action: "keep the copy on the CPU, or in 16 bits and without gradients", Saves: second / 2, CheckedBy: report.ByArithmetic},
-			{Action: "with LoRA, use the base with adapters switched off as the reference", Saves: second, CheckedBy: report.ByArithmetic},
-		},
-	}, true
+	slices.SortStableFunc(models, func(a, b model) int { return cmp.Compare(b.bytes, a.bytes) })
+	first := models[0]
+	for _, m := range models[1:] {
+		if !slices.Equal(first.sizes, m.sizes) || 20*m.bytes < c.InUse {
+			continue
+		}
+		copied, original := m, first
+		if first.copied {
+			copied, original = first, m
+		}
+		f := report.Finding{
+			ID: "model-copies", Severity: c.severity(report.Remark), Confidence: 0.7, Bytes: copied.bytes, Where: []report.Place{copied.at, original.at},
+			Title:    fmt.Sprintf("two models of the same size are on the card, %s each", copied.bytes),
+			Evidence: []string{fmt.Sprintf("two lines made %s tensors with the same sizes (an EMA, teacher or reference model, or a deepcopy)", units.Count(len(copied.sizes)))},
+			Refuted:  "two different models that merely have the same shapes",
+			Remedies: []report.Remedy{
+				{Action: "keep the copy on the CPU (an EMA needs it once a step, a snapshot of the best weights never)", Saves: copied.bytes, CheckedBy: report.ByArithmetic},
+				{Action: "keep it in 16 bits and without gradients", Saves: copied.bytes / 2, CheckedBy: report.ByArithmetic, Numerics: true},
+				{Action: "with LoRA, use the base with adapters switched off as the reference", Saves: copied.bytes, CheckedBy: report.ByArithmetic},
+			},
+		}
+		if copied.copied {
+			f.Confidence = 0.88
+			f.Title = fmt.Sprintf("a deep copy of the model is on the card: %s", copied.bytes)
+		}
+		return f, true
+	}
+	return report.Finding{}, false
+}
+
+// model is a set of parameters that one line outside any constructor made.
+type model struct {
+	at     report.Place
+	sizes  []units.Bytes // in order of size
+	bytes  units.Bytes
+	copied bool
+}
+
+// models groups the parameters alive by the line that made them: not the layer's line in a constructor but the call of the constructor.
+func (c *Case) models() []model {
+	index := map[report.Place]int{}
+	var all []model
+	for id := range c.Died {
+		if c.Category[id] != tape.Parameters || !c.Alive(id, c.Instant) {
+			continue
+		}
+		at, ok := c.maker(c.Stack[id])
+		if !ok {
+			continue
+		}
+		i, seen := index[at]
+		if !seen {
+			i = len(all)
+			index[at] = i
+			all = append(all, model{at: at})
+		}
+		all[i].sizes = append(all[i].sizes, c.Size(id))
+		all[i].bytes += c.Size(id)
+		all[i].copied = all[i].copied || c.Origins.Of(c.Stack[id]).Copy
+	}
+	for i := range all {
+		slices.Sort(all[i].sizes)
+	}
+	return all
+}
+
+// maker is the innermost line of the user's code outside constructors.
+func (c *Case) maker(stack snapshot.StackID) (report.Place, bool) {
+	for _, id := range c.Origins.Stacks.Stack(stack) {
+		f := c.Origins.Stacks.Frames[id]
+		if c.Origins.IsUser(id) && f.Function != "__init__" && !strings.HasPrefix(f.Function, "<listcomp") && !strings.HasPrefix(f.Function, "<genexpr") {
+			return report.Place{File: f.File, Line: f.Line, Function: f.Function}, true
+		}
+	}
+	return report.Place{}, false
 }
 
 // precision: the gradient backward() starts from has the loss's element size; eight bytes are float64.

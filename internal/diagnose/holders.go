@@ -58,7 +58,7 @@ func textFallback(t *Text) (report.Finding, bool) {
 	}
 	if t.Process.Text != "" && !t.Process.Known && t.Free.Known && t.Requested.Known && t.Free.Bytes > t.Requested.Bytes {
 		return report.Finding{
-			ID: "wsl-pinned-memory", Severity: report.Error, Confidence: 0.7,
+			ID: "wsl-pinned-memory", Severity: report.Error, Confidence: 0.8,
 			Title:    "memory was free: under WSL the limit is often pinned main memory",
 			Evidence: []string{"the driver does not say what processes use (the 2^64 in the message), as under WSL, and the request was smaller than what was free"},
 			Refuted:  "the same failure with pin_memory=False",
@@ -68,12 +68,71 @@ func textFallback(t *Text) (report.Finding, bool) {
 	return report.Finding{}, false
 }
 
+// contextSize bounds what a process takes of a card by merely touching it: a CUDA context, with NCCL or cuBLAS a little more
+// (pytorch issue 23138 shows 725 MiB; 200 to 600 MiB are usual).
+const (
+	contextLeast = 150 * units.MiB
+	contextMost  = units.GiB
+)
+
+// contexts counts the other processes when there are several and each holds a context, all about as much: they run the same program.
+func (t *Text) contexts() (n int, sum units.Bytes) {
+	self, listed := t.Self()
+	least, most := contextMost, contextLeast
+	for _, p := range t.Others {
+		if listed && p == self || !p.Held.Known {
+			continue
+		}
+		if p.Held.Bytes < contextLeast || p.Held.Bytes > contextMost {
+			return 0, 0
+		}
+		n++
+		sum += p.Held.Bytes
+		least, most = min(least, p.Held.Bytes), max(most, p.Held.Bytes)
+	}
+	if n < 2 || 2*most > 3*least {
+		return 0, 0
+	}
+	return n, sum
+}
+
+// textContexts: every process of a job has touched the first card.
+func textContexts(t *Text) (report.Finding, bool) {
+	n, sum := t.contexts()
+	if t.Kind != oomtext.DeviceOOM || n == 0 || t.Device > 0 || t.cardHadRoom() {
+		return report.Finding{}, false
+	}
+	_, list := t.others()
+	f := report.Finding{
+		ID: "rank0-contexts", Severity: report.Error, Confidence: 0.85, Bytes: sum,
+		Title: fmt.Sprintf("%d other processes have a context on GPU 0, %s in all", n, sum),
+		Evidence: []string{
+			strings.Join(list, ", "),
+			"so little each is no model but a CUDA context: the ranks of one job, or DataLoader workers, that touched the first card before choosing their own",
+		},
+		Refuted: "processes of other people's jobs (look at the commands behind the pids)",
+		Remedies: []report.Remedy{
+			{Action: "torch.cuda.set_device(local_rank) before any other CUDA call in every rank", Saves: sum, CheckedBy: report.ByArithmetic},
+			{Action: `torch.load(path, map_location="cpu"): without it every rank loads to the card it was saved from`, Saves: sum, CheckedBy: report.ByArithmetic},
+			{Action: "keep CUDA out of datasets and collate functions", CheckedBy: report.ByRule},
+		},
+	}
+	if t.Requested.Known && sum < t.Requested.Bytes {
+		f.Severity = report.Warning
+		f.Evidence = append(f.Evidence, fmt.Sprintf("without them the %s asked for would still not have been there", t.Requested.Bytes))
+	}
+	return f, true
+}
+
 // textOtherProcess: other processes hold a good part of the card.
 func textOtherProcess(t *Text) (report.Finding, bool) {
 	if t.Kind != oomtext.DeviceOOM || t.cardHadRoom() {
 		return report.Finding{}, false
 	}
 	named, list := t.others()
+	if n, _ := t.contexts(); n > 0 && t.Device <= 0 {
+		return report.Finding{}, false // told by textContexts
+	}
 	if t.Capacity.Known && 10*named >= t.Capacity.Bytes {
 		f := report.Finding{
 			ID: "other-process", Severity: report.Error, Bytes: named, Confidence: holderConfidence(t, named),

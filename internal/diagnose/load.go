@@ -2,6 +2,8 @@ package diagnose
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/origin"
 	"github.com/plimsoll/plimsoll/internal/report"
@@ -9,18 +11,40 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// absurdRequest: one request that no card could serve is a bug in a shape, not a lack of memory.
+// absurdRequest: one request that the whole card could not serve is a bug in a shape, not a lack of memory.
 func absurdRequest(c *Case) (report.Finding, bool) {
-	if c.OOM == nil || c.OOM.Request < units.TiB {
+	if c.OOM == nil || c.OOM.Request < units.TiB && c.OOM.Request <= c.OOM.Limit.High {
 		return report.Finding{}, false
 	}
-	return report.Finding{
-		ID: "absurd-request", Severity: report.Error, Confidence: 0.97, Bytes: c.OOM.Request, Where: c.failurePlace(),
-		Title:    fmt.Sprintf("one tensor of %s was asked for", c.OOM.Request),
-		Evidence: []string{"no GPU has that much memory: a shape is wrong (a broadcast of (N,1) with (N), an index used as a size, an overflow)"},
-		Refuted:  "the tensor really having that many elements",
-		Remedies: []report.Remedy{{Action: "print the shapes just before the line named here", CheckedBy: report.ByRule}},
-	}, true
+	f := report.Finding{
+		ID: "absurd-request", Severity: report.Error, Confidence: 0.93, Bytes: c.OOM.Request, Where: c.failurePlace(),
+		Title: fmt.Sprintf("one tensor of %s was asked for, more than everything this process could have (%s)", c.OOM.Request, c.OOM.Limit.Bytes),
+		Evidence: []string{
+			"freeing memory, a smaller batch of the same shapes or allocator settings cannot make room for it: a shape is wrong (a broadcast of (N,1) with (N), an index used as a size, an overflow), or it must be computed in pieces",
+		},
+		Refuted: "the tensor really having that many elements",
+		Remedies: []report.Remedy{
+			{Action: "print the shapes just before the line named here", CheckedBy: report.ByRule},
+			{Action: "compute it in chunks, or with a fused kernel that never holds it (F.scaled_dot_product_attention, chunked cross-entropy)", CheckedBy: report.ByRule},
+		},
+	}
+	if side := square(c.OOM.Request); side > 0 {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("it is exactly %s × %s numbers of 4 bytes: every element paired with every other", units.Count(side), units.Count(side)))
+	}
+	return f, true
+}
+
+// square gives n where a size is that of an n by n matrix of 4-byte numbers, as a mistaken broadcast makes; 0 where it is not.
+func square(size units.Bytes) int {
+	n := int(math.Round(math.Sqrt(float64(size) / 4)))
+	if n < 1000 {
+		return 0
+	}
+	exact := 4 * units.Bytes(n) * units.Bytes(n)
+	if size < exact || size-exact >= 512 { // requests are recorded rounded up to 512 bytes
+		return 0
+	}
+	return n
 }
 
 // modelLoad: the model does not even get onto the card.
@@ -70,52 +94,103 @@ func checkpointSave(c *Case) (report.Finding, bool) {
 
 // resumeDoubles: a checkpoint loaded onto the card stays beside the model it was copied into.
 func resumeDoubles(c *Case) (report.Finding, bool) {
-	var loaded units.Bytes
-	where := c.failurePlace()
+	var loaded, model units.Bytes
+	var where []report.Place
 	for _, g := range c.Groups {
-		if c.fromSerialization(g.Stack) {
+		switch {
+		case c.fromSerialization(g.Stack):
 			loaded += g.Bytes
-			where = append(c.places(g.Stack), where...)
+			where = append(where, c.places(g.Stack)...)
+		case g.Category == tape.Parameters:
+			model += g.Bytes
 		}
 	}
-	if loaded == 0 || 4*loaded < c.By[tape.Parameters] || c.Instant < 0 {
+	if loaded == 0 || 4*loaded < model || 4*model < loaded/3 || 20*loaded < c.InUse {
 		return report.Finding{}, false
 	}
+	where = slices.Compact(append(where, c.failurePlace()...))
 	return report.Finding{
-		ID: "resume-doubles", Severity: c.severity(report.Warning), Confidence: 0.85, Bytes: loaded, Where: where,
-		Title:    fmt.Sprintf("a loaded checkpoint still occupies %s beside the model", loaded),
-		Evidence: []string{"torch.load put the checkpoint on the card and something still refers to it"},
-		Refuted:  "the loaded tensors being the model's own parameters (load_state_dict(assign=True))",
+		ID: "resume-doubles", Severity: c.severity(report.Warning), Confidence: 0.9, Bytes: loaded, Where: where,
+		Title: fmt.Sprintf("a loaded checkpoint still occupies %s beside the model", loaded),
+		Evidence: []string{
+			fmt.Sprintf("the checkpoint was loaded onto the card, where %s of parameters already are, and something still refers to it", model),
+			"a checkpoint with optimizer state is three times the model; without map_location it goes back to the card it was saved from",
+		},
+		Refuted: "the loaded tensors being the model's own parameters (load_state_dict(assign=True))",
 		Remedies: []report.Remedy{
 			{Action: `torch.load(path, map_location="cpu")`, Saves: loaded, CheckedBy: report.ByArithmetic},
-			{Action: "del checkpoint after load_state_dict", Saves: loaded, CheckedBy: report.ByArithmetic},
+			{Action: "del checkpoint after load_state_dict, then torch.cuda.empty_cache() once", Saves: loaded, CheckedBy: report.ByArithmetic},
 		},
 	}, true
 }
 
 // modelTooLarge: parameters, gradients and optimizer state leave no room, whatever the batch.
 func modelTooLarge(c *Case) (report.Finding, bool) {
-	if c.OOM == nil || c.OOM.Phase == origin.Load {
+	if c.OOM == nil || !c.Certain || c.OOM.Phase == origin.Load {
 		return report.Finding{}, false
 	}
-	params := c.By[tape.Parameters]
-	states := params + max(c.By[tape.Gradients], params) + c.By[tape.Optimizer]
-	if c.By[tape.Optimizer] == 0 && c.OOM.Phase == origin.Optimizer {
-		states += 2 * params // Adam: two moments of the parameters' size
+	if c.creatingState() {
+		return report.Finding{}, false // told by optimizerFirstStep
 	}
-	if !c.Certain || params == 0 || states < c.OOM.Limit.Bytes {
+	params := c.By[tape.Parameters] - c.loadedBytes()
+	trained := c.trained(params)
+	state := max(c.By[tape.Optimizer], c.stateToCome(trained))
+	states := params + trained + state
+	if params <= 0 || trained == 0 || states < c.OOM.Limit.Bytes {
 		return report.Finding{}, false
 	}
-	return report.Finding{
-		ID: "model-too-large", Severity: report.Error, Confidence: 0.93, Bytes: states, Where: c.failurePlace(),
+	f := report.Finding{
+		ID: "model-too-large", Severity: report.Error, Confidence: 0.98, Bytes: states, Where: c.failurePlace(),
 		Title: "parameters, gradients and optimizer state do not fit, whatever the batch",
-		Evidence: []string{fmt.Sprintf("%s of parameters need %s with their gradients and optimizer state; the limit is %s",
-			params, states, c.OOM.Limit.Bytes), "a smaller batch cannot help"},
-		Refuted: "gradients or state that are never allocated (frozen parameters, another optimizer)",
-		Remedies: []report.Remedy{
-			{Action: "train adapters (LoRA): gradients and optimizer state only for them", Saves: states - params, CheckedBy: report.ByArithmetic, Numerics: true},
-			{Action: "8-bit Adam (bitsandbytes): 2.03 bytes a parameter instead of 8", Saves: c.By[tape.Optimizer] * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true},
-			{Action: "shard over several cards: FSDP2 or ZeRO-3", CheckedBy: report.ByRule},
+		Evidence: []string{
+			fmt.Sprintf("%s of parameters, %s of gradients and %s of optimizer state make %s; the limit is %s", params, trained, state, states, c.OOM.Limit.Bytes),
+			"a smaller batch, checkpointing or accumulation cannot help: none of them touches these",
 		},
-	}, true
+		Refuted:  "gradients or state that are never allocated (frozen parameters, another optimizer)",
+		Remedies: []report.Remedy{{Action: "train adapters (LoRA): gradients and optimizer state only for them", Saves: trained + state, CheckedBy: report.ByArithmetic, Numerics: true}},
+	}
+	if state > 0 {
+		f.Remedies = append(f.Remedies, report.Remedy{Action: "8-bit Adam (bitsandbytes): 2.03 bytes a parameter instead of 8", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true})
+	} else {
+		f.Title = "parameters and gradients do not fit, whatever the batch"
+		f.Evidence[0] = fmt.Sprintf("%s of parameters and as much of gradients make %s; the limit is %s, and Adam would add %s more", params, states, c.OOM.Limit.Bytes, 2*trained)
+		f.Remedies = append(f.Remedies, report.Remedy{Action: "parameters in bfloat16: gradients follow", Saves: states / 2, CheckedBy: report.ByArithmetic, Numerics: true})
+	}
+	f.Remedies = append(f.Remedies, report.Remedy{Action: "shard over several cards: FSDP2 or ZeRO-3", CheckedBy: report.ByRule})
+	return f, true
+}
+
+// loadedBytes is what torch.load put on the card: a checkpoint, not the model.
+func (c *Case) loadedBytes() units.Bytes {
+	sum, _ := c.sumWhere(c.fromSerialization)
+	if sum >= c.By[tape.Parameters] {
+		return 0 // the model itself was loaded so
+	}
+	return sum
+}
+
+// trained is how much gradients of a whole backward take. With adapters it is far less than the parameters, so that a backward that
+// has only begun proves nothing.
+func (c *Case) trained(params units.Bytes) units.Bytes {
+	gradients := c.By[tape.Gradients]
+	if len(c.Steps) > 0 {
+		gradients = max(gradients, c.By[tape.Optimizer]/2)
+	}
+	if c.OOM.Phase == origin.Optimizer || len(c.Steps) > 0 || 4*gradients < params {
+		return gradients
+	}
+	return params
+}
+
+// stateToCome is what the state being created will take: two moments for Adam and its kin, one for the others.
+func (c *Case) stateToCome(trained units.Bytes) units.Bytes {
+	if !c.creatingState() {
+		return 0
+	}
+	for _, name := range []string{"sgd.py", "adagrad.py", "rmsprop.py"} {
+		if c.passes(c.OOM.Stack, "torch/optim/"+name) {
+			return trained
+		}
+	}
+	return 2 * trained
 }

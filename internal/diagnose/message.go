@@ -14,6 +14,7 @@ import (
 type Text struct {
 	oomtext.Message
 	Earlier []oomtext.Message // messages of the same rank before it
+	Hints   []oomtext.Hint    // warnings in the same log
 }
 
 // textRule looks at a message and speaks or stays silent.
@@ -24,8 +25,8 @@ type textRule func(*Text) (report.Finding, bool)
 func textRules() []textRule {
 	return []textRule{
 		textHost, textWorkers, textNotOOM, textLibrary, textRefused, textGaveUp,
-		textAbsurd, textFallback, textOtherProcess, textOutside, textPools,
-		textExceptionHolds, textFreeButFails, textFragmentation, textTraceback, textFull,
+		textAbsurd, textFallback, textContexts, textOtherProcess, textOutside, textPools,
+		textExceptionHolds, textFreeButFails, textFragmentation, textTraceback, textCheckpointing, textFull,
 	}
 }
 

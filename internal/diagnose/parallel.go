@@ -3,7 +3,6 @@ package diagnose
 import (
 	"fmt"
 
-	"github.com/plimsoll/plimsoll/internal/origin"
 	"github.com/plimsoll/plimsoll/internal/report"
 	"github.com/plimsoll/plimsoll/internal/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -36,7 +35,7 @@ func fsdpGather(c *Case) (report.Finding, bool) {
 		sum += c.OOM.Request
 	}
 	return report.Finding{
-		ID: "fsdp-gather", Severity: severity, Confidence: 0.88, Bytes: sum, Where: append(c.failurePlace(), c.places(stacks...)...),
+		ID: "fsdp-gather", Severity: severity, Confidence: 0.88, Bytes: sum, Where: c.andFailure(stacks...),
 		Title:    fmt.Sprintf("gathered parameters take %s", sum),
 		Evidence: []string{"sharded parameters are gathered whole for a layer's computation, or for a full state dict"},
 		Refuted:  "each layer wrapped on its own and resharded after forward",
@@ -47,11 +46,36 @@ func fsdpGather(c *Case) (report.Finding, bool) {
 	}, true
 }
 
+// unshardedGradients: sharded training that keeps whole gradients between micro-batches. The parameters are shards, so gradients that
+// take far more than they do are whole (torch/distributed/fsdp: no_sync, set_requires_gradient_sync(False)).
+func unshardedGradients(c *Case) (report.Finding, bool) {
+	gathers := false
+	for i := range c.Origins.Stacks.Len() {
+		gathers = gathers || c.Origins.Of(snapshot.StackID(i)).Gather
+	}
+	params, gradients := c.By[tape.Parameters], c.By[tape.Gradients]
+	if !gathers || params == 0 || 2*gradients < 3*params || 10*gradients < c.InUse {
+		return report.Finding{}, false
+	}
+	return report.Finding{
+		ID: "accumulation-unsharded-grads", Severity: c.severity(report.Warning), Confidence: 0.82, Bytes: gradients - params, Where: c.failurePlace(),
+		Title: fmt.Sprintf("whole gradients are kept between micro-batches: %s beside %s of sharded parameters", gradients, params),
+		Evidence: []string{
+			"a gradient is as large as its parameter; these are larger than the shards, so they have not been reduced and sharded",
+			"accumulating under no_sync() (set_requires_gradient_sync(False), ZeRO-2 and 3) saves communication and costs the memory that sharding saved",
+		},
+		Refuted: "accumulation switched off (gradient_accumulation_steps=1) and gradients as large",
+		Remedies: []report.Remedy{
+			{Action: "synchronise every micro-batch: leave no_sync() out (Accelerate: sync_each_batch=True)", Saves: gradients - params, CheckedBy: report.ByArithmetic},
+		},
+	}, true
+}
+
 // ddpBuckets: DistributedDataParallel keeps a second copy of all gradients in its communication buckets
 // (torch/nn/parallel/distributed.py, gradient_as_bucket_view=False).
 func ddpBuckets(c *Case) (report.Finding, bool) {
 	sum, stacks := c.sumWhere(func(s snapshot.StackID) bool {
-		return c.passes(s, "torch/nn/parallel/distributed.py") && c.Origins.Of(s).Phase != origin.Forward
+		return c.Origins.Of(s).Bucket
 	})
 	if sum == 0 || 20*sum < c.InUse {
 		return report.Finding{}, false
@@ -72,12 +96,15 @@ func dataParallel(c *Case) (report.Finding, bool) {
 	if sum == 0 && !failing {
 		return report.Finding{}, false
 	}
+	if failing {
+		sum += c.OOM.Request
+	}
 	severity := report.Warning
 	if failing {
 		severity = report.Error
 	}
 	return report.Finding{
-		ID: "data-parallel", Severity: severity, Confidence: 0.85, Bytes: sum, Where: append(c.failurePlace(), c.places(stacks...)...),
+		ID: "data-parallel", Severity: severity, Confidence: 0.85, Bytes: sum, Where: c.andFailure(stacks...),
 		Title:    "nn.DataParallel fills the first card before the others",
 		Evidence: []string{"it replicates the model every step and gathers all outputs and the loss on device 0"},
 		Refuted:  "equal use on all cards",
@@ -90,8 +117,12 @@ func compiled(c *Case) (report.Finding, bool) {
 	if c.OOM == nil || !c.Origins.Of(c.OOM.Stack).Compiled {
 		return report.Finding{}, false
 	}
+	severity, confidence := report.Warning, 0.6
+	if c.passes(c.OOM.Stack, "torch/_inductor/") {
+		severity, confidence = report.Error, 0.75 // the compiler itself asked: autotuning, or a graph's pool
+	}
 	return report.Finding{
-		ID: "compile", Severity: report.Warning, Confidence: 0.6, Bytes: c.OOM.Request, Where: c.failurePlace(),
+		ID: "compile", Severity: severity, Confidence: confidence, Bytes: c.OOM.Request, Where: c.failurePlace(),
 		Title:    "the request came from code that torch.compile generated",
 		Evidence: []string{"every new shape compiles anew, autotuning allocates, and mode=\"reduce-overhead\" keeps a pool for each graph"},
 		Refuted:  "the same failure without torch.compile",

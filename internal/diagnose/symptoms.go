@@ -88,55 +88,122 @@ func textFragmentation(t *Text) (report.Finding, bool) {
 	return f, true
 }
 
+// clue is what a traceback through certain functions or files says.
+type clue struct {
+	id         string
+	confidence float64
+	phase      oomtext.Phase // it holds in this phase only; "" in any
+	words      []string      // one of these is in a function, a file or a call; none: the phase alone decides
+	title      string
+	more       string // beyond the line the traceback passes
+	actions    []string
+}
+
+// clues in the order they are tried: what is more special first.
+func clues() []clue {
+	return []clue{
+		{"accumulation-unsharded-grads", 0.75, oomtext.PhaseBackward, []string{"no_sync"}, "whole gradients are kept between micro-batches",
+			"under no_sync() sharded training keeps unsharded gradients until the last micro-batch", []string{"synchronise every micro-batch: leave no_sync() out (Accelerate: sync_each_batch=True)"}},
+		{"fsdp-gather", 0.78, "", []string{"_unshard", "unshard(", "_all_gather", "full_tensor", "_full_optim_state", "_gather_state", "GatheredParameters", "consolidated_16bit"}, "sharded parameters were being gathered whole",
+			"a gathered layer, or a full state dict, needs the unsharded size on this card", []string{"save sharded (SHARDED_STATE_DICT), or gather with cpu_offload=True on rank 0 only", "wrap every block on its own, with reshard_after_forward=True"}},
+		{"checkpoint-save", 0.7, "", []string{"save_checkpoint", "_save_checkpoint", "save_model", "torch.save"}, "saving a checkpoint needed more",
+			"", []string{"save sharded or offloaded to the CPU; call torch.cuda.empty_cache() once before"}},
+		{"data-parallel", 0.75, "", []string{"data_parallel.py"}, "nn.DataParallel fills the first card before the others",
+			"it gathers every replica's outputs on device 0", []string{"DistributedDataParallel, one process a card: torchrun --nproc-per-node=N train.py"}},
+		{"model-copies", 0.75, "", []string{"deepcopy"}, "a copy of the model did not fit beside it",
+			"copy.deepcopy puts the copy on the same card", []string{"copy on the CPU: copy.deepcopy(model).cpu() needs the card for a moment, so move a state dict instead", "keep one copy in 16 bits"}},
+		{"resume-doubles", 0.75, "", []string{"load_checkpoint", "_load_optimizer", "_load_from_checkpoint", "resume_from_checkpoint", "restore_location", "_cuda_deserialize"}, "a checkpoint was loaded onto the card beside the model",
+			"without map_location torch.load puts tensors back on the card they were saved from", []string{`torch.load(path, map_location="cpu"), del checkpoint after load_state_dict`}},
+		{"model-load", 0.85, oomtext.PhaseLoad, nil, "there was no room for the model itself",
+			"a smaller batch, accumulation or checkpointing cannot help", []string{"load in 16 bits or quantised: from_pretrained(…, dtype=torch.bfloat16)", "shard over several cards: FSDP2, ZeRO-3, device_map"}},
+		{"optimizer-state-first-step", 0.85, oomtext.PhaseOptimizer, []string{"_init_group", "init_state", "zeros_like"}, "the optimizer's state did not fit",
+			"Adam creates two moments of every parameter in the first step, 8 bytes a parameter, and keeps them", []string{"8-bit Adam, Adafactor or SGD", "ZeRO or FSDP shards it"}},
+		{"optimizer-step-temporaries", 0.75, oomtext.PhaseOptimizer, nil, "the optimizer's step did not fit",
+			"Adam's state appears in the first step, and foreach needs a temporary as large as the parameters", []string{"fused=True (no temporaries, faster) or foreach=False in the optimizer", "8-bit Adam"}},
+		{"eval-outputs-kept", 0.75, oomtext.PhaseEval, []string{"nested_concat", "pad_and_concatenate", "gather_for_metrics", "torch.cat", "torch.stack"}, "evaluation collects its outputs on the card",
+			"joining the outputs of all batches needs them twice", []string{"collect on the CPU: out.detach().cpu(); with Trainer: eval_accumulation_steps=8, preprocess_logits_for_metrics"}},
+		{"eval-graph-kept", 0.6, oomtext.PhaseEval, nil, "it failed in evaluation",
+			"training fitted, so look for a graph that is recorded or outputs that are kept; model.eval() does not switch autograd off", []string{"torch.inference_mode() around evaluation", "outputs collected on the CPU; a smaller evaluation batch"}},
+		{"compile", 0.65, "", []string{"cudagraph_trees", "_inductor/", "torchinductor"}, "the request came from torch.compile",
+			"autotuning and graphs captured for every shape take memory of their own", []string{`torch.compile(mode="default", dynamic=True)`}},
+		{"logits", 0.7, "", []string{"cross_entropy", "lm_head", "nll_loss"}, "the logits over the whole vocabulary were next",
+			"the loss holds the logits, their log-probabilities and their gradient: 12 to 16 bytes for every token and word", []string{"fused or chunked cross-entropy (Liger kernel)", "shorter sequences"}},
+		{"attention-quadratic", 0.6, "", []string{"softmax", "attention"}, "attention asked for it: scores grow with the square of the sequence",
+			"", []string{`attn_implementation="sdpa" or FlashAttention`, "shorter sequences"}},
+	}
+}
+
 // textTraceback: what the program was doing says what the memory is for.
 func textTraceback(t *Text) (report.Finding, bool) {
 	if t.Kind != oomtext.DeviceOOM {
 		return report.Finding{}, false
 	}
-	phase, frame := t.Phase()
-	seen := fmt.Sprintf("the traceback passes %s", place(frame))
-	switch {
-	case t.passes("state_dict", "save_checkpoint", "_save"):
-		return t.symptom("checkpoint-save", 0.7, "saving a checkpoint needed more", seen, "save sharded or offloaded to the CPU; call torch.cuda.empty_cache() once before"), true
-	case t.passes("data_parallel.py"):
-		return t.symptom("data-parallel", 0.75, "nn.DataParallel fills the first card before the others", seen, "DistributedDataParallel, one process a card"), true
-	case phase == oomtext.PhaseLoad:
-		return t.symptom("model-load", 0.85, "there was no room for the model itself", seen, "load in 16 bits or quantised, on the CPU first; a smaller batch cannot help"), true
-	case phase == oomtext.PhaseOptimizer && t.passes("_init_group", "zeros_like"):
-		return t.symptom("optimizer-state-first-step", 0.85, "the optimizer's state did not fit", seen, "8-bit Adam, Adafactor or SGD; ZeRO/FSDP shards it"), true
-	case phase == oomtext.PhaseOptimizer:
-		return t.symptom("optimizer-step-temporaries", 0.75, "the optimizer's step did not fit", seen+": Adam's state appears in the first step, and foreach needs a temporary as large as the parameters", "fused=True or foreach=False in the optimizer; 8-bit Adam"), true
-	case phase == oomtext.PhaseEval:
-		return t.symptom("eval-graph-kept", 0.6, "it failed in evaluation", seen, "torch.inference_mode() around evaluation, a smaller evaluation batch, outputs collected on the CPU"), true
-	case t.passes("cross_entropy", "lm_head", "nll_loss"):
-		return t.symptom("logits", 0.7, "the logits over the whole vocabulary were next", seen, "fused or chunked cross-entropy, shorter sequences"), true
-	case t.passes("softmax", "attention"):
-		return t.symptom("attention-quadratic", 0.6, "attention asked for it: scores grow with the square of the sequence", seen, `attn_implementation="sdpa" or FlashAttention, shorter sequences`), true
+	phase, decided := t.Phase()
+	for _, c := range clues() {
+		frame, passes := decided, len(c.words) == 0
+		if !passes {
+			frame, passes = t.frameWith(c.words...)
+		}
+		if !passes || c.phase != "" && c.phase != phase {
+			continue
+		}
+		f := t.symptom(c.id, c.confidence, c.title, "the traceback passes "+place(frame), c.actions...)
+		if c.more != "" {
+			f.Evidence = append(f.Evidence, c.more)
+		}
+		return f, true
 	}
 	return report.Finding{}, false
 }
 
-func (t *Text) symptom(id string, confidence float64, title, evidence, action string) report.Finding {
-	return report.Finding{
-		ID: id, Severity: report.Error, Confidence: confidence, Title: title, Evidence: []string{evidence}, Bytes: t.Requested.Bytes,
-		Refuted:  "a memory snapshot that shows something else holding the memory",
-		Remedies: []report.Remedy{{Action: action, CheckedBy: report.ByRule}},
+// textCheckpointing: the log warned that checkpointing does not do what it should.
+func textCheckpointing(t *Text) (report.Finding, bool) {
+	if t.Kind != oomtext.DeviceOOM || len(t.Hints) == 0 {
+		return report.Finding{}, false
 	}
+	f := t.symptom("checkpointing-ineffective", 0.62, "gradient checkpointing may not take effect", "")
+	f.Evidence = nil
+	for _, h := range t.Hints {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("line %d warns: %s", h.Line, h.Text))
+		if h.Kind == oomtext.HintNoInputGradient {
+			f.Confidence = 0.78
+			f.Evidence = append(f.Evidence, "a checkpointed layer without an input that needs a gradient is cut out of backward: nothing behind it trains")
+			f.Remedies = append(f.Remedies, report.Remedy{Action: `gradient_checkpointing_kwargs={"use_reentrant": False}, or model.enable_input_require_grads() with adapters`, CheckedBy: report.ByRule})
+		} else {
+			f.Evidence = append(f.Evidence, "where the model does not switch the cache off itself, keys and values of every layer stay")
+			f.Remedies = append(f.Remedies, report.Remedy{Action: "model.config.use_cache = False while training", CheckedBy: report.ByRule})
+		}
+	}
+	f.Refuted = "a memory snapshot in which the layers' inner tensors go when the layer is done"
+	return f, true
 }
 
-// passes tells whether the last traceback goes through a function or file with one of the words.
-func (t *Text) passes(words ...string) bool {
-	if len(t.Tracebacks) == 0 {
-		return false
+func (t *Text) symptom(id string, confidence float64, title, evidence string, actions ...string) report.Finding {
+	f := report.Finding{
+		ID: id, Severity: report.Error, Confidence: confidence, Title: title, Evidence: []string{evidence}, Bytes: t.Requested.Bytes,
+		Refuted: "a memory snapshot that shows something else holding the memory",
 	}
-	for _, f := range t.Tracebacks[len(t.Tracebacks)-1].Frames {
+	for _, a := range actions {
+		f.Remedies = append(f.Remedies, report.Remedy{Action: a, CheckedBy: report.ByRule})
+	}
+	return f
+}
+
+// frameWith finds the innermost call of the last traceback with one of the words in its function, file or source.
+func (t *Text) frameWith(words ...string) (oomtext.Frame, bool) {
+	if len(t.Tracebacks) == 0 {
+		return oomtext.Frame{}, false
+	}
+	frames := t.Tracebacks[len(t.Tracebacks)-1].Frames
+	for i := len(frames) - 1; i >= 0; i-- {
+		f := frames[i]
 		for _, w := range words {
-			if strings.Contains(f.Function, w) || strings.Contains(f.File, w) || strings.Contains(f.Code, w+"(") {
-				return true
+			if strings.Contains(f.Function, w) || strings.Contains(strings.ReplaceAll(f.File, `\`, "/"), w) || strings.Contains(f.Code, w+"(") {
+				return f, true
 			}
 		}
 	}
-	return false
+	return oomtext.Frame{}, false
 }
 
 func place(f oomtext.Frame) string {
@@ -157,7 +224,7 @@ func textFull(t *Text) (report.Finding, bool) {
 		Refuted:  "a smaller batch that fails in the same way: then it is the model, a leak or another process",
 		Evidence: []string{"most often activations, which grow with the batch: a memory snapshot would show it (plimsoll run -- python train.py records one)"},
 		Remedies: []report.Remedy{
-			{Action: "halve the micro-batch, accumulate two: same training", CheckedBy: report.ByRule},
+			{Action: halve, CheckedBy: report.ByRule},
 			{Action: "activation checkpointing, or 16-bit autocast", CheckedBy: report.ByRule},
 		},
 	}
@@ -172,7 +239,7 @@ func textFull(t *Text) (report.Finding, bool) {
 	f.Confidence = 0.55
 	f.Evidence = append([]string{fmt.Sprintf("PyTorch holds %s of the %s there are, %s of it in use", held, limit.Bytes, t.Allocated.Bytes)}, f.Evidence...)
 	if unused, ok := t.unused(); ok && 20*unused < held+20*units.MiB {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("not fragmentation, although the message suggests it: only %s is held but unused", unused))
+		f.Evidence = append(f.Evidence, notFragmentation(unused))
 	}
 	return f, true
 }

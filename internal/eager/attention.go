@@ -37,7 +37,7 @@ func ScaledDotProduct(q, k, v *Tensor, a Attention) *Tensor {
 		return c.Return(mathAttention(q, k, v, a))
 	}
 	if b == efficientBackend && a.Mask != nil {
-		a.Mask = c.Let(a.Mask.padRows(16))
+		a.Mask = c.Let(a.Mask.aligned(8).Expand(q.Dim(0), q.Dim(1), q.Dim(2), k.Dim(2)))
 	}
 	if b == flashBackend && q.Dim(-1)%8 != 0 {
 		dim := q.Dim(-1)
@@ -48,14 +48,16 @@ func ScaledDotProduct(q, k, v *Tensor, a Attention) *Tensor {
 	return c.Return(p.fusedAttention(b, q, k, v, a))
 }
 
-// padRows copies a mask whose rows are no multiple of some length into longer rows and views the part that counts
-// (attention.cpp, pad_bias); efficient attention saves that copy.
-func (t *Tensor) padRows(to int) *Tensor {
-	cols := t.Dim(-1)
-	if cols%to == 0 {
-		return t
+// aligned copies a mask whose rows do not begin at multiples of some length into longer rows and views the part that counts
+// (attention.cpp, preprocess_mask and pad_bias); efficient attention saves that copy.
+func (t *Tensor) aligned(to int) *Tensor {
+	rank, last := t.Rank(), t.Dim(-1)
+	for _, s := range t.Strides[:rank-1] {
+		if s%to != 0 {
+			return t.Pad(0, to-last%to).Slice(-1, 0, last)
+		}
 	}
-	return t.Pad(0, roundUp(cols, to)-cols).Slice(-1, 0, cols)
+	return t
 }
 
 // additive turns a boolean mask into an additive one of the query's type, on every call
@@ -186,8 +188,11 @@ func mathAttention(q, k, v *Tensor, a Attention) *Tensor {
 		if a.Dropout > 0 {
 			c.Set(&attn, attn.Dropout(a.Dropout))
 		}
-		out = c.Let(Matmul(attn, v))
-		c.Set(&out, out.To(origin))
+		// The pair it returns is made from the right: the weights in the caller's type, which nobody takes, come first.
+		if unused := attn.To(origin); unused != attn {
+			c.Let(unused)
+		}
+		out = c.Let(Matmul(attn, v).To(origin))
 	})
 	return c.Return(out)
 }

@@ -54,6 +54,7 @@ func (p *Process) record(name string, inputs ...*Tensor) *Node {
 	}
 	p.sequence++
 	n := &Node{p: p, name: name, module: p.module(), sequence: p.sequence, next: make([]edge, len(inputs))}
+	p.latest = n
 	for i, t := range inputs {
 		if t == nil || !t.requires {
 			continue
@@ -73,7 +74,8 @@ func (t *Tensor) gradEdge() *Node {
 	if t.sink == nil {
 		// AccumulateGrad runs before every other ready node (torch/csrc/autograd/function.h, sequence_nr UINT64_MAX).
 		t.sink = &Node{p: t.p, name: "AccumulateGrad", module: t.p.module(), sequence: ^uint64(0), leaf: t,
-			outputs: []shaped{{t.Layout, t.DType}}, refs: 1}
+			outputs: []shaped{{t.Layout, t.DType}}}
+		t.refs++ // the graph holds the leaf, the leaf not its accumulator (accumulate_grad.h)
 	}
 	return t.sink
 }
@@ -140,6 +142,10 @@ func (n *Node) unref() {
 		dead.forget()
 		next := dead.next
 		dead.next = nil
+		if dead.leaf != nil {
+			dead.leaf.sink = nil
+			dead.leaf.Release()
+		}
 		p.freed = p.freed[:len(p.freed)-1]
 		for _, e := range next {
 			if e.node == nil {

@@ -9,6 +9,7 @@ type checkpointFrame struct {
 	p      *Process
 	run    func() []*Tensor
 	args   []*Tensor
+	given  []slot     // of a call inside another checkpointed one: where that one keeps the arguments
 	count  int        // tensors that forward would have saved
 	refs   int        // slots that still point here
 	again  []*storage // recomputed tensors, each until it is handed out
@@ -45,7 +46,8 @@ func (h recomputeHook) pack(t *Tensor) slot {
 func (p *Process) Regions() int { return p.regions }
 
 // Checkpoint runs a function without keeping its activations. args are the tensors it reads: they live until
-// its backward is complete.
+// its backward is complete. Inside another checkpointed call the arguments are tensors which that call saves, so they too are
+// computed again (_NoopSaveInputs runs under the outer hooks).
 func (p *Process) Checkpoint(run func() []*Tensor, args ...*Tensor) []*Tensor {
 	p.regions++
 	if !p.grad || p.CheckpointFirst > 0 && p.regions > p.CheckpointFirst {
@@ -57,7 +59,12 @@ func (p *Process) Checkpoint(run func() []*Tensor, args ...*Tensor) []*Tensor {
 		f.cast = &autocastState{dtype: p.casting.dtype}
 	}
 	for _, a := range args {
-		if a != nil {
+		switch {
+		case a == nil:
+		case len(p.hooks) > 0:
+			f.args = append(f.args, a)
+			f.given = append(f.given, p.hooks[len(p.hooks)-1].pack(a))
+		default:
 			f.args = append(f.args, a.Retain())
 		}
 	}
@@ -79,10 +86,27 @@ func (f *checkpointFrame) unref() {
 		}
 	}
 	f.again = nil
-	for _, a := range f.args {
-		a.Release()
+	for i, a := range f.args {
+		if f.given == nil {
+			a.Release()
+		} else if outer := f.given[i].frame; outer != nil {
+			outer.unref()
+		}
 	}
 	f.args = nil
+}
+
+// revive brings the arguments back that the outer call keeps, for the time of the second run.
+func (f *checkpointFrame) revive() {
+	for i, s := range f.given {
+		store, a := s.frame.take(s.index), f.args[i]
+		if a.refs > 0 {
+			store.release()
+			a.refs++
+			continue
+		}
+		a.store, a.refs = store, 1
+	}
 }
 
 // take hands out a recomputed tensor, running the function again at the first request.
@@ -100,6 +124,7 @@ func (f *checkpointFrame) take(index int) *storage {
 
 func (f *checkpointFrame) recompute() {
 	p := f.p
+	f.revive()
 	path, cast, op, grad := p.path, p.casting, p.op, p.grad
 	p.path = append([]string(nil), f.module...)
 	p.grad = true
@@ -115,6 +140,7 @@ func (f *checkpointFrame) recompute() {
 	f.runUntilStopped()
 	p.again--
 	p.unwind(open)
+	p.abandon()
 	for _, t := range p.fresh {
 		t.Drop()
 	}
@@ -125,6 +151,9 @@ func (f *checkpointFrame) recompute() {
 	}
 	p.path, p.casting, p.op, p.grad = path, cast, op, grad
 	f.refs--
+	for i := range f.given {
+		f.args[i].Release()
+	}
 }
 
 func (f *checkpointFrame) runUntilStopped() {
@@ -140,6 +169,15 @@ func (f *checkpointFrame) runUntilStopped() {
 		}
 	}()
 	f.run()
+}
+
+// abandon takes the node apart that was being recorded when the run stopped: no tensor refers to it.
+func (p *Process) abandon() {
+	if n := p.latest; n != nil && n.refs == 0 && n.next != nil {
+		n.refs++
+		n.unref()
+	}
+	p.latest = nil
 }
 
 // unwind lets the frames of calls that were left by a stop go, innermost first.

@@ -37,7 +37,11 @@ func Convolution(x, w, b *Tensor, c Conv) *Tensor {
 	p.scratch(shape.forward())
 	drop(xc, wc)
 	flops := shape.flops()
-	p.convolve(p.op, shape, flops, in.Bytes()+weight.Bytes(), out.Bytes(), shape.forward())
+	if p.Observe != nil {
+		w := shape.work(p.op, flops, in.Bytes()+weight.Bytes(), out.Bytes(), shape.forward())
+		w.Conv = &ConvWork{Taps: shape.taps(), Groups: c.Groups, Channels: in.Dim(1), Rank: in.Rank(), ChannelsLast: last}
+		p.work(w)
+	}
 	n.out(out)
 	n.backward(func(g []*Tensor) []*Tensor { return p.convGrads(n, g[0], shape, bias, flops) })
 	drop(bias, b, weight, w, in, x)
@@ -58,12 +62,12 @@ func (p *Process) convGrads(n *Node, g *Tensor, s convShape, bias *Tensor, flops
 	if n.needs(0) {
 		grads[0] = p.empty(format(s.x.Sizes), s.x.DType)
 		p.scratch(s.inputGrad())
-		p.convolve("aten::convolution_backward.input", s, flops, g.Bytes()+s.w.Bytes(), s.x.Bytes(), s.inputGrad())
+		p.work(s.work("aten::convolution_backward.input", flops, g.Bytes()+s.w.Bytes(), s.x.Bytes(), s.inputGrad()))
 	}
 	if n.needs(1) {
 		grads[1] = p.empty(format(s.w.Sizes), s.w.DType)
 		p.scratch(s.weightGrad())
-		p.convolve("aten::convolution_backward.weight", s, flops, g.Bytes()+s.x.Bytes(), s.w.Bytes(), s.weightGrad())
+		p.work(s.work("aten::convolution_backward.weight", flops, g.Bytes()+s.x.Bytes(), s.w.Bytes(), s.weightGrad()))
 	}
 	if bias != nil && n.needs(2) {
 		dims := []int{0}
@@ -82,13 +86,13 @@ func (p *Process) convGrads(n *Node, g *Tensor, s convShape, bias *Tensor, flops
 	return grads
 }
 
-// convolve reports a convolution. In NCHW its workspace holds copies in channels_last, made before and undone after the kernel.
-func (p *Process) convolve(op string, s convShape, flops float64, read, written, workspace units.Bytes) {
+// work is a convolution's. In NCHW its workspace holds copies in channels_last, made before and undone after the kernel.
+func (s convShape) work(op string, flops float64, read, written, workspace units.Bytes) Work {
 	w := Work{Op: op, Kind: Convolved, DType: s.x.DType, Result: s.x.DType, FLOPs: flops, Read: read, Written: written, Kernels: 1}
 	if !s.last && workspace > 0 {
 		w.Layout, w.Kernels = workspace, 3
 	}
-	p.work(w)
+	return w
 }
 
 // channelsLastConv is cudnn_conv_suggest_memory_format: either operand decides (aten/src/ATen/native/ConvUtils.h).

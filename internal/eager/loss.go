@@ -82,14 +82,20 @@ func CausalLMLoss(logits, labels *Tensor) *Tensor {
 	return c.Return(CrossEntropy(logits, shift))
 }
 
-// Pad extends the last dimension with a constant; the gradient is a slice of the incoming one, copied.
+// Pad extends the last dimension with a constant.
 func (t *Tensor) Pad(before, after int) *Tensor {
+	sizes := append([]int(nil), t.Sizes...)
+	sizes[len(sizes)-1] += before + after
+	return t.PadTo(sizes...)
+}
+
+// PadTo extends dimensions to the given sizes with a constant; the gradient is a slice of the incoming one, copied. Nothing to add is
+// a copy too (aten/src/ATen/native/PadNd.cpp, constant_pad_nd).
+func (t *Tensor) PadTo(sizes ...int) *Tensor {
 	t.alive()
 	p := t.p
 	p.op = "aten::constant_pad_nd"
 	n := p.record("ConstantPadNdBackward0", t)
-	sizes := append([]int(nil), t.Sizes...)
-	sizes[len(sizes)-1] += before + after
 	out := n.out(p.emptyOf(t.DType, sizes...))
 	p.observe(p.op, t.DType, 0, t.Bytes(), out.Bytes())
 	from := t.Sizes

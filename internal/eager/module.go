@@ -19,8 +19,9 @@ type Module struct {
 	buffers  []*Tensor
 	children []*Module
 	root     *Module
-	onDevice bool      // of the root: see CreateOnDevice
-	created  []*Tensor // of the root: everything registered, in order; what is replaced by a tied weight again at that moment
+	onDevice bool            // of the root: see CreateOnDevice
+	linears  []*LinearModule // of the root: every nn.Linear, in order
+	created  []*Tensor       // of the root: everything registered, in order; what is replaced by a tied weight again at that moment
 }
 
 // NewModel starts a model whose parameters have a type.
@@ -33,6 +34,9 @@ func NewModel(p *Process, d tensor.DType) *Module {
 // CreateOnDevice says that the model is built under torch.device("cuda"): parameters get their memory in the order of
 // construction, and a weight that is tied later exists until then. Otherwise it is built on the host and moved (Load).
 func (m *Module) CreateOnDevice() { m.root.onDevice = true }
+
+// CreateOnHost says that the model is built on the host and moved.
+func (m *Module) CreateOnHost() { m.root.onDevice = false }
 
 // Process is the process the module lives in.
 func (m *Module) Process() *Process { return m.p }
@@ -156,10 +160,22 @@ func (m *Module) place(t *Tensor, op string) {
 	}
 	p := m.p
 	p.category, p.op = tape.Parameters, op
-	p.path = append(p.path, m.path)
-	t.store = p.alloc(units.Bytes(t.Numel()) * t.DType.Width())
+	p.path = append(p.path, ownerPath(t.Name))
+	size := units.Bytes(t.Numel()) * t.DType.Width()
+	if t.packed > 0 {
+		size = t.packed
+	}
+	t.store = p.alloc(size)
 	p.pop()
 	p.category = tape.Activations
+}
+
+// ownerPath is the module a parameter belongs to, by its name.
+func ownerPath(name string) string {
+	if i := strings.LastIndexByte(name, '.'); i >= 0 {
+		return name[:i]
+	}
+	return ""
 }
 
 // Freeze switches gradients off for parameters whose name begins with one of the prefixes.
@@ -177,6 +193,9 @@ func (m *Module) Freeze(prefixes []string) {
 type LinearModule struct {
 	*Module
 	Weight, Bias *Tensor
+
+	lora   *adapter // beside the frozen layer, where set
+	packed bool     // the weight is quantized
 }
 
 // Linear registers an nn.Linear.
@@ -186,11 +205,15 @@ func (m *Module) Linear(name string, in, out int, bias bool) *LinearModule {
 	if bias {
 		l.Bias = c.Param("bias", out)
 	}
+	m.root.linears = append(m.root.linears, l)
 	return l
 }
 
 // Forward calls the module.
 func (l *LinearModule) Forward(x *Tensor) *Tensor {
+	if l.lora != nil || l.packed {
+		return l.forwardLoRA(x)
+	}
 	c := l.Enter(x)
 	return c.Return(Linear(x, l.Weight, l.Bias))
 }

@@ -47,6 +47,7 @@ type Process struct {
 	regions  int       // checkpointed calls of the running forward pass, and those left out
 	again    int       // checkpoints that are running again
 	fresh    []*Tensor // while a checkpoint runs again: every tensor it made
+	latest   *Node     // the node that was recorded last
 }
 
 // NewProcess starts a process on a card.

@@ -24,10 +24,12 @@ type Options struct {
 	Optimizer  string
 	Accumulate int  // micro-batches a step; 0 is 1
 	Plain      bool // a script's loop: the last iteration's values live on while the next runs
+	WholeStep  bool // one function does forward, backward and the optimizer's step: its locals die after it
 	Freeze     []string
 	Steps      int // 0 is 3
 
-	ChannelsLast bool // the model is converted after it was loaded
+	ChannelsLast bool  // the model is converted after it was loaded
+	LoRA         *LoRA // adapters instead of the model's own parameters
 }
 
 // Names of the phases; a Mark "step N phase" begins each.
@@ -46,6 +48,11 @@ func PhaseLabel(step int, phase string) string { return fmt.Sprintf("step %d %s"
 func (p *Process) Train(m Model, o Options) error {
 	return p.Guard(func() {
 		p.Mark(PhaseLoad)
+		if o.LoRA != nil {
+			if err := m.Root().AttachLoRA(*o.LoRA); err != nil {
+				panic(Fault(err.Error()))
+			}
+		}
 		m.Root().Load()
 		if o.ChannelsLast {
 			m.Root().ToChannelsLast()
@@ -90,6 +97,9 @@ type loop struct {
 func (l *loop) step(number int) {
 	p := l.p
 	l.phase(number, PhaseZeroGrad)
+	if l.o.WholeStep { // the last step's function has returned
+		l.forgetStep()
+	}
 	l.opt.zeroGrad()
 	micro := max(l.o.Accumulate, 1)
 	for i := range micro {
@@ -106,12 +116,16 @@ func (l *loop) step(number int) {
 		if i == micro-1 {
 			l.phase(number, PhaseOptimizer)
 		}
-		if !l.o.Plain { // the step is a function: its locals die when it returns, after backward
-			rebind(&l.batch, nil)
-			rebind(&l.outputs, nil)
+		if !l.o.Plain && !l.o.WholeStep { // forward and backward are a function: its locals die when it returns
+			l.forgetStep()
 		}
 	}
 	l.update()
+}
+
+func (l *loop) forgetStep() {
+	rebind(&l.batch, nil)
+	rebind(&l.outputs, nil)
 }
 
 // rebind gives names to new values; the old ones go afterwards.

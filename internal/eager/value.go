@@ -30,6 +30,7 @@ type Tensor struct {
 	sink     *Node  // a leaf's gradient accumulator
 	Name     string // of a parameter or buffer
 	frozen   bool
+	packed   units.Bytes // size of a quantized parameter; 0: elements times width
 }
 
 // newTensor makes a temporary over a storage whose reference it takes over.
@@ -279,3 +280,6 @@ func (c *Call) hand(o *Tensor) {
 	}
 	o.Release()
 }
+
+// RequireGrad makes a leaf collect a gradient.
+func (t *Tensor) RequireGrad() { t.requires = true }

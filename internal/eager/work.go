@@ -43,6 +43,16 @@ type Work struct {
 	Shape   [4]int
 	Causal  bool
 	Layout  units.Bytes
+	Conv    *ConvWork // of a convolution's forward pass
+}
+
+// ConvWork is what decides which kernel a convolution runs.
+type ConvWork struct {
+	Taps         int // product of the kernel's sides
+	Groups       int
+	Channels     int // of the input
+	Rank         int
+	ChannelsLast bool
 }
 
 // observe reports an operator of one kernel that passes over memory.

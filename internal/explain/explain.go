@@ -25,6 +25,7 @@ type Evidence struct {
 	Name     string
 	Snapshot *snapshot.Snapshot // nil for a text
 	Messages []oomtext.Message  // the out-of-memory messages in a text
+	Hints    []oomtext.Hint     // and the warnings that bear on memory
 }
 
 // Cases makes a case of every device in a snapshot.

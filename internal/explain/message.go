@@ -30,7 +30,7 @@ func messages(r *report.Explain, all []Evidence) []text {
 				continue
 			}
 			last[m.Rank] = len(texts)
-			texts = append(texts, text{e.Name, diagnose.Text{Message: m}})
+			texts = append(texts, text{e.Name, diagnose.Text{Message: m, Hints: e.Hints}})
 		}
 	}
 	if len(r.Messages) > 0 {
@@ -86,7 +86,7 @@ func applyLimit(c *diagnose.Case, texts []text) {
 }
 
 // beside are findings a message can add to a snapshot of the same failure: what only the driver knows.
-var beside = []string{"other-process", "orphan-memory", "non-pytorch-memory", "sysmem-fallback", "wsl-pinned-memory", "host-oom", "cuda-in-workers", "library-oom", "exception-holds-tensors"}
+var beside = []string{"other-process", "orphan-memory", "non-pytorch-memory", "sysmem-fallback", "wsl-pinned-memory", "host-oom", "cuda-in-workers", "library-oom", "exception-holds-tensors", "rank0-contexts", "checkpointing-ineffective"}
 
 // textFindings diagnoses messages; beside a snapshot of a failure only for what the snapshot cannot know.
 func textFindings(texts []text, cases []*diagnose.Case) []report.Finding {

@@ -166,7 +166,12 @@ func (c *Config) deriveT5(raw map[string]json.RawMessage) error {
 	if c.String("feed_forward_proj") == "gated-gelu" {
 		c.values["dense_act_fn"] = "gelu_new"
 	}
-	c.values["scale_decoder_outputs"] = string(raw["tie_word_embeddings"]) != "false"
+	// Files that transformers 5 saved say it themselves; older ones said it by not tying.
+	scales, said := raw["scale_decoder_outputs"]
+	if !said {
+		scales = raw["tie_word_embeddings"]
+	}
+	c.values["scale_decoder_outputs"] = string(scales) != "false"
 	c.values["tie_word_embeddings"] = true
 	return nil
 }

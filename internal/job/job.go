@@ -37,17 +37,27 @@ type Job struct {
 	Frames    int   `json:"frames,omitempty"` // video frames, or spectrogram frames
 	Input     []int `json:"input,omitempty"`  // shape of one sample
 
-	ParamDType    string   `json:"param_dtype,omitempty"` // fp32 | bf16 | fp16
-	Autocast      string   `json:"autocast,omitempty"`    // bf16 | fp16; fp16 implies a GradScaler
-	TF32          bool     `json:"tf32,omitempty"`        // fp32 matrix products on tensor cores
-	Optimizer     string   `json:"optimizer,omitempty"`
-	Checkpointing bool     `json:"checkpointing,omitempty"`     // every layer, non-reentrant
-	Layers        int      `json:"checkpoint_layers,omitempty"` // of these, only so many first ones; 0: all
-	Attn          string   `json:"attn,omitempty"`              // sdpa | eager
-	Accumulate    int      `json:"accumulate,omitempty"`        // micro-batches of one optimizer step
-	Loop          string   `json:"loop,omitempty"`              // function | plain
-	Freeze        []string `json:"freeze,omitempty"`            // prefixes of parameter names
+	ParamDType    string `json:"param_dtype,omitempty"` // fp32 | bf16 | fp16
+	Autocast      string `json:"autocast,omitempty"`    // bf16 | fp16; fp16 implies a GradScaler
+	TF32          bool   `json:"tf32,omitempty"`        // fp32 matrix products on tensor cores
+	Optimizer     string `json:"optimizer,omitempty"`
+	Checkpointing bool   `json:"checkpointing,omitempty"` // every layer, non-reentrant
+	// Layers limits checkpointing to so many of the first layers; 0: all of them.
+	Layers int `json:"checkpoint_layers,omitempty"`
+	// CheckpointModules are the modules of a graph whose calls are checkpointed, by their paths in it.
+	CheckpointModules []string `json:"checkpoint_modules,omitempty"`
+	// ResidentBytes lie on the card all the time beside the model: weights of models that run without gradients.
+	ResidentBytes int64    `json:"resident_bytes,omitempty"`
+	Attn          string   `json:"attn,omitempty"`       // sdpa | eager
+	Accumulate    int      `json:"accumulate,omitempty"` // micro-batches of one optimizer step
+	Loop          string   `json:"loop,omitempty"`       // function | plain
+	Freeze        []string `json:"freeze,omitempty"`     // prefixes of parameter names
 	ChannelsLast  bool     `json:"channels_last,omitempty"`
+
+	LoRARank    int      `json:"lora_rank,omitempty"`    // low-rank adapters instead of full training
+	LoRATargets []string `json:"lora_targets,omitempty"` // last names of linear layers; default q_proj, v_proj
+	LoRADropout float64  `json:"lora_dropout,omitempty"`
+	BaseBits    int      `json:"base_bits,omitempty"` // 4: the frozen base is quantized (QLoRA)
 
 	Ignored []string `json:"-"` // members of the JSON that mean nothing here
 }
@@ -131,6 +141,9 @@ func (j *Job) checkWords() error {
 	if j.Source == "hf" {
 		defaults(&j.Attn, "sdpa")
 	}
+	if j.LoRARank > 0 && len(j.LoRATargets) == 0 {
+		j.LoRATargets = []string{"q_proj", "v_proj"} // peft's default for decoders
+	}
 	for _, w := range []struct {
 		field, word string
 		known       []string
@@ -173,7 +186,8 @@ func (j *Job) checkSizes() error {
 		value, most int
 	}{
 		{"batch", j.Batch, maxBatch}, {"seq", j.Seq, maxSeq}, {"target_seq", j.TargetSeq, maxSeq}, {"image", j.Image, maxImage},
-		{"frames", j.Frames, maxFrames}, {"classes", j.Classes, maxSeq}, {"accumulate", j.Accumulate, maxBatch}, {"checkpoint_layers", j.Layers, maxFrames},
+		{"frames", j.Frames, maxFrames}, {"lora_rank", j.LoRARank, 1 << 14}, {"classes", j.Classes, maxSeq}, {"accumulate", j.Accumulate, maxBatch},
+		{"checkpoint_layers", j.Layers, maxFrames}, {"resident_bytes", int(j.ResidentBytes), maxInput},
 	} {
 		if s.value < 0 {
 			return fmt.Errorf("%s %d is negative", s.field, s.value)
@@ -221,6 +235,16 @@ func (j *Job) checkContradictions() error {
 		return fmt.Errorf("task %s has no target_seq", j.Task)
 	case j.Layers != 0 && !j.Checkpointing:
 		return fmt.Errorf("checkpoint_layers %d without checkpointing", j.Layers)
+	case j.LoRARank == 0 && (len(j.LoRATargets) > 0 || j.LoRADropout != 0 || j.BaseBits != 0):
+		return fmt.Errorf("lora_targets, lora_dropout and base_bits need lora_rank")
+	case j.LoRARank > 0 && j.Source == "graph":
+		return fmt.Errorf("lora_rank: a graph's layers cannot be given adapters; use a config.json")
+	case j.LoRARank > 0 && len(j.Freeze) > 0:
+		return fmt.Errorf("freeze with lora_rank: LoRA freezes the whole model already")
+	case j.LoRADropout < 0 || j.LoRADropout >= 1:
+		return fmt.Errorf("lora_dropout %g is no probability below one", j.LoRADropout)
+	case j.BaseBits != 0 && j.BaseBits != 4:
+		return fmt.Errorf("base_bits %d: only 4 (NF4) is known", j.BaseBits)
 	case slices.Contains(j.Freeze, ""):
 		return fmt.Errorf("freeze has an empty prefix, which would freeze everything")
 	}

@@ -119,10 +119,29 @@ type Message struct {
 // Log is what a text holds.
 type Log struct {
 	Messages []Message // in order of appearance
+	Hints    []Hint    // warnings that bear on memory, each kind once
 	Dropped  int       // messages beyond the first MaxMessages
 	Lines    int
 	Bytes    int64
 }
+
+// Hint is a warning of a library that bears on memory, printed long before a message or without one.
+type Hint struct {
+	Kind HintKind
+	Line int    // where it stands first
+	Text string // the line, bounded
+}
+
+// HintKind says what a warning is about.
+type HintKind string
+
+// The warnings known.
+const (
+	// HintNoInputGradient is torch/utils/checkpoint.py, check_backward_validity: a checkpointed layer gets no gradient.
+	HintNoInputGradient HintKind = "checkpoint-no-grad"
+	// HintCache is transformers: a cache of keys and values was asked for together with checkpointing.
+	HintCache HintKind = "checkpoint-use-cache"
+)
 
 // MaxMessages bounds what one log may hold; a loop that swallows OOMs prints the same few for ever.
 const MaxMessages = 2000

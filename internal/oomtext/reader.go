@@ -109,6 +109,7 @@ func (r *reader) say(text []byte, offset int64, piece bool) {
 	if len(body) == 0 {
 		return
 	}
+	r.hint(body)
 	ref := lineRef{number: r.log.Lines, offset: offset}
 	if w := r.windowOf(who); w != r.unnamed {
 		w.own()

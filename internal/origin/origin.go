@@ -46,14 +46,18 @@ type Origin struct {
 	Attention bool // in an attention function
 	Parallel  bool // inside nn.DataParallel's scatter, replicate or gather
 	Compiled  bool // code that torch.compile generated
+	Bucket    bool // asked for by DistributedDataParallel itself: its buckets
+	Copy      bool // a deep copy of a module or tensor
 
 	User   int // index into the stack of the innermost frame of the user's code, -1 when there is none
 	Python bool
+	start  bool
 }
 
 // Table holds the origin of every stack of a snapshot.
 type Table struct {
 	origins []Origin
+	traits  []trait // by frame
 	Stacks  *snapshot.Stacks
 	// Recorded says that some events carry stacks; then an empty stack means the autograd engine's own thread, which has no Python frames.
 	Recorded bool
@@ -65,9 +69,14 @@ func NewTable(s *snapshot.Stacks) *Table {
 	for i := range s.Frames {
 		frames[i] = traits(&s.Frames[i])
 	}
-	t := &Table{Stacks: s, origins: make([]Origin, s.Len()), Recorded: s.Len() > 1}
+	t := &Table{Stacks: s, traits: frames, origins: make([]Origin, s.Len()), Recorded: s.Len() > 1}
 	for id := range t.origins {
-		t.origins[id] = read(s.Stack(snapshot.StackID(id)), frames)
+		stack := s.Stack(snapshot.StackID(id))
+		o := read(stack, frames)
+		if o.User < 0 && o.start {
+			o.User = t.program(stack, frames)
+		}
+		t.origins[id] = o
 	}
 	if t.Recorded {
 		t.origins[0].Phase = Backward
@@ -87,6 +96,23 @@ func (t *Table) UserFrame(id snapshot.StackID) (snapshot.Frame, bool) {
 	return t.Stacks.Frames[t.Stacks.Stack(id)[o.User]], true
 }
 
+// Caller is the index in a stack of the first frame outside the outermost call of a module: 0 where the stack has none.
+func (t *Table) Caller(id snapshot.StackID) int {
+	at := 0
+	for i, f := range t.Stacks.Stack(id) {
+		if t.InModule(f) {
+			at = i + 1
+		}
+	}
+	return at
+}
+
+// IsUser tells whether a frame is the user's own code.
+func (t *Table) IsUser(id snapshot.FrameID) bool { return t.traits[id]&isUser != 0 }
+
+// InModule tells whether a frame is the call of a module: what is inside it is the model, not the loop around it.
+func (t *Table) InModule(id snapshot.FrameID) bool { return t.traits[id]&isModuleCall != 0 }
+
 // trait is what a single frame says.
 type trait uint32
 
@@ -101,7 +127,9 @@ const (
 	isSave
 	isOptimizer
 	isOptimizerState
+	isClosure // a whole step run from inside Optimizer.step, as Lightning and LBFGS do
 	isBackward
+	isApply // Function.apply: forward where the program called it, backward where the engine did
 	isRecompute
 	isRoot
 	isData
@@ -114,25 +142,21 @@ const (
 	isAttention
 	isParallel
 	isCompiled
+	isBucket
+	isCopy
+	isStart // the beginning of a program: module level
 )
 
 // read combines the frames of a stack, innermost first.
-func read(stack []snapshot.FrameID, frames []trait) Origin {
+func read(stack []snapshot.FrameID, traits []trait) Origin {
 	o := Origin{User: -1}
 	var all trait
-	library := -1
 	for i, id := range stack {
-		f := frames[id]
+		f := traits[id]
 		all |= f
 		if f&isUser != 0 && o.User < 0 {
 			o.User = i
 		}
-		if f&isLibrary != 0 && library < 0 {
-			library = i
-		}
-	}
-	if o.User < 0 {
-		o.User = library // a program that is itself installed: its own frames are the best there are
 	}
 	o.Python = all&isPython != 0
 	o.Eval = all&isEval != 0
@@ -145,18 +169,31 @@ func read(stack []snapshot.FrameID, frames []trait) Origin {
 	o.Attention = all&isAttention != 0
 	o.Parallel = all&isParallel != 0
 	o.Compiled = all&isCompiled != 0
-	o.Phase = phase(all, len(stack))
+	o.Copy = all&isCopy != 0
+	o.Bucket = len(stack) > 0 && bucket(stack, traits)
+	o.start = all&isStart != 0
+	o.Phase = phase(stack, traits, all)
 	return o
 }
 
-// phase picks what the program was doing; what is more specific wins.
-func phase(all trait, depth int) Phase {
+// phase picks what the program was doing. Backward is the innermost of what may contain it, but for the optimizer: a step that
+// runs a closure (Lightning, LBFGS) has forward and backward inside it.
+func phase(stack []snapshot.FrameID, traits []trait, all trait) Phase {
+	inside := false // of something that a step only calls through its closure
+	for _, id := range stack {
+		switch f := traits[id]; {
+		case f&isOptimizer != 0 && !inside:
+			return Optimizer
+		case f&(isBackward|isEngine|isRecompute) != 0:
+			return Backward
+		case f&(isModuleCall|isClosure) != 0:
+			inside = true
+		}
+	}
 	switch {
-	case depth == 0:
+	case len(stack) == 0:
 		return Unknown
-	case all&isOptimizer != 0:
-		return Optimizer
-	case all&(isBackward|isEngine) != 0, all&isRecompute != 0:
+	case calledByEngine(stack, traits):
 		return Backward
 	case all&isSave != 0:
 		return Save
@@ -164,14 +201,56 @@ func phase(all trait, depth int) Phase {
 		return Data
 	case all&isModuleCall != 0:
 		return Forward
-	case all&(isModuleMove|isLoad|isConstructor) != 0:
+	case all&(isModuleMove|isLoad|isConstructor|isCopy) != 0:
 		return Load
 	case all&isLoss != 0:
 		return Forward
-	case all&isUser != 0:
+	case all&(isUser|isLibrary) != 0:
 		return User
 	}
 	return Unknown
+}
+
+// bucket tells whether the innermost Python frame is DistributedDataParallel: a forward pass goes through it too, but asks for memory
+// further inside.
+func bucket(stack []snapshot.FrameID, traits []trait) bool {
+	for _, id := range stack {
+		if traits[id]&isPython != 0 {
+			return traits[id]&isBucket != 0
+		}
+	}
+	return false
+}
+
+// calledByEngine tells a stack of the autograd engine's thread: its outermost Python frame is Function.apply, since nothing of the
+// program called it (torch/autograd/function.py, BackwardCFunction.apply).
+func calledByEngine(stack []snapshot.FrameID, traits []trait) bool {
+	for i := len(stack) - 1; i >= 0; i-- {
+		if f := traits[stack[i]]; f&isPython != 0 {
+			return f&isApply != 0
+		}
+	}
+	return false
+}
+
+// program finds the user's frame in a stack without code outside installed packages: the program itself is installed (python -m
+// package, or a command of it). Its package is the one the program began in, and the frame the innermost of that package. Threads
+// of a library have no beginning of a program in their stacks, and no line of the user's.
+func (t *Table) program(stack []snapshot.FrameID, traits []trait) int {
+	home, found := "", -1
+	for i := len(stack) - 1; i >= 0; i-- {
+		if traits[stack[i]]&isLibrary == 0 {
+			continue
+		}
+		name := installedPackage(t.Stacks.Frames[stack[i]].File)
+		if home == "" && !launchers[name] {
+			home = name
+		}
+		if home != "" && name == home {
+			found = i
+		}
+	}
+	return found
 }
 
 // Describe prints a frame as "train.py:132 leak", the file without its folders.

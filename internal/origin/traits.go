@@ -17,9 +17,19 @@ func traits(f *snapshot.Frame) trait {
 		return cppTraits(f.Function)
 	}
 	t := isPython
+	if f.Function == "<module>" || f.Function == "_run_module_as_main" {
+		t |= isStart
+	}
+	if strings.Contains(f.Function, "closure") {
+		t |= isClosure
+	}
 	switch {
 	case inTorch(file):
 		return t | torchTraits(file, f.Function)
+	case generated(file):
+		return t | isCompiled
+	case standard(file):
+		return t | standardTraits(file, f.Function)
 	case installed(file):
 		return t | libraryTraits(file, f.Function)
 	}
@@ -53,27 +63,105 @@ func cppTraits(function string) trait {
 	return 0
 }
 
+// inTorch tells PyTorch's own files, also of a build from source ("/opt/pytorch/torch/…").
 func inTorch(file string) bool {
-	return strings.Contains(file, "-packages/torch/") || strings.HasPrefix(file, "torch/") || strings.Contains(file, "/torch/nn/") || strings.Contains(file, "/torch/optim/") || strings.Contains(file, "/torch/autograd/")
+	if strings.Contains(file, "-packages/torch/") || strings.HasPrefix(file, "torch/") || strings.Contains(file, "/pytorch/torch/") {
+		return true
+	}
+	return strings.Contains(file, "/torch/nn/modules/") || strings.Contains(file, "/torch/optim/") || strings.Contains(file, "/torch/autograd/")
 }
 
-// installed tells code that a person did not write for this job.
-func installed(file string) bool {
-	return strings.Contains(file, "-packages/") || strings.Contains(file, "/lib/python") || strings.Contains(file, "/Lib/") ||
-		strings.HasPrefix(file, "<frozen") || strings.HasPrefix(file, "<__array_function__") || strings.Contains(file, "torchinductor")
+// generated tells code that torch.fx and torch.compile write: "<eval_with_key>.3", "/tmp/torchinductor_me/ab/cabc.py".
+func generated(file string) bool {
+	return strings.HasPrefix(file, "<eval_with_key>") || strings.Contains(file, "torchinductor")
 }
+
+// standard tells Python's own files, and what stands around every program: launchers and debuggers.
+func standard(file string) bool {
+	if strings.Contains(file, "-packages/") && !strings.Contains(file, "/debugpy/") {
+		return false
+	}
+	switch {
+	case strings.HasPrefix(file, "<"):
+		return !strings.HasPrefix(file, "<ipython-input") && file != "<stdin>" && file != "<string>"
+	case strings.Contains(file, "/debugpy/") || strings.Contains(file, "/pydevd"):
+		return true
+	case strings.Contains(file, "/bin/") || strings.Contains(file, "/Scripts/"):
+		name := Base(file)
+		return !strings.Contains(name, ".") || name == "__main__.py" // commands that pip installed
+	}
+	return standardLibrary(file)
+}
+
+// standardLibrary knows where Python keeps its own modules: lib/python3.11/ on Unix, Python311/Lib/ and envs' Lib/ on Windows.
+func standardLibrary(file string) bool {
+	for _, lib := range []string{"/lib/python", "/lib64/python"} {
+		if _, rest, ok := strings.Cut(file, lib); ok && rest != "" && (rest[0] == '2' || rest[0] == '3') {
+			return true
+		}
+	}
+	if len(file) < 3 || file[1] != ':' {
+		return false
+	}
+	low := strings.ToLower(file)
+	_, rest, ok := strings.Cut(low, "/lib/")
+	return ok && (strings.Contains(low, "python") || strings.Contains(low, "conda")) && !strings.Contains(rest, "site-packages")
+}
+
+// standardTraits knows the one module of Python that makes tensors: copy.
+func standardTraits(file, function string) trait {
+	if strings.HasSuffix(file, "/copy.py") && function == "deepcopy" {
+		return isCopy
+	}
+	return 0
+}
+
+// installed tells code that a person did not write for this job: packages, and well-known libraries checked out beside it.
+func installed(file string) bool {
+	return strings.Contains(file, "-packages/") || installedPackage(file) != ""
+}
+
+// checkouts are folders of libraries that people install from their sources.
+var checkouts = []string{"/src/transformers/", "/src/accelerate/", "/src/diffusers/", "/src/peft/", "/src/lightning/", "/deepspeed/runtime/"}
+
+// installedPackage names the package a file belongs to, "" for none.
+func installedPackage(file string) string {
+	file = strings.ReplaceAll(file, `\`, "/")
+	if _, rest, ok := strings.Cut(file, "-packages/"); ok {
+		name, _, _ := strings.Cut(rest, "/")
+		return strings.TrimSuffix(name, ".py")
+	}
+	for _, c := range checkouts {
+		if strings.Contains(file, c) {
+			return c
+		}
+	}
+	return ""
+}
+
+// launchers are packages that start other programs in the same process.
+var launchers = map[string]bool{"ipykernel": true, "ipykernel_launcher": true, "IPython": true, "traitlets": true, "tornado": true, "pluggy": true, "_pytest": true, "pytest": true,
+	"click": true, "typer": true, "fire": true, "hydra": true, "debugpy": true, "tyro": true}
 
 // torchTraits knows PyTorch's own files.
 func torchTraits(file, function string) trait {
 	switch {
+	case function == "__deepcopy__":
+		return isCopy
 	case strings.Contains(file, "/nn/modules/module.py"):
 		return moduleTraits(function)
+	case strings.HasSuffix(file, "/nn/utils/clip_grad.py"):
+		return isOptimizer // between backward and step: norms and temporaries of gradients
 	case strings.Contains(file, "/nn/parallel/"):
 		return parallelTraits(file)
 	case strings.Contains(file, "/nn/modules/"), strings.Contains(file, "/nn/functional.py"):
 		return layerTraits(file, function)
 	case strings.Contains(file, "/optim/"):
 		return optimizerTraits(file, function)
+	case strings.HasSuffix(file, "/autograd/function.py"):
+		if function == "apply" {
+			return isApply
+		}
 	case strings.Contains(file, "/autograd/"), strings.HasSuffix(file, "/_tensor.py"):
 		return backwardTraits(function)
 	case strings.Contains(file, "/utils/checkpoint.py"):
@@ -124,6 +212,9 @@ func layerTraits(file, function string) trait {
 }
 
 func parallelTraits(file string) trait {
+	if strings.HasSuffix(file, "/distributed.py") {
+		return isBucket
+	}
 	for _, name := range []string{"data_parallel.py", "scatter_gather.py", "replicate.py", "comm.py", "parallel_apply.py"} {
 		if strings.HasSuffix(file, "/"+name) {
 			return isParallel
@@ -133,8 +224,14 @@ func parallelTraits(file string) trait {
 }
 
 func optimizerTraits(file, function string) trait {
-	if function == "zero_grad" || function == "__init__" || strings.HasSuffix(file, "/lr_scheduler.py") {
+	if function == "__init__" {
+		return isOptimizerState // Adagrad makes its sums when it is constructed
+	}
+	if function == "zero_grad" || strings.HasSuffix(file, "/lr_scheduler.py") || strings.HasSuffix(file, "/swa_utils.py") {
 		return 0
+	}
+	if strings.Contains(function, "state_dict") {
+		return isLoad // optimizer.load_state_dict copies the state to the parameters' device
 	}
 	if strings.Contains(function, "_init_group") || strings.Contains(function, "init_state") {
 		return isOptimizer | isOptimizerState
@@ -146,15 +243,21 @@ func backwardTraits(function string) trait {
 	switch function {
 	case "_make_grads":
 		return isBackward | isRoot
-	case "backward", "_engine_run_backward", "grad", "apply":
+	case "backward", "_engine_run_backward", "grad":
 		return isBackward
 	}
 	return 0
 }
 
 func distributedTraits(file, function string) trait {
+	if function == "full_tensor" || strings.HasSuffix(file, "_state_dict_utils.py") && strings.Contains(function, "gather") {
+		return isGather // a DTensor made whole, a state dict gathered (torch/distributed/tensor/_api.py, _state_dict_utils.py)
+	}
 	if !strings.Contains(file, "/fsdp/") {
 		return 0
+	}
+	if strings.Contains(function, "grad") {
+		return 0 // unsharded gradients, not parameters
 	}
 	if strings.Contains(function, "unshard") || strings.Contains(function, "all_gather") || strings.Contains(function, "full_tensor") {
 		return isGather
@@ -164,10 +267,7 @@ func distributedTraits(file, function string) trait {
 
 // libraryTraits knows the libraries people train with.
 func libraryTraits(file, function string) trait {
-	t := trait(0)
-	if !strings.Contains(file, "importlib") && !strings.HasPrefix(file, "<frozen") && !strings.Contains(file, "/lib/python3") || strings.Contains(file, "-packages/") {
-		t = isLibrary
-	}
+	t := isLibrary
 	switch {
 	case strings.Contains(function, "from_pretrained") || strings.Contains(function, "_load_pretrained") || strings.Contains(function, "from_config"):
 		t |= isLoad
@@ -186,15 +286,20 @@ func libraryTraits(file, function string) trait {
 	return t | evalTrait(function)
 }
 
+// evalWords are function names, or their first or last word, that say evaluation. Training code also predicts and generates
+// (predict_noise, generate_mask), so that those count only as whole names.
+var evalWords = map[string]bool{"eval": true, "evaluate": true, "evaluation": true, "val": true, "validate": true, "validation": true, "valid": true, "test": true, "inference": true, "infer": true}
+
+var evalNames = map[string]bool{"predict": true, "generate": true, "prediction_step": true, "prediction_loop": true, "predict_step": true, "predict_loop": true, "sample_step": true}
+
 // evalTrait hears evaluation in a function's name.
 func evalTrait(function string) trait {
-	name := strings.ToLower(function)
-	for _, word := range []string{"eval", "valid", "test_", "infer", "predict", "generate"} {
-		if strings.Contains(name, word) {
-			return isEval
-		}
+	name := strings.Trim(strings.ToLower(function), "_")
+	if strings.Contains(name, "train") || strings.Contains(name, "fit") {
+		return 0 // train_and_eval does both; what evaluates inside it has a name of its own
 	}
-	if name == "test" {
+	words := strings.Split(name, "_")
+	if evalNames[name] || evalWords[words[0]] || evalWords[words[len(words)-1]] {
 		return isEval
 	}
 	return 0

@@ -83,6 +83,8 @@ const smallGrid = 96
 const (
 	tie     = 0.02
 	tieHost = 0.05
+	// leaning is what other allocator settings or the optimizer's place have to buy: less than the model's uncertainty is not worth leaning on them.
+	leaning = measuredError
 )
 
 // tie is how much slower than this another plan may be to count as equal.
@@ -96,7 +98,7 @@ func (d duration) tie() float64 {
 func newSearch(r Request) (*search, error) {
 	s := &search{r: r, passes: map[passKey]timed{}, memories: map[memoryKey]memory{}, tooLarge: map[memoryKey]int{}, shallowUses: map[memoryKey]units.Bytes{}}
 	// One stream tells how many layers can be checkpointed, and refuses what has no code path.
-	first := passKey{max(r.Job.Batch, 1), r.Job.Precision(), r.Job.Attn, r.Source.Graph == nil}
+	first := passKey{max(r.Job.Batch, 1), r.Job.Precision(), r.Job.Attn, r.Source.Graph == nil || len(r.Job.CheckpointModules) > 0}
 	t := s.streamed(first)
 	if t.err != nil {
 		return nil, t.err
@@ -127,7 +129,7 @@ func (s *search) run() error {
 	}
 	for len(s.queue) > 0 {
 		c := heap.Pop(&s.queue).(candidate)
-		if len(s.found) >= want && c.took.total > s.found[0].took.total*(1+s.found[0].took.tie()) && s.onTheCard() {
+		if len(s.found) >= want && c.took.total > s.found[0].took.total*(1+s.reach()) && s.onTheCard() {
 			return nil
 		}
 		switch {
@@ -139,6 +141,17 @@ func (s *search) run() error {
 		}
 	}
 	return nil
+}
+
+// plain tells that a plan fits with the allocator as it is and its optimizer on the card.
+func (s *search) plain(c candidate) bool { return c.offload == "" && c.conf == s.r.Conf }
+
+// reach is how much slower than the fastest a plan may be and still become the first.
+func (s *search) reach() float64 {
+	if slices.ContainsFunc(s.found, s.plain) {
+		return s.found[0].took.tie()
+	}
+	return leaning
 }
 
 // needless tells that a plan moves the optimizer to the host where the same one fits without.
@@ -338,24 +351,27 @@ func (s *search) changes(p point) int {
 	return n
 }
 
-// ordered are the plans found, fastest first; among ties for the first place the one that needs least memory.
+// ordered are the plans found, fastest first; among ties for the first place the one that needs least memory, and plans that need no other
+// allocator settings before those that do.
 func (s *search) ordered() []candidate {
-	found := s.found
+	found := slices.Clone(s.found)
 	if !s.onTheCard() {
 		return nil
 	}
 	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.took.total, b.took.total) })
-	if len(found) == 0 {
-		return nil
+	front := 0
+	if i := slices.IndexFunc(found, s.plain); i > 0 && found[i].took.total <= found[0].took.total*(1+leaning) {
+		front = i
 	}
-	best := 0
-	for i, c := range found[1:] {
-		if c.took.total <= found[0].took.total*(1+min(c.took.tie(), found[0].took.tie())) && c.need.safe < found[best].need.safe {
-			best = i + 1
+	best := front
+	for i, c := range found[front:] {
+		within := 1 + min(c.took.tie(), found[front].took.tie())
+		if s.plain(c) == s.plain(found[front]) && c.took.total <= found[front].took.total*within && c.need.safe < found[best].need.safe {
+			best = front + i
 		}
 	}
 	first := found[best]
-	return append([]candidate{first}, slices.Delete(slices.Clone(found), best, best+1)...)
+	return append([]candidate{first}, slices.Delete(found, best, best+1)...)
 }
 
 // plan is a candidate as it is reported.

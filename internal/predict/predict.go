@@ -36,6 +36,8 @@ type Machine struct {
 	Capacity units.Bytes   // memory there is; 0: the card's
 	Torch    alloc.Version // 0: the version of the measurements
 	Conf     alloc.Conf    // allocator settings
+
+	Observe func(eager.Work) // told of every operator of a run, where set: for models of time
 }
 
 // capacity is what the process may take from the device in all, its context included.
@@ -77,20 +79,9 @@ type Result struct {
 
 // Run predicts one job. The job must have passed Check.
 func Run(j job.Job, src Source, m Machine) (*Result, error) {
-	p := eager.NewProcess(m.device())
-	p.CheckpointFirst = j.Layers
-	model, err := build(p, j, src)
+	p, model, conv, err := train(j, src, m, 0)
 	if err != nil {
 		return nil, err
-	}
-	o, err := options(j)
-	if err != nil {
-		return nil, err
-	}
-	var conv convolutions
-	p.Observe = conv.see
-	if err := p.Train(model, o); err != nil {
-		return nil, fmt.Errorf("run the model: %w", err)
 	}
 	played, err := play(p.Tape(), m)
 	if err != nil {
@@ -107,13 +98,41 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	}
 	r.ByCategory["context"] = m.context()
 	r.Params, r.Trainable = count(model.Root())
-	r.Safe = safeBound(src, played, conv)
+	r.Safe = safeBound(max(played.reserved, played.upward), conv)
 	r.Fits = r.Safe+m.context() <= r.Capacity
 	if g, ok := model.(*arch.Graph); ok {
 		r.Unknown = g.Unknown()
 	}
 	r.Assumptions = assumptions(j, m, r.Unknown)
 	return &Result{Report: r, Tape: p.Tape()}, nil
+}
+
+// train runs steps of a job (0: three) and remembers its convolutions.
+func train(j job.Job, src Source, m Machine, steps int) (*eager.Process, eager.Model, convolutions, error) {
+	var conv convolutions
+	p := eager.NewProcess(m.device())
+	p.CheckpointFirst = j.Layers
+	var model eager.Model
+	var err error
+	if crash := p.Guard(func() { model, err = build(p, j, src) }); crash != nil {
+		err = fmt.Errorf("build the model: %w", crash)
+	}
+	if err != nil {
+		return nil, nil, conv, err
+	}
+	if j.ResidentBytes > 0 {
+		p.Input("weights of other models", tensor.Uint8, int(j.ResidentBytes)).Retain()
+	}
+	o := options(j)
+	o.Steps = steps
+	p.Observe = conv.see
+	if m.Observe != nil {
+		p.Observe = func(w eager.Work) { conv.see(w); m.Observe(w) }
+	}
+	if err := p.Train(model, o); err != nil {
+		return nil, nil, conv, fmt.Errorf("run the model: %w", err)
+	}
+	return p, model, conv, nil
 }
 
 func count(root *eager.Module) (params, trainable int64) {
@@ -143,8 +162,8 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 }
 
 func buildGraph(p *eager.Process, j job.Job, g *opgraph.Graph) (eager.Model, error) {
-	if j.Checkpointing {
-		return nil, fmt.Errorf("checkpointing of an exported graph is not modelled: a graph does not say which calls the script checkpoints")
+	if j.Checkpointing && len(j.CheckpointModules) == 0 {
+		return nil, fmt.Errorf("a graph does not say which calls the script checkpoints: name them in the job's checkpoint_modules, or capture the script (plimsoll predict -- python train.py)")
 	}
 	bound, err := g.Bind(func(s opgraph.Symbol) (int64, error) { return symbolSize(j, g, s) })
 	if err != nil {
@@ -154,8 +173,16 @@ func buildGraph(p *eager.Process, j job.Job, g *opgraph.Graph) (eager.Model, err
 		return nil, err
 	}
 	return arch.NewGraph(p, bound, arch.GraphSpec{
-		DType: elementTypes[j.ParamDType], Loss: j.Loss, LossOutput: j.LossOutput, ChannelsLast: j.ChannelsLast,
+		DType: elementTypes[j.ParamDType], Loss: j.Loss, LossOutput: j.LossOutput, ChannelsLast: j.ChannelsLast, Checkpoint: checkpointed(j),
 	})
+}
+
+// checkpointed are the modules whose calls are recomputed.
+func checkpointed(j job.Job) []string {
+	if !j.Checkpointing {
+		return nil
+	}
+	return j.CheckpointModules
 }
 
 // symbolSize says what an open size of the graph is: the first dimension of an input is the batch, others are
@@ -164,9 +191,10 @@ func symbolSize(j job.Job, g *opgraph.Graph, s opgraph.Symbol) (int64, error) {
 	if s.Input < 0 {
 		return 0, fmt.Errorf("the graph has an open size %s that is no size of an input: export it without data-dependent shapes", s.Name)
 	}
-	rank := len(g.Values[s.Input].Sizes)
+	sizes := g.Values[s.Input].Sizes
+	rank := len(sizes)
 	switch {
-	case s.Axis == 0:
+	case s.Axis == 0, len(g.Symbols) == 1 && sizes[0] != opgraph.Fixed(int64(j.Batch)): // the only open size is the batch, wherever it lies
 		return int64(j.Batch), nil
 	case s.Axis-1 < len(j.Input):
 		return int64(j.Input[s.Axis-1]), nil
@@ -186,11 +214,11 @@ func checkInput(j job.Job, b *opgraph.Bound) error {
 			continue
 		}
 		sizes := b.Dims(v.Sizes)
-		if len(sizes) == 0 || sizes[0] != j.Batch {
-			if len(sizes) > 0 {
-				return fmt.Errorf("batch %d: the graph was exported for batch %d; export it with a dynamic batch dimension", j.Batch, sizes[0])
-			}
+		if len(sizes) == 0 {
 			continue
+		}
+		if len(b.Symbols) == 0 && sizes[0] != j.Batch {
+			return fmt.Errorf("batch %d: the graph was exported for batch %d; export it with a dynamic batch dimension", j.Batch, sizes[0])
 		}
 		if len(j.Input) > 0 && fmt.Sprint(sizes[1:]) != fmt.Sprint(j.Input) {
 			return fmt.Errorf("input %v: the graph was exported for samples of %v", j.Input, sizes[1:])
@@ -203,13 +231,16 @@ func checkInput(j job.Job, b *opgraph.Bound) error {
 	return nil
 }
 
-func options(j job.Job) (eager.Options, error) {
+func options(j job.Job) eager.Options {
 	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == "plain", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast}
 	if j.Autocast != "" {
 		o.Autocast = elementTypes[j.Autocast]
 		o.Scaler = j.Autocast == "fp16"
 	}
-	return o, nil
+	if j.LoRARank > 0 {
+		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4}
+	}
+	return o
 }
 
 // title is the job in a few words: model, sizes, precision, optimizer.
@@ -232,6 +263,9 @@ func title(j job.Job, src Source) string {
 		size += fmt.Sprintf(" × %d accumulated", j.Accumulate)
 	}
 	parts := []string{name, size, j.Precision(), j.Optimizer}
+	if j.LoRARank > 0 {
+		parts = append(parts, fmt.Sprintf("LoRA %d", j.LoRARank))
+	}
 	if j.Checkpointing {
 		parts = append(parts, "checkpointed")
 	}
@@ -259,6 +293,15 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 	}
 	if j.Autocast == "fp16" {
 		add("steady state: steps that GradScaler skips while gradients overflow need less")
+	}
+	if j.LoRARank > 0 {
+		add("LoRA follows the code of PEFT: adapters in fp32 beside a frozen model; it was not measured")
+	}
+	if j.BaseBits == 4 {
+		add("NF4 follows the code of bitsandbytes: packed weights, unpacked for each product; it was not measured")
+	}
+	if strings.HasSuffix(j.Optimizer, "8bit") {
+		add("8-bit Adam follows the code of bitsandbytes; it was not measured")
 	}
 	if j.TF32 {
 		add("TF32 changes speed, not memory")

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/plimsoll/plimsoll/internal/arch"
 	"github.com/plimsoll/plimsoll/internal/eager"
 	"github.com/plimsoll/plimsoll/internal/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/job"
@@ -145,5 +146,12 @@ func TestEveryOptimizerWordIsModelled(t *testing.T) {
 		if _, err := Run(j, Source{Config: c}, m); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestEveryConfigurationThatIsReadHasAModel(t *testing.T) {
+	t.Parallel()
+	if read, built := strings.Join(hfconfig.Supported(), " "), strings.Join(arch.Families(), " "); read != built {
+		t.Errorf("configurations are read for\n%s\nmodels are built for\n%s", read, built)
 	}
 }

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"github.com/plimsoll/plimsoll/internal/alloc"
 	"github.com/plimsoll/plimsoll/internal/job"
 	"github.com/plimsoll/plimsoll/internal/report"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -10,13 +11,13 @@ import (
 // job's batch. Memory grows with both, so a search by halves is exact; where a size cannot be computed (longer than the
 // model's positions) it counts as not fitting.
 func Largest(j job.Job, src Source, m Machine) *report.Largest {
-	out := &report.Largest{Batch: largest(maxBatch, func(n int) (units.Bytes, bool) {
+	out := &report.Largest{Batch: largest(j.Batch, maxBatch, func(n int) (units.Bytes, bool) {
 		j := j
 		j.Batch = n
 		return need(j, src, m)
 	}, room(m))}
 	if j.Seq > 0 && src.Config != nil {
-		out.Seq = largest(longest(src), func(n int) (units.Bytes, bool) {
+		out.Seq = largest(j.Seq, longest(src), func(n int) (units.Bytes, bool) {
 			j := j
 			j.Seq = n
 			return need(j, src, m)
@@ -40,43 +41,30 @@ func longest(src Source) int {
 // room is what the process may reserve.
 func room(m Machine) units.Bytes { return m.capacity() - m.context() }
 
+// need is the safe bound of a job, computed from two steps: the second is the first with optimizer state, and later ones are like it.
 func need(j job.Job, src Source, m Machine) (units.Bytes, bool) {
-	r, err := Run(j, src, m)
+	p, _, conv, err := train(j, src, m, 2)
 	if err != nil {
 		return 0, false
 	}
-	return r.Report.Safe, true
+	res, err := alloc.Run(p.Tape(), alloc.Policy{Conf: m.Conf, Torch: m.Torch}, nil)
+	if err != nil {
+		return 0, false
+	}
+	return safeBound(res.Stats.Peak.Reserved, conv), true
 }
 
-// largest is the largest n up to most whose need fits, 0 where not even one does. Need grows nearly in
-// proportion, so each guess is drawn between the bounds by the last needs and few are tried.
-func largest(most int, need func(n int) (units.Bytes, bool), room units.Bytes) int {
+// largest is the largest n up to most whose need fits, 0 where not even one does. The search sets out from start; need grows nearly
+// in proportion, so each guess is drawn between the bounds by their needs, and few are tried.
+func largest(start, most int, need func(n int) (units.Bytes, bool), room units.Bytes) int {
 	fits := func(n int) (bool, units.Bytes) {
 		b, ok := need(n)
 		return ok && b <= room, b
 	}
-	ok, atLow := fits(1)
-	if !ok {
-		return 0
-	}
-	low, high := 1, 2
-	atHigh := atLow
-	for high <= most {
-		if ok, atHigh = fits(high); !ok {
-			break
-		}
-		low, atLow = high, atHigh
-		high *= 2
-	}
-	if high > most {
-		if ok, _ = fits(most); ok {
-			return most
-		}
-		high, atHigh = most, 0
-	}
+	low, high, atLow, atHigh := bracket(min(start, most), most, fits)
 	for try := 1; high-low > 1; try++ {
 		guess := (low + high) / 2
-		if atHigh > atLow && try%3 != 0 { // every third by halves: the worst case stays logarithmic
+		if low > 0 && atHigh > atLow && try%3 != 0 { // every third by halves: the worst case stays logarithmic
 			share := float64(room-atLow) / float64(atHigh-atLow)
 			guess = min(max(low+int(share*float64(high-low)), low+1), high-1)
 		}
@@ -88,6 +76,30 @@ func largest(most int, need func(n int) (units.Bytes, bool), room units.Bytes) i
 		}
 	}
 	return low
+}
+
+// bracket finds a size that fits (0 does) and a larger one that does not (one more than most counts as such).
+func bracket(start, most int, fits func(n int) (bool, units.Bytes)) (low, high int, atLow, atHigh units.Bytes) {
+	ok, at := fits(start)
+	if ok {
+		low, atLow = start, at
+		for low < most {
+			next := min(2*low, most)
+			if ok, at = fits(next); !ok {
+				return low, next, atLow, at
+			}
+			low, atLow = next, at
+		}
+		return low, most + 1, atLow, 0
+	}
+	high, atHigh = start, at
+	for high > 1 {
+		if ok, at = fits(high / 2); ok {
+			return high / 2, high, at, atHigh
+		}
+		high, atHigh = high/2, at
+	}
+	return 0, 1, 0, atHigh
 }
 
 // Room is what a process may reserve on a machine.

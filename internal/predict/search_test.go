@@ -16,7 +16,7 @@ func TestTheLargestSizeThatFitsIsFoundWithFewTries(t *testing.T) {
 		room := rapid.Int64Range(0, 1<<28).Draw(t, "room")
 		most := rapid.IntRange(1, 4096).Draw(t, "most")
 		tries := 0
-		got := largest(most, func(n int) (units.Bytes, bool) {
+		got := largest(rapid.IntRange(1, 5000).Draw(t, "start"), most, func(n int) (units.Bytes, bool) {
 			tries++
 			return units.Bytes(base + slope*int64(n)), true
 		}, units.Bytes(room))

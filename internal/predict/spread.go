@@ -41,7 +41,8 @@ func RunSpread(j job.Job, src Source, m Machine, s Spread) (*Result, error) {
 		}
 		out.Allocated, out.Buffers, out.Assumptions = e.Peak, e.Buffers, e.Assumptions
 	} else {
-		out.Allocated = part.Report.Peak.Allocated
+		more, why := shard.InFlight(part.Tape, s.Plan.Stages)
+		out.Allocated, out.Assumptions = part.Report.Peak.Allocated+more, why
 	}
 	if s.Tensor > 1 {
 		out.Assumptions = append(out.Assumptions, fmt.Sprintf("tensor parallel %d: heads and MLP are cut, embeddings, norms and logits are whole", s.Tensor))

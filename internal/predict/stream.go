@@ -1,8 +1,6 @@
 package predict
 
 import (
-	"fmt"
-
 	"github.com/plimsoll/plimsoll/internal/eager"
 	"github.com/plimsoll/plimsoll/internal/job"
 	"github.com/plimsoll/plimsoll/internal/tape"
@@ -47,20 +45,11 @@ func (s *Streamed) live(t *tape.Tape) {
 // Stream runs the forward and backward of one micro-batch of a job and hands every entry of its stream of work to see. The optimizer's work is
 // not in it: it follows from what is trained.
 func Stream(j job.Job, src Source, m Machine, see func(eager.Work)) (Streamed, error) {
-	p := eager.NewProcess(m.device())
-	p.CheckpointFirst = j.Layers
-	model, err := build(p, j, src)
+	j.Accumulate, j.Optimizer = 1, "sgd"
+	m.Observe = see
+	p, model, _, err := train(j, src, m, 1)
 	if err != nil {
 		return Streamed{}, err
-	}
-	o, err := options(j)
-	if err != nil {
-		return Streamed{}, err
-	}
-	o.Steps, o.Accumulate, o.Optimizer = 1, 1, "sgd"
-	p.Observe = see
-	if err := p.Train(model, o); err != nil {
-		return Streamed{}, fmt.Errorf("run the model: %w", err)
 	}
 	s := Streamed{Layers: p.Regions()}
 	s.live(p.Tape())

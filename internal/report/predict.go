@@ -14,7 +14,8 @@ type Prediction struct {
 
 	Params    int64       `json:"params"`
 	Trainable int64       `json:"trainable"`
-	AfterLoad units.Bytes `json:"after_load"` // allocated once the model is on the card
+	Stored    int64       `json:"stored,omitempty"` // parameters of the safetensors files that were given
+	AfterLoad units.Bytes `json:"after_load"`       // allocated once the model is on the card
 
 	Peak   PredictedPeak            `json:"peak"`
 	Safe   units.Bytes              `json:"safe"` // reserved bytes that are not expected to be exceeded
@@ -32,6 +33,8 @@ type Prediction struct {
 	Largest  *Largest    `json:"largest,omitempty"`
 
 	Sharded *Sharded `json:"sharded,omitempty"` // where the job is spread over cards; Fits is then each card's
+
+	Timeline []Moment `json:"timeline,omitempty"` // where asked for
 
 	Assumptions []string `json:"assumptions"`
 	Unknown     []string `json:"unknown_operators,omitempty"`
@@ -70,4 +73,13 @@ type Sharded struct {
 	Safe        units.Bytes `json:"safe"`
 	Fits        bool        `json:"fits"`
 	Assumptions []string    `json:"assumptions"`
+}
+
+// Moment is one instant of a predicted run.
+type Moment struct {
+	Event      int                    `json:"event"`
+	Step       int                    `json:"step"`
+	Phase      string                 `json:"phase"`
+	Requested  units.Bytes            `json:"requested"`
+	ByCategory map[string]units.Bytes `json:"by_category"`
 }

@@ -81,12 +81,24 @@ func PerRank(t *tape.Tape, p Plan) (Estimate, error) {
 			best.Peak, best.Buffers = held, buffers
 		}
 	}
-	if p.Stages > 1 {
-		// One forward, one backward: the first stage holds as many micro-batches as there are stages.
-		best.Peak += units.Bytes(p.Stages-1) * m.saved
-	}
-	best.Assumptions = p.assumptions()
+	best.Peak += m.inFlight(p.Stages)
+	best.Assumptions = append(p.assumptions(), stageAssumption(p.Stages)...)
 	return best, nil
+}
+
+// InFlight is what the first of several pipeline stages holds beyond one micro-batch, from the tape of one stage's layers.
+func InFlight(t *tape.Tape, stages int) (units.Bytes, []string) {
+	return measure(t).inFlight(stages), stageAssumption(stages)
+}
+
+// inFlight: with one forward and one backward in turn, the first stage holds as many micro-batches as there are stages.
+func (m model) inFlight(stages int) units.Bytes { return units.Bytes(max(stages-1, 0)) * m.saved }
+
+func stageAssumption(stages int) []string {
+	if stages < 2 {
+		return nil
+	}
+	return []string{fmt.Sprintf("pipeline of %d stages, one forward one backward: the first stage keeps %d micro-batches", stages, stages)}
 }
 
 // model is what the plan needs to know of the job.
@@ -195,9 +207,6 @@ func (p Plan) assumptions() []string {
 		out = append(out, "DeepSpeed's default bucket of 5e8 elements, or all gradients where they are fewer")
 	case "zero3", "fsdp2":
 		out = append(out, "each repeated layer is a unit; one more is fetched ahead; parameters outside of layers stay gathered")
-	}
-	if p.Stages > 1 {
-		out = append(out, fmt.Sprintf("pipeline of %d stages, one forward one backward: the first stage keeps %d micro-batches", p.Stages, p.Stages))
 	}
 	return append(out, "NCCL's buffers (some hundred MiB) come on top")
 }

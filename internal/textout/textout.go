@@ -222,7 +222,7 @@ func cause(s *screen.Screen, f report.Finding, first bool) {
 	}
 	s.Hanging(lead, severityInk(f.Severity), fmt.Sprintf("%s  (%s)", f.Title, certainty(f.Confidence)))
 	for _, e := range f.Evidence {
-		for _, line := range screen.Wrap(upperFirst(e)+".", s.Width()-2) {
+		for _, line := range screen.Wrap(screen.Clean(upperFirst(e))+".", s.Width()-2) {
 			s.Line("  ", line)
 		}
 	}
@@ -230,7 +230,9 @@ func cause(s *screen.Screen, f report.Finding, first bool) {
 		if i == 3 {
 			break
 		}
-		s.Line("  ", s.Ink(screen.Cyan, screen.Clean(fmt.Sprintf("%s:%d", w.File, w.Line))), " ", screen.Clean(w.Function))
+		function := screen.Fit(screen.Clean(w.Function), s.Width()/3)
+		file := tail(screen.Clean(fmt.Sprintf("%s:%d", w.File, w.Line)), s.Width()-3-screen.Columns(function))
+		s.Line("  ", s.Ink(screen.Cyan, file), " ", function)
 	}
 	if len(f.Also) > 0 {
 		s.Line("  ", s.Ink(screen.Faint, fmt.Sprintf("the same in %d other inputs", len(f.Also))))
@@ -362,8 +364,36 @@ func ids(all []report.Finding) []string {
 	return out
 }
 
-func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
-func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+// lowerFirst makes a title go on a sentence; a name such as CUDA or WSL keeps its letters.
+func lowerFirst(s string) string {
+	if len(s) < 2 || strings.ToLower(s[1:2]) != s[1:2] {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
+}
+
+// upperFirst begins a sentence; code that it begins with stays as it is written.
+func upperFirst(s string) string {
+	word, _, _ := strings.Cut(s, " ")
+	if word == "" || strings.ContainsAny(word[:len(word)-1], "_.(=:") {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// tail keeps the end of a path, which says most, where the whole is too long.
+func tail(path string, width int) string {
+	all := []rune(path)
+	for i := range all {
+		if rest := string(all[i:]); screen.Columns(rest) < width || i == 0 && screen.Columns(rest) <= width {
+			if i > 0 {
+				return "…" + rest
+			}
+			return rest
+		}
+	}
+	return path
+}
 
 // base is a file name without its folders.
 func base(path string) string { return path[strings.LastIndexAny(path, `/\`)+1:] }

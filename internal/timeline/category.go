@@ -67,13 +67,16 @@ func (c *categorizer) allocation(id, event int) tape.Category {
 	for c.next < len(c.boundary) && c.boundary[c.next] <= event {
 		c.next++
 	}
-	if o.Workspace || c.cublas(id, o) {
+	if o.Workspace || o.Bucket || c.cublas(id, o) {
 		return tape.Workspace
+	}
+	if o.State {
+		return tape.Optimizer
 	}
 	switch o.Phase {
 	case origin.Optimizer:
 		c.sawForward = false
-		if o.State || c.outlivesStep(id, event) {
+		if c.outlivesStep(id, event) {
 			return tape.Optimizer
 		}
 		return tape.Workspace

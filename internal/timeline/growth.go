@@ -3,6 +3,7 @@ package timeline
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/plimsoll/plimsoll/internal/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -20,16 +21,22 @@ type Growth struct {
 	Event    int // the end of the step at which most was held
 }
 
-// Growing finds what stays alive from step to step. It looks at the end of the step before the peak (after the last step
+// Growing finds what stays alive from step to step.
+func (t *Timeline) Growing(minSteps int) []Growth { return t.growing(t.Steps, minSteps) }
+
+// EvalGrowing finds what stays alive from one batch of evaluation to the next.
+func (t *Timeline) EvalGrowing(minBatches int) []Growth { return t.growing(t.Batches, minBatches) }
+
+// growing looks at the end of the step before the peak (after the last step
 // a program takes its state down), and takes a line for growing when it left something behind in at least half of
 // the steps since it first did, and in no fewer than minSteps. The last step is left out: its tensors may merely not have
 // been replaced yet, as those of a plain loop are.
-func (t *Timeline) Growing(minSteps int) []Growth {
-	at := t.growthInstant()
+func (t *Timeline) growing(ends []int, minSteps int) []Growth {
+	at := t.growthInstant(ends)
 	if at < 0 {
 		return nil
 	}
-	now := t.StepOf(at)
+	now := sort.SearchInts(ends, at)
 	type key struct {
 		stack    snapshot.StackID
 		category tape.Category
@@ -41,7 +48,7 @@ func (t *Timeline) Growing(minSteps int) []Growth {
 		if !t.Alive(id, at) {
 			continue
 		}
-		step := t.StepOf(int(t.Born[id]))
+		step := sort.SearchInts(ends, int(t.Born[id]))
 		if step >= now {
 			continue
 		}
@@ -70,42 +77,30 @@ func (t *Timeline) Growing(minSteps int) []Growth {
 	return out
 }
 
-// growthInstant is the end of the last whole step before the peak, or of the last step when the peak comes early.
-func (t *Timeline) growthInstant() int {
-	if len(t.Steps) == 0 {
+// growthInstant is the end of the step after which most was held, the latest of several.
+func (t *Timeline) growthInstant(ends []int) int {
+	if len(ends) == 0 {
 		return -1
 	}
 	best, most := -1, units.Bytes(-1)
-	var now units.Bytes
-	for _, l := range t.Tape.Initial {
-		now += l.Size
-	}
-	k := 0
-	for i := range t.Tape.Events {
-		e := &t.Tape.Events[i]
-		switch {
-		case e.Kind == tape.Alloc:
-			now += e.Size
-		case e.Kind == tape.FreeCompleted, e.Kind == tape.Free && !e.Deferred:
-			now -= e.Size
-		}
-		for k < len(t.Steps) && t.Steps[k] == i {
-			if now >= most {
-				best, most = i, now
-			}
-			k++
+	for k, level := range t.levelsAt(ends) {
+		if level >= most {
+			best, most = ends[k], level
 		}
 	}
 	return best
 }
 
 // StepLevels is what was in use at the end of each step.
-func (t *Timeline) StepLevels() []units.Bytes {
+func (t *Timeline) StepLevels() []units.Bytes { return t.levelsAt(t.Steps) }
+
+// levelsAt is what was in use after each of some events, which are in order.
+func (t *Timeline) levelsAt(ends []int) []units.Bytes {
 	var now units.Bytes
 	for _, l := range t.Tape.Initial {
 		now += l.Size
 	}
-	levels := make([]units.Bytes, 0, len(t.Steps))
+	levels := make([]units.Bytes, 0, len(ends))
 	for i := range t.Tape.Events {
 		e := &t.Tape.Events[i]
 		switch {
@@ -114,7 +109,7 @@ func (t *Timeline) StepLevels() []units.Bytes {
 		case e.Kind == tape.FreeCompleted, e.Kind == tape.Free && !e.Deferred:
 			now -= e.Size
 		}
-		for len(levels) < len(t.Steps) && t.Steps[len(levels)] == i {
+		for len(levels) < len(ends) && ends[len(levels)] == i {
 			levels = append(levels, now)
 		}
 	}

@@ -6,25 +6,33 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/origin"
 	"github.com/plimsoll/plimsoll/internal/tape"
-	"github.com/plimsoll/plimsoll/snapshot"
 )
 
 // findSteps finds where training steps end: at the end of each Optimizer.step that PyTorch annotated (2.5+), else
-// where allocations by the optimizer stop, else at the repetition of the allocation that a loop begins with.
+// where allocations by the optimizer stop, else where a loop of the program comes back to its first line. A fused optimizer allocates in
+// its first step only: then the loop knows more steps than the optimizer.
 func (t *Timeline) findSteps() {
 	if t.Steps = t.annotatedSteps(); len(t.Steps) > 0 {
 		t.StepsFrom = "annotations"
 		return
 	}
-	if t.Steps = t.optimizerRuns(); len(t.Steps) > 1 {
-		t.StepsFrom = "stacks"
-		return
+	runs := t.optimizerRuns()
+	if len(runs) < 2 {
+		if loop := t.loop(func(o *origin.Origin) bool { return !o.Eval }); len(loop) >= minLoop {
+			t.Steps, t.StepsFrom = loop, "repetition"
+			return
+		}
 	}
-	if t.Steps = t.repetition(); len(t.Steps) > 2 {
-		t.StepsFrom = "repetition"
-		return
+	if len(runs) > 0 {
+		t.Steps, t.StepsFrom = runs, "stacks"
 	}
-	t.Steps = nil
+}
+
+// findBatches finds where the batches of evaluation end.
+func (t *Timeline) findBatches() {
+	if loop := t.loop(func(o *origin.Origin) bool { return o.Eval }); len(loop) >= minLoop {
+		t.Batches = loop
+	}
 }
 
 func (t *Timeline) annotatedSteps() []int {
@@ -62,61 +70,6 @@ func (t *Timeline) optimizerRuns() []int {
 			ends = append(ends, i-1)
 			last = -1
 		}
-	}
-	return ends
-}
-
-// repetition takes the first stack in time that comes back at least three times, other allocations between, as
-// the beginning of a loop's body. Only stacks of the program's own thread count.
-func (t *Timeline) repetition() []int {
-	type sight struct{ first, count, last int }
-	seen := map[snapshot.StackID]*sight{}
-	order := []snapshot.StackID{}
-	n := 0
-	for i := range t.Tape.Events {
-		if t.Tape.Events[i].Kind != tape.Alloc {
-			continue
-		}
-		n++
-		stack := t.Stack[t.Tape.Events[i].ID]
-		if stack == 0 || t.Origins.Of(stack).Phase == origin.Load {
-			continue
-		}
-		s := seen[stack]
-		if s == nil {
-			s = &sight{first: i, last: -2}
-			seen[stack] = s
-			order = append(order, stack)
-		}
-		if n > s.last+1 { // not merely the same line again
-			s.count++
-		}
-		s.last = n
-	}
-	for _, stack := range order {
-		if seen[stack].count >= 3 {
-			return t.occurrences(stack)
-		}
-	}
-	return nil
-}
-
-// occurrences gives the events before each allocation of a stack but the first, a run of them counted once.
-func (t *Timeline) occurrences(stack snapshot.StackID) []int {
-	var ends []int
-	first, run := true, false
-	for i := range t.Tape.Events {
-		if t.Tape.Events[i].Kind != tape.Alloc {
-			continue
-		}
-		same := t.Stack[t.Tape.Events[i].ID] == stack
-		if same && !run {
-			if !first {
-				ends = append(ends, i-1)
-			}
-			first = false
-		}
-		run = same
 	}
 	return ends
 }

@@ -26,6 +26,7 @@ type Timeline struct {
 	Steps []int // tape event at which each training step ended, in order
 	// StepsFrom says how the steps were found: "annotations", "stacks", "repetition" or "" for none.
 	StepsFrom string
+	Batches   []int // tape event at which each batch of evaluation ended, where there are several
 
 	Category []tape.Category // by allocation ID
 	Phase    []origin.Phase  // by allocation ID: what the program was doing when it asked
@@ -51,6 +52,7 @@ func New(r *recorded.Recording, origins *origin.Table) *Timeline {
 	t := &Timeline{Recording: r, Origins: origins}
 	t.levels()
 	t.findSteps()
+	t.findBatches()
 	t.categorize()
 	return t
 }

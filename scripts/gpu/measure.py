@@ -94,18 +94,16 @@ def one_step(job, model, optimizer, scaler, overall):
         overall["reserved"] = max(overall["reserved"], torch.cuda.max_memory_reserved())
         peaks[phase] = phase_peak()
 
-    def forward_backward():  # a function of its own: batch, outputs and loss are gone before the optimizer's step
-        autocast = job.get("autocast")
-        batch = batch_of(job, model)
-        with torch.autocast("cuda", dtype=DTYPES.get(autocast, torch.bfloat16), enabled=autocast is not None):
-            out = model(**batch)
-        note("forward")
-        (scaler.scale(out.loss) if scaler else out.loss).backward()
-        note("backward")
-
     optimizer.zero_grad(set_to_none=True)
     note("zero_grad")
-    forward_backward()
+    autocast = job.get("autocast")
+    batch = batch_of(job, model)
+    with torch.autocast("cuda", dtype=DTYPES.get(autocast, torch.bfloat16), enabled=autocast is not None):
+        out = model(**batch)
+    loss = out.loss
+    note("forward")
+    (scaler.scale(loss) if scaler else loss).backward()
+    note("backward")
     if scaler:
         scaler.step(optimizer)
         scaler.update()

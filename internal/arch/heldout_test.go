@@ -1,0 +1,42 @@
+package arch
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/hfconfig"
+)
+
+// The rows of testdata/heldout were measured after the text families had been written (scripts/gpu/measure.py): models made on the
+// host and moved, one function for the whole step.
+func TestPredictedPeaksAgreeWithHeldOutOnes(t *testing.T) {
+	t.Parallel()
+	var errors []float64
+	for _, r := range rowsOf(t, "../../testdata/heldout/h200-torch-2.11.jsonl.gz") {
+		if c, err := hfconfig.Parse(r.Config); err != nil || families[c.Type] == nil {
+			continue
+		}
+		tp, err := trainAs(r, true)
+		if err != nil {
+			t.Errorf("%s: %v", r.ID, err)
+			continue
+		}
+		got, stats, err := peaks(tp)
+		if err != nil {
+			t.Errorf("%s: %v", r.ID, err)
+			continue
+		}
+		e := percent(stats.Peak.Allocated, r.Measured.PeakAllocated)
+		errors = append(errors, math.Abs(e))
+		t.Logf("%-26s %+7.3f %% reserved %+6.2f %% %s", r.ID, e, percent(stats.Peak.Reserved, r.Measured.PeakReserved), describe(r))
+		if math.Abs(e) > 0.5 {
+			t.Errorf("%s: %+.3f %%%s", r.ID, e, phaseTable(r, got))
+		}
+		checkPhases(t, r, got)
+	}
+	slices.Sort(errors)
+	if n := len(errors); n < 40 || errors[n/2] > 0.05 {
+		t.Errorf("%d rows, median error %.3f %%", n, errors[n/2])
+	}
+}

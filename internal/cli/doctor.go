@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/internal/doctor"
+	"github.com/plimsoll/plimsoll/internal/machine"
+	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/textout"
+)
+
+type doctorOptions struct {
+	json bool
+}
+
+func newDoctorCommand(env Env) *cobra.Command {
+	var opts doctorOptions
+	cmd := &cobra.Command{
+		Use:   "doctor [--json]",
+		Short: "what is wrong or risky on this machine, and the fix",
+		Long: `Doctor looks once at the driver, the cards, the processes on them, the PyTorch
+on the path, host memory, /dev/shm and the variables that steer PyTorch's
+allocator, and reports what is wrong with the fix for each. It changes nothing
+and needs no GPU; run it in the shell and environment you train in.
+
+Exit codes: 0 nothing wrong, 3 something is.`,
+		Example: `  plimsoll doctor
+  plimsoll doctor --json | jq '.findings[].title'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), env, opts) },
+	}
+	cmd.Flags().BoolVar(&opts.json, "json", false, "print JSON")
+	return cmd
+}
+
+func runDoctor(ctx context.Context, env Env, opts doctorOptions) error {
+	found := doctor.Examine(machine.Here().Facts(ctx))
+	if err := printDoctor(env, opts, found); err != nil {
+		return err
+	}
+	for _, f := range found.Findings {
+		if f.Severity == report.Error {
+			return findingExit()
+		}
+	}
+	return nil
+}
+
+func printDoctor(env Env, opts doctorOptions, d report.Doctor) error {
+	if opts.json {
+		e := json.NewEncoder(env.Stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(d)
+	}
+	s := screen.New(env.Stdout, env.Style)
+	textout.Doctor(s, &d)
+	return s.Err()
+}

@@ -1,0 +1,270 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sort"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/internal/lint"
+	"github.com/plimsoll/plimsoll/internal/lintout"
+	"github.com/plimsoll/plimsoll/internal/screen"
+)
+
+type lintOptions struct {
+	JSON    bool
+	SARIF   bool
+	GitHub  bool
+	Fix     bool
+	Explain string
+	Select  []string // rules to apply, as ids, prefixes, names or ALL
+	Ignore  []string
+	FailOn  string // error, warning or never
+	Tests   bool   // read test files too
+	Jobs    int    // files read at once
+}
+
+func newLintCommand(env Env) *cobra.Command {
+	var o lintOptions
+	cmd := &cobra.Command{
+		Use:   "lint PATH... | --explain RULE",
+		Short: "what in the code wastes memory",
+		Long: `Lint reads Python training code without running it and reports what wastes GPU
+memory, and the accumulation mistakes people make while fighting for it: the line,
+why it matters, and the fix. It needs neither Python nor a GPU.
+
+PATH is a .py file, a notebook (.ipynb) or a folder. Folders are read without tests
+and without hidden, build and site-packages folders; a file named is always read.
+
+  # plimsoll: ignore[LM003] reason       on the line, or alone on the line above
+  # plimsoll: ignore-file[LM003] reason  for the whole file
+
+[tool.plimsoll.lint] in pyproject.toml: select, ignore, exclude, fail-on, tests.
+Errors (a wrong or dying run) exit with 3; warnings and notes with 0.`,
+		Example: `  plimsoll lint train.py
+  plimsoll lint src/ --ignore LM012,LM025
+  plimsoll lint --explain LM010
+  plimsoll lint --sarif . > lint.sarif`,
+		RunE: func(cmd *cobra.Command, args []string) error { return runLint(cmd.Context(), env, o, args) },
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.JSON, "json", false, "print the findings as JSON ("+lintout.Schema+")")
+	f.BoolVar(&o.SARIF, "sarif", false, "print the findings as SARIF 2.1.0")
+	f.BoolVar(&o.GitHub, "github", false, "print GitHub workflow annotations")
+	f.BoolVar(&o.Fix, "fix", false, "apply the fixes that cannot change what the program does")
+	f.StringVar(&o.Explain, "explain", "", "print the page of a rule, with a wrong and a right example")
+	f.StringSliceVar(&o.Select, "select", nil, "apply only these rules (ids, prefixes, names, or ALL for the quiet ones too)")
+	f.StringSliceVar(&o.Ignore, "ignore", nil, "leave these rules out")
+	f.StringVar(&o.FailOn, "fail-on", "", "exit with 3 at this severity: error (default), warning, note or never")
+	f.BoolVar(&o.Tests, "tests", false, "read test files in folders too")
+	f.IntVar(&o.Jobs, "jobs", runtime.GOMAXPROCS(0), "files to read at once")
+	cmd.MarkFlagsMutuallyExclusive("json", "sarif", "github")
+	return cmd
+}
+
+func runLint(ctx context.Context, env Env, o lintOptions, args []string) error {
+	if o.Explain != "" {
+		return explainRule(env, o.Explain)
+	}
+	if len(args) == 0 {
+		return usageError("lint needs a file or folder to read, or --explain RULE")
+	}
+	config, err := readLintConfig(args[0])
+	if err != nil {
+		return unreadable(err)
+	}
+	o = config.under(o)
+	if err := checkRuleNames(o); err != nil {
+		return err
+	}
+	files, err := pythonFiles(args, config.Exclude, o.Tests)
+	if err != nil {
+		return unreadable(err)
+	}
+	// Syntax trees are many small objects that die with their file: collecting less often halves the time and costs some 100 MiB.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	summary, err := lintFiles(ctx, o, files)
+	if err != nil {
+		return err
+	}
+	if err := writeLint(env, o, summary); err != nil {
+		return err
+	}
+	if fails(o, summary) {
+		return findingExit()
+	}
+	return nil
+}
+
+func explainRule(env Env, id string) error {
+	r, ok := lint.RuleByID(strings.ToUpper(id))
+	if !ok {
+		r, ok = lint.RuleByID(id)
+	}
+	if !ok {
+		return usageError("there is no rule %q; rules are LM001 to LM%03d, see docs/lint.md", id, len(lint.Rules()))
+	}
+	out := screen.New(env.Stdout, env.Style)
+	lintout.Page(out, r)
+	return out.Err()
+}
+
+// checkRuleNames refuses a rule that does not exist: a misspelt --ignore would otherwise do nothing, silently.
+func checkRuleNames(o lintOptions) error {
+	for _, id := range append(append([]string{}, o.Select...), o.Ignore...) {
+		if !lint.Known(id) {
+			return usageError("there is no rule %q; name ids (LM010), prefixes (LM01), rule names, or ALL", id)
+		}
+	}
+	switch o.FailOn {
+	case "", "error", "warning", "note", "never":
+		return nil
+	}
+	return usageError("--fail-on takes error, warning, note or never, not %q", o.FailOn)
+}
+
+func fails(o lintOptions, s lintout.Summary) bool {
+	errors, warnings, notes := s.Count()
+	switch o.FailOn {
+	case "never":
+		return false
+	case "note":
+		return errors+warnings+notes > 0
+	case "warning":
+		return errors+warnings > 0
+	}
+	return errors > 0
+}
+
+func writeLint(env Env, o lintOptions, s lintout.Summary) error {
+	switch {
+	case o.JSON:
+		return lintout.JSON(env.Stdout, s)
+	case o.SARIF:
+		return lintout.SARIF(env.Stdout, s, Version)
+	case o.GitHub:
+		return lintout.GitHub(env.Stdout, s)
+	}
+	out := screen.New(env.Stdout, env.Style)
+	lintout.Text(out, s)
+	return out.Err()
+}
+
+// lintFiles reads the files with a few workers; the findings come in the order of the files whatever worker read them.
+func lintFiles(ctx context.Context, o lintOptions, files []string) (lintout.Summary, error) {
+	type result struct {
+		findings []lint.Finding
+		fixed    int
+		err      error
+	}
+	results := make([]result, len(files))
+	neighbours := newNeighbours()
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range max(1, o.Jobs) {
+		wg.Go(func() {
+			for i := range next {
+				findings, fixed, err := lintFile(o, files[i], neighbours)
+				results[i] = result{findings, fixed, err}
+			}
+		})
+	}
+	for i := range files {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return lintout.Summary{}, err
+	}
+	s := lintout.Summary{Files: len(files)}
+	for i, r := range results {
+		if r.err != nil {
+			return s, unreadable(fmt.Errorf("lint %s: %w", files[i], r.err))
+		}
+		s.Findings, s.Fixed = append(s.Findings, r.findings...), s.Fixed+r.fixed
+	}
+	return s, nil
+}
+
+// maxSource is the largest file that is read; a notebook carries its pictures along.
+const maxSource = 64 << 20
+
+func readSource(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, maxSource+1))
+	if err == nil && len(src) > maxSource {
+		return nil, fmt.Errorf("larger than %d bytes; is it Python source?", maxSource)
+	}
+	return src, err
+}
+
+func lintFile(o lintOptions, path string, n *neighbours) ([]lint.Finding, int, error) {
+	src, err := readSource(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	opts := lint.Options{Select: o.Select, Ignore: o.Ignore, Lookup: n.lookup(path)}
+	if strings.HasSuffix(path, ".ipynb") {
+		findings, err := lint.Notebook(path, src, opts)
+		return findings, 0, err
+	}
+	findings := lint.Source(path, src, opts)
+	if !o.Fix {
+		return findings, 0, nil
+	}
+	better, fixed := lint.Fix(src, findings)
+	if fixed == 0 {
+		return findings, 0, nil
+	}
+	if err := rewrite(path, better); err != nil {
+		return nil, 0, err
+	}
+	return lint.Source(path, better, opts), fixed, nil
+}
+
+// rewrite replaces a file in one step, with the permissions it had.
+func rewrite(path string, text []byte) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	temp := path + ".plimsoll"
+	if err := os.WriteFile(temp, text, info.Mode().Perm()); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return nil
+}
+
+// LintFindings checks source files for other commands: `explain` and `run` raise the findings that stand on a guilty stack
+// (lint.Raise). Files that cannot be read are left out; quiet rules are applied.
+func LintFindings(files []string) []lint.Finding {
+	n := newNeighbours()
+	var all []lint.Finding
+	for _, path := range files {
+		findings, _, err := lintFile(lintOptions{Select: []string{"ALL"}}, path, n)
+		if err == nil {
+			all = append(all, findings...)
+		}
+	}
+	sort.SliceStable(all, func(i, j int) bool { return all[i].File < all[j].File })
+	return all
+}

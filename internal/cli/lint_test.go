@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/report"
+)
+
+const leakyLoop = "import torch\ntotal = 0\nfor x, y in loader:\n    total += criterion(model(x), y)\nprint(total)\n"
+
+// project writes files into a folder of the test's own.
+func project(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestLintExitsWithThreeForErrorsAlone(t *testing.T) {
+	t.Parallel()
+	dir := project(t, map[string]string{
+		"error.py":   leakyLoop,
+		"warning.py": "import torch\nmodel = torch.nn.DataParallel(model)\n",
+		"clean.py":   "import torch\n",
+	})
+	for _, c := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{"error.py"}, exitFinding},
+		{[]string{"warning.py"}, exitOK},
+		{[]string{"clean.py"}, exitOK},
+		{[]string{"--fail-on", "warning", "warning.py"}, exitFinding},
+		{[]string{"--fail-on", "never", "error.py"}, exitOK},
+		{[]string{"--ignore", "LM001", "error.py"}, exitOK},
+		{[]string{"--fail-on", "sometimes", "error.py"}, exitUsage},
+		{[]string{"--select", "LM999", "error.py"}, exitUsage},
+		{[]string{"missing.py"}, exitUnreadable},
+	} {
+		args := append([]string{"lint"}, c.args...)
+		args[len(args)-1] = filepath.Join(dir, args[len(args)-1])
+		if r := plimsoll(t, "", args...); r.code != c.code {
+			t.Errorf("plimsoll %v: exit %d, not %d\n%s%s", args, r.code, c.code, r.stdout, r.stderr)
+		}
+	}
+}
+
+func TestLintReadsFoldersWithoutTestsAndStrangers(t *testing.T) {
+	t.Parallel()
+	dir := project(t, map[string]string{
+		"train.py": leakyLoop, "tests/test_train.py": leakyLoop, "test_other.py": leakyLoop, ".hidden/x.py": leakyLoop,
+		"venv/lib/site-packages/y.py": leakyLoop, "old/legacy.py": leakyLoop, "notes.txt": leakyLoop,
+		"nb.ipynb":       `{"cells":[{"cell_type":"code","source":["import torch\n","torch.nn.DataParallel(model)"]}]}`,
+		"pyproject.toml": "[tool.other]\nx = 1\n[tool.plimsoll.lint]\nexclude = [\"old\"]\n",
+	})
+	files := func(args ...string) string {
+		var report struct {
+			Schema   string
+			Findings []struct{ File string }
+		}
+		r := plimsoll(t, "", append([]string{"lint", "--json"}, args...)...)
+		if err := json.Unmarshal([]byte(r.stdout), &report); err != nil || report.Schema != "plimsoll.lint/1" {
+			t.Fatalf("%v: %s%s", err, r.stdout, r.stderr)
+		}
+		var names []string
+		for _, f := range report.Findings {
+			rel, _ := filepath.Rel(dir, f.File)
+			names = append(names, filepath.ToSlash(rel))
+		}
+		return strings.Join(names, " ")
+	}
+	if got := files(dir); got != "nb.ipynb train.py" {
+		t.Errorf("read %s", got)
+	}
+	if got := files("--tests", dir); got != "nb.ipynb test_other.py tests/test_train.py train.py" {
+		t.Errorf("with tests: read %s", got)
+	}
+	if got := files(filepath.Join(dir, "test_other.py")); got != "test_other.py" {
+		t.Errorf("a file named was not read: %s", got)
+	}
+}
+
+func TestLintRefusesAnUnknownSetting(t *testing.T) {
+	t.Parallel()
+	dir := project(t, map[string]string{"a.py": "x = 1\n", "pyproject.toml": "[tool.plimsoll.lint]\nignroe = [\"LM001\"]\n"})
+	if r := plimsoll(t, "", "lint", dir); r.code != exitUnreadable || !strings.Contains(r.stderr, "ignroe") {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+}
+
+func TestLintFollowsLocalImports(t *testing.T) {
+	t.Parallel()
+	dir := project(t, map[string]string{
+		"pkg/__init__.py":     "",
+		"pkg/engine.py":       "def loss_of(model, x):\n    return model(x).mean()\ndef number_of(model, x):\n    return model(x).mean().item()\n",
+		"pkg/train.py":        "import torch\nfrom .engine import loss_of, number_of\na = b = 0\nfor x in loader:\n    a += loss_of(model, x)\n    b += number_of(model, x)\nprint(a, b)\n",
+		"pkg/sub/__init__.py": "",
+		"pkg/sub/absolute.py": "import torch\nfrom pkg.engine import loss_of\na = 0\nfor x in loader:\n    a += loss_of(model, x)\nprint(a)\n",
+	})
+	r := plimsoll(t, "", "lint", dir)
+	if !strings.Contains(r.stdout, "train.py:5:5") || strings.Contains(r.stdout, "train.py:6") || !strings.Contains(r.stdout, "absolute.py:5:5") {
+		t.Errorf("%s", r.stdout)
+	}
+}
+
+func TestLintFixRewritesTheFile(t *testing.T) {
+	t.Parallel()
+	dir := project(t, map[string]string{"a.py": "import torch\nwith torch.cuda.amp.autocast():\n    model(x)\n"})
+	r := plimsoll(t, "", "lint", "--fix", dir)
+	text, err := os.ReadFile(filepath.Join(dir, "a.py"))
+	if err != nil || !strings.Contains(string(text), `torch.amp.autocast("cuda")`) || !strings.Contains(r.stdout, "1 finding fixed") {
+		t.Errorf("%s\n%s %v", text, r.stdout, err)
+	}
+}
+
+func TestLintExplainsItsRules(t *testing.T) {
+	t.Parallel()
+	if r := plimsoll(t, "", "lint", "--explain", "lm017"); r.code != exitOK || !strings.Contains(r.stdout, "made in place") {
+		t.Errorf("exit %d: %s", r.code, r.stdout)
+	}
+	if r := plimsoll(t, "", "lint", "--explain", "LM999"); r.code != exitUsage {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	if r := plimsoll(t, "", "lint"); r.code != exitUsage {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+}
+
+func TestLintFindingsServeOtherCommands(t *testing.T) {
+	t.Parallel()
+	dir := project(t, map[string]string{"train.py": leakyLoop})
+	found := LintFindings([]string{filepath.Join(dir, "train.py"), filepath.Join(dir, "gone.py")})
+	if len(found) != 1 || found[0].Rule != "LM001" || found[0].Line != 4 {
+		t.Errorf("%+v", found)
+	}
+}
+
+func TestExplainNamesTheLintFindingOnTheGuiltyLine(t *testing.T) {
+	t.Parallel()
+	dir := project(t, map[string]string{"train.py": leakyLoop, "other.py": leakyLoop})
+	findings := []report.Finding{
+		{ID: "growth", Confidence: 0.8, Where: []report.Place{{File: "/home/me/run/train.py", Line: 4}}},
+		{ID: "fragmentation", Confidence: 0.8, Where: []report.Place{{File: "/home/me/run/train.py", Line: 40}}},
+	}
+	if err := nameInSource(findings, filepath.Join(dir, "train.py")); err != nil {
+		t.Fatal(err)
+	}
+	f := findings[0]
+	if len(f.Lint) != 1 || f.Lint[0] != "LM001" || f.Confidence < 0.89 || len(f.Remedies) != 1 || !strings.Contains(f.Evidence[0], "train.py:4") {
+		t.Errorf("%+v", f)
+	}
+	if len(findings[1].Lint) != 0 {
+		t.Errorf("a finding elsewhere was raised: %+v", findings[1])
+	}
+}

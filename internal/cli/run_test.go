@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/probe/probetest"
+)
+
+// ran is what a run left: its exit code and its two streams.
+type ran struct {
+	code           int
+	stdout, stderr string
+}
+
+// runs carries out a command line in this process with the given additions to the environment.
+func runs(t *testing.T, environ []string, args ...string) ran {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	env := Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Getenv: os.Getenv,
+		Environ: func() []string { return append(os.Environ(), environ...) }}
+	code := Run(context.Background(), env, args)
+	return ran{code, stdout.String(), stderr.String()}
+}
+
+func (r ran) wants(t *testing.T, code int, stderr ...string) {
+	t.Helper()
+	if r.code != code {
+		t.Errorf("exit code %d, want %d\nstdout %s\nstderr %s", r.code, code, r.stdout, r.stderr)
+	}
+	for _, s := range stderr {
+		if !strings.Contains(r.stderr, s) {
+			t.Errorf("stderr lacks %q:\n%s", s, r.stderr)
+		}
+	}
+}
+
+// numbers reads the lists a script printed on its last line.
+func (r ran) numbers(t *testing.T) [][]float64 {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	var all [][]float64
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &all); err != nil {
+		t.Fatalf("the script printed no parameters: %v\nstdout %s\nstderr %s", err, r.stdout, r.stderr)
+	}
+	return all
+}
+
+func furthest(t *testing.T, a, b [][]float64) float64 {
+	t.Helper()
+	if len(a) != len(b) || len(a) == 0 {
+		t.Fatalf("%d and %d tensors", len(a), len(b))
+	}
+	far := 0.0
+	for i := range a {
+		for j := range a[i] {
+			far = max(far, math.Abs(a[i][j]-b[i][j]))
+		}
+	}
+	return far
+}
+
+func TestSplitTrainingEndsWhereTheUntouchedOneDoes(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	for _, c := range []struct {
+		script    string
+		tolerance float64
+	}{
+		{"plain.py", 1e-6}, {"accumulate.py", 1e-6}, {"scheduler.py", 1e-6}, {"clip.py", 1e-6}, {"accelerated.py", 1e-6},
+		{"trainer.py", 1e-5},
+		{"amp.py", 2e-3}, // gradients of parts are rounded to bf16 before they are summed
+	} {
+		t.Run(c.script, func(t *testing.T) {
+			t.Parallel()
+			script := filepath.Join("testdata", "fit", c.script)
+			untouched := runs(t, nil, "run", "--record", "off", "--", python, script)
+			untouched.wants(t, 0)
+			split := runs(t, nil, "run", "--fit", "--split", "4", "--", python, script)
+			split.wants(t, 0, "it ran with: micro-batch", "seen in effect: ", "micro-batch")
+			if far := furthest(t, untouched.numbers(t), split.numbers(t)); far > c.tolerance {
+				t.Errorf("parameters differ by up to %g, more than %g", far, c.tolerance)
+			}
+		})
+	}
+}
+
+func TestCheckpointedBlocksGiveTheSameGradients(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	script := filepath.Join("testdata", "fit", "blocks.py")
+	plain := runs(t, nil, "run", "--", python, script)
+	wrapped := runs(t, nil, "run", "--fit", "--checkpoint", "--", python, script)
+	wrapped.wants(t, 0, "it ran with: activation checkpointing", "seen in effect: checkpointing of 3 blocks")
+	if far := furthest(t, plain.numbers(t), wrapped.numbers(t)); far > 1e-7 {
+		t.Errorf("gradients and parameters differ by up to %g", far)
+	}
+}
+
+func TestAScriptThatASplitWouldChangeIsToldAndLeftAlone(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	for script, why := range map[string]string{
+		"batchnorm.py": "micro-batches left alone: BatchNorm1d normalises over the batch",
+		"sampler.py":   "micro-batches left alone: the sampler Hardest is the script's own",
+	} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join("testdata", "fit", script)
+			untouched := runs(t, nil, "run", "--", python, path)
+			left := runs(t, nil, "run", "--fit", "--split", "4", "--", python, path)
+			left.wants(t, 0, why, script+":")
+			if far := furthest(t, untouched.numbers(t), left.numbers(t)); far != 0 {
+				t.Errorf("it was not left alone: parameters differ by %g", far)
+			}
+		})
+	}
+}
+
+func TestARunThatDiesIsStartedAnewUntilItFits(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	got := runs(t, nil, "run", "--fit", "--", python, filepath.Join("testdata", "fit", "toolarge.py"))
+	got.wants(t, 0, "Starting anew: micro-batch 8 × 2", "Starting anew: micro-batch 4 × 4", "it ran with: micro-batch 4 × 4")
+	if got.numbers(t) == nil {
+		t.Error("it did not finish")
+	}
+}
+
+func TestADeadRunIsExplainedAndKeepsItsCode(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	report := t.TempDir()
+	got := runs(t, nil, "run", "--report", report, "--", python, filepath.Join("testdata", "fit", "toolarge.py"))
+	got.wants(t, 1, "torch.OutOfMemoryError: CUDA out of memory", "the record is kept in "+report)
+	text, _ := filepath.Glob(filepath.Join(report, "rank0-*.txt"))
+	if len(text) != 1 {
+		t.Errorf("the traceback was not kept: %v", text)
+	}
+	data, err := os.ReadFile(filepath.Join(report, "run.json"))
+	if err != nil || !strings.Contains(string(data), `"out_of_memory":true`) {
+		t.Errorf("run.json: %s, %v", data, err)
+	}
+}

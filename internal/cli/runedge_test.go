@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/probe/probetest"
+)
+
+const fewSteps = `
+import torch
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.Adam(model.parameters())
+def step():
+    optimizer.zero_grad()
+    model(torch.ones(3, 4)).mean().backward()
+    optimizer.step()
+for _ in range(3):
+    step()
+`
+
+func TestTheCommandsOwnOutputAndCodePassThrough(t *testing.T) {
+	t.Parallel()
+	got := runs(t, nil, "run", "--", "sh", "-c", "printf 'out\\n'; printf 'err\\n' >&2; exit 7")
+	got.wants(t, 7, "err\n", "plimsoll: sh ended with code 7, not for want of memory.\n")
+	if got.stdout != "out\n" {
+		t.Errorf("stdout %q", got.stdout)
+	}
+	if n := strings.Count(got.stderr, "plimsoll:"); n != 1 {
+		t.Errorf("%d lines of plimsoll's, want one:\n%s", n, got.stderr)
+	}
+}
+
+func TestAMissingCommandIsSaidAsAShellWould(t *testing.T) {
+	t.Parallel()
+	got := runs(t, nil, "run", "--", "no-such-command-here")
+	got.wants(t, 127, "no-such-command-here")
+}
+
+func TestAnErrorOfTheScriptPrintsAsWithoutTheProbe(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	script := fewSteps + "loss = model(torch.ones(3, 4)).mean()\nloss.backward()\nloss.backward()\n"
+	path := filepath.Join(t.TempDir(), "train.py")
+	if err := os.WriteFile(path, []byte(script), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := runs(t, nil, "run", "--", python, path)
+	got.wants(t, 1, "RuntimeError: Trying to backward through the graph a second time", "ended with code 1, not for want of memory")
+	if strings.Contains(got.stderr, "_frames.py") || strings.Contains(got.stderr, "plimsoll-") {
+		t.Errorf("the probe shows in the traceback:\n%s", got.stderr)
+	}
+}
+
+func TestWithoutTorchNothingIsObservedAndNothingChanges(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	got := runs(t, nil, "run", "--", python, "-c", "import sys; sys.modules['torch'] = None\ntry:\n import torch\nexcept ImportError: print('no torch')")
+	got.wants(t, 0, "no GPU memory was used")
+	if got.stdout != "no torch\n" {
+		t.Errorf("stdout %q", got.stdout)
+	}
+}
+
+func TestAFolderThatCannotBeWrittenLeavesTheRunUnobserved(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := runs(t, nil, "run", "--report", filepath.Join(file, "report"), "--", "sh", "-c", "echo ran; exit 5")
+	got.wants(t, 5, "the command runs unobserved")
+	if got.stdout != "ran\n" {
+		t.Errorf("stdout %q", got.stdout)
+	}
+}
+
+func TestAFullDiskCostsOneLine(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	// A file size limit of zero makes every write fail, as a full disk does.
+	full := "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nfor _ in range(3):"
+	got := runs(t, nil, "run", "--", python, "-c", strings.Replace(fewSteps, "for _ in range(3):", full, 1)+"print('trained')")
+	got.wants(t, 0, "the script goes on, its record is incomplete")
+	if got.stdout != "trained\n" || strings.Count(got.stderr, "cannot write") != 1 {
+		t.Errorf("stdout %q stderr %q", got.stdout, got.stderr)
+	}
+}
+
+func TestTheProbeRunsTheSitecustomizeItStandsBefore(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	own := t.TempDir()
+	if err := os.WriteFile(filepath.Join(own, "sitecustomize.py"), []byte("print('mine first')\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := runs(t, []string{"PYTHONPATH=" + own}, "run", "--", python, "-c", "import sitecustomize; print(sitecustomize.__file__)")
+	got.wants(t, 0)
+	if want := "mine first\n" + filepath.Join(own, "sitecustomize.py") + "\n"; got.stdout != want {
+		t.Errorf("stdout %q, want %q", got.stdout, want)
+	}
+}
+
+func TestARunTellsItsStatusWhileItRuns(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	read := "\nimport json, os\np = f\"{os.environ['XDG_RUNTIME_DIR']}/plimsoll-{os.getuid()}/run-{os.getpid()}.json\"\ns = json.load(open(p))\n" +
+		"print(s['schema'], s['pid'] == os.getpid(), s['rank'], s['step'], s['phase'], s['allocated'], s['peak_allocated'], s['device'])\n"
+	folder := t.TempDir()
+	got := runs(t, []string{"XDG_RUNTIME_DIR=" + folder}, "run", "--", python, "-c", fewSteps+read)
+	got.wants(t, 0)
+	if want := "plimsoll.status/1 True 0 1 forward 0 0 cpu\n"; got.stdout != want {
+		t.Errorf("status %q, want %q", got.stdout, want)
+	}
+	if left, _ := filepath.Glob(filepath.Join(folder, "*", "run-*")); len(left) > 0 {
+		t.Errorf("status files are left behind: %v", left)
+	}
+}
+
+func TestEveryRankOfATorchrunJobIsCollected(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	dir := t.TempDir()
+	path, report := filepath.Join(dir, "train.py"), filepath.Join(dir, "report")
+	script := strings.Replace(fewSteps, "optimizer =", "torch.distributed.init_process_group('gloo')\nmodel = torch.nn.parallel.DistributedDataParallel(model)\noptimizer =", 1)
+	if err := os.WriteFile(path, []byte(script), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := runs(t, []string{"OMP_NUM_THREADS=1"}, "run", "--report", report, "--", python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", path)
+	got.wants(t, 0)
+	for _, rank := range []string{"rank0-*.json", "rank1-*.json"} {
+		if found, _ := filepath.Glob(filepath.Join(report, rank)); len(found) != 1 {
+			t.Errorf("%s: %v", rank, found)
+		}
+	}
+}
+
+func TestThreeCallsRecordFromWithinAScript(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	probe, err := filepath.Abs(filepath.Join("..", "probe", "python"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := filepath.Join(t.TempDir(), "report")
+	script := "import sys; sys.path.insert(0, '" + probe + "'); sys.dont_write_bytecode = True\nimport plimsoll\nplimsoll.start('" + report + "')\n" + fewSteps +
+		"plimsoll.mark('done')\nnotes = plimsoll.stop()\nprint(notes['step'], notes['marks'][-1][1])\n"
+	got := runs(t, nil, "run", "--record", "off", "--", python, "-E", "-c", script)
+	got.wants(t, 0)
+	if got.stdout != "3 done\n" {
+		t.Errorf("stdout %q", got.stdout)
+	}
+	if found, _ := filepath.Glob(filepath.Join(report, "rank0-*.json")); len(found) != 1 {
+		t.Errorf("notes: %v", found)
+	}
+}

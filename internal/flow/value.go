@@ -1,0 +1,197 @@
+package flow
+
+import "slices"
+
+// Kind is what a value is, as far as the code shows.
+type Kind uint8
+
+// The kinds that rules ask for.
+const (
+	Unknown Kind = iota
+	Model
+	Criterion
+	Optimizer
+	Scaler
+	Loader
+	Dataset
+	Batch      // what a loader yields, or a part of it
+	Tensor     // computed from a model call
+	Leaf       // a tensor made by a factory: torch.randn, torch.zeros
+	Scalar     // a Python number or string
+	Container  // list, dict, set, tuple
+	Checkpoint // what torch.load gives
+	Helper     // an Accelerator or Fabric
+	Params     // model.parameters()
+	Activation // a module without parameters: nn.ReLU(), nn.CosineSimilarity()
+)
+
+// Value is what is known of a value.
+type Value struct {
+	Kind    Kind
+	Roots   []int   // model calls whose graph it keeps alive, sorted; none: no graph, or not known
+	Items   []Value // of a tuple whose parts are known
+	Class   string  // of a Model or Dataset made from a class of this file
+	Wrap    string  // of a Model: dotted name of the wrapper around it (DistributedDataParallel, FSDP)
+	Num     int64   // where HasNum
+	HasNum  bool
+	Guess   bool // only its name says what it is
+	OnCPU   bool
+	Reduced bool // a scalar, a mean, an argmax: small whatever the batch
+	Divided bool // went through a division
+	Double  bool // float64
+	Grad    bool // a Leaf that requires grad
+	Trained bool // holds something autograd can reach that is not a traced model call (a parameter, an unknown)
+}
+
+// HasGraph tells whether keeping the value keeps activations.
+func (v Value) HasGraph() bool { return len(v.Roots) > 0 }
+
+// IsTensor tells whether it is a tensor on whatever device.
+func (v Value) IsTensor() bool { return v.Kind == Tensor || v.Kind == Batch || v.Kind == Leaf }
+
+// Shares tells whether two values were computed from the same model call.
+func (v Value) Shares(w Value) bool {
+	return slices.ContainsFunc(v.Roots, func(r int) bool { return slices.Contains(w.Roots, r) })
+}
+
+func (v Value) detached() Value {
+	v.Roots, v.Items = nil, nil
+	return v
+}
+
+func scalar() Value { return Value{Kind: Scalar, Reduced: true, OnCPU: true} }
+
+func number(n int64) Value {
+	v := scalar()
+	v.Num, v.HasNum = n, true
+	return v
+}
+
+// maxRoots bounds the model calls one value remembers.
+const maxRoots = 32
+
+// union merges sorted root lists.
+func union(a, b []int) []int {
+	if len(a) == 0 {
+		return b
+	}
+	if len(b) == 0 || slices.Equal(a, b) {
+		return a
+	}
+	if len(a) >= maxRoots {
+		return a
+	}
+	out := append(slices.Clone(a), b...)
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return out[:min(len(out), maxRoots)]
+}
+
+// join is what a name holds after either of two branches.
+func join(a, b Value) Value {
+	out := a
+	if a.Kind == Unknown || a.Kind == Scalar && b.Kind != Unknown || a.Guess && !b.Guess && b.Kind != Unknown && b.Kind != Scalar {
+		out = b
+	}
+	out.Roots = union(a.Roots, b.Roots)
+	if len(a.Items) != len(b.Items) {
+		out.Items = nil
+		if len(a.Items) > 0 && len(b.Items) == 0 && b.Kind == Unknown {
+			out.Items = a.Items
+		} else if len(b.Items) > 0 && len(a.Items) == 0 && a.Kind == Unknown {
+			out.Items = b.Items
+		}
+	}
+	out.HasNum = a.HasNum && b.HasNum && a.Num == b.Num
+	if a.Class != b.Class && a.Kind == Model && b.Kind == Model {
+		out.Class = ""
+	}
+	out.Divided = a.Divided || b.Divided
+	out.Trained = a.Trained || b.Trained
+	out.OnCPU = out.OnCPU && (a.Kind == Unknown || a.OnCPU) && (b.Kind == Unknown || b.OnCPU)
+	return out
+}
+
+// combine is the result of an operation on several values: their graphs together.
+func combine(values ...Value) Value {
+	if len(values) == 0 {
+		return scalar()
+	}
+	out := Value{}
+	for _, v := range values {
+		out.Roots = union(out.Roots, v.Roots)
+		out.Divided = out.Divided || v.Divided
+		out.Trained = out.Trained || v.Trained || v.Kind == Params || v.Kind == Unknown || v.Kind == Model || v.Grad
+		if rank(v.Kind) > rank(out.Kind) {
+			out.Kind, out.OnCPU, out.Reduced, out.Double = v.Kind, v.OnCPU, v.Reduced, v.Double
+		} else if v.IsTensor() && v.Kind == out.Kind {
+			out.OnCPU, out.Reduced = out.OnCPU && v.OnCPU, out.Reduced && v.Reduced
+		}
+	}
+	return out
+}
+
+// rank orders the kinds an operation may give: a tensor and a number make a tensor.
+func rank(k Kind) int {
+	switch k {
+	case Tensor:
+		return 4
+	case Batch:
+		return 3
+	case Leaf:
+		return 2
+	case Scalar:
+		return 1
+	}
+	return 0
+}
+
+// env holds what names are bound to; a branch writes into a layer of its own.
+type env struct {
+	parent *env
+	vars   map[string]Value
+}
+
+func (e *env) get(name string) (Value, bool) {
+	for ; e != nil; e = e.parent {
+		if v, ok := e.vars[name]; ok {
+			return v, true
+		}
+	}
+	return Value{}, false
+}
+
+func (e *env) fork() *env { return &env{parent: e, vars: map[string]Value{}} }
+
+// merge brings branch layers back; complete says that one of them certainly ran.
+func (e *env) merge(branches []*env, complete bool) {
+	names := map[string]bool{}
+	for _, b := range branches {
+		for name := range b.vars {
+			names[name] = true
+		}
+	}
+	for name := range names {
+		before, known := e.get(name)
+		var out Value
+		first := true
+		add := func(v Value) {
+			if first {
+				out, first = v, false
+				return
+			}
+			out = join(out, v)
+		}
+		for _, b := range branches {
+			if v, ok := b.vars[name]; ok {
+				add(v)
+			} else if known {
+				add(before)
+			}
+		}
+		if !complete && known {
+			add(before)
+		}
+		e.vars[name] = out
+	}
+}

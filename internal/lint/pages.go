@@ -1,0 +1,36 @@
+package lint
+
+import (
+	"embed"
+	"strings"
+)
+
+//go:embed pages/*.md
+var pages embed.FS
+
+// SyntaxRule is the id under which lines that are not Python are reported.
+const SyntaxRule = "LM000"
+
+// Page gives the text that explains a rule, in Markdown, without its title; empty for a rule that does not exist.
+func Page(id string) string {
+	text, err := pages.ReadFile("pages/" + id + ".md")
+	if err != nil {
+		return ""
+	}
+	_, body, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSpace(body)
+}
+
+// Example gives the Python of a page's section ("Wrong", "Right").
+func Example(id, section string) string {
+	_, rest, found := strings.Cut(Page(id), "## "+section+"\n")
+	if !found {
+		return ""
+	}
+	_, code, found := strings.Cut(rest, "```python\n")
+	if !found {
+		return ""
+	}
+	code, _, _ = strings.Cut(code, "```")
+	return code
+}

@@ -1,0 +1,159 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Bounds on what clients may cost.
+const (
+	maxConnections = 64
+	maxScrapes     = 8
+	maxHeader      = 8 << 10
+	headerTimeout  = 5 * time.Second
+	requestTimeout = 10 * time.Second
+	idleTimeout    = 60 * time.Second
+)
+
+// Handler answers scrapes. localOnly refuses requests that name a host other than this machine, as a page in a browser would that
+// found out how to reach loopback under a name of its own.
+func Handler(c *Collector, localOnly bool) (http.Handler, error) {
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(c); err != nil {
+		return nil, fmt.Errorf("register the metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes, Timeout: requestTimeout, ErrorHandling: promhttp.HTTPErrorOnError,
+	}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	return guard(mux, localOnly), nil
+}
+
+// guard sends away what no scrape looks like.
+func guard(next http.Handler, localOnly bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if localOnly && !localHost(r.Host) {
+			http.Error(w, "this server answers on this machine only", http.StatusForbidden)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, 0)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// localHost tells whether a Host header names this machine by a loopback address.
+func localHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if host == "localhost" {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.IsLoopback()
+}
+
+// Server serves one collector.
+type Server struct {
+	listener net.Listener
+	http     *http.Server
+}
+
+// Listen opens the address. A bare port listens on loopback: other machines must be asked for by name.
+func Listen(address string, c *Collector) (*Server, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("address %q: %w (write for example 127.0.0.1:9740, or 0.0.0.0:9740 for every interface)", address, err)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	bound, _ := netip.ParseAddrPort(listener.Addr().String())
+	handler, err := Handler(c, bound.Addr().IsLoopback())
+	if err != nil {
+		_ = listener.Close()
+		return nil, err
+	}
+	return &Server{
+		listener: &crowd{Listener: listener, room: maxConnections},
+		http: &http.Server{
+			Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, WriteTimeout: 2 * requestTimeout,
+			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		},
+	}, nil
+}
+
+// Address is where the server listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Serve answers until the context ends, then lets scrapes under way finish.
+func (s *Server) Serve(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		patience, cancel := context.WithTimeout(context.Background(), headerTimeout)
+		defer cancel()
+		_ = s.http.Shutdown(patience)
+	})
+	defer stop()
+	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	return nil
+}
+
+// crowd is a listener with room for so many connections: a new one sends the oldest away, so that clients which connect and say
+// nothing cannot keep a scraper out.
+type crowd struct {
+	net.Listener
+	room   int
+	mu     sync.Mutex
+	guests []*guest // oldest first
+}
+
+func (c *crowd) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	g := &guest{Conn: conn, crowd: c}
+	c.mu.Lock()
+	c.guests = append(c.guests, g)
+	var oldest *guest
+	if len(c.guests) > c.room {
+		oldest = c.guests[0]
+	}
+	c.mu.Unlock()
+	if oldest != nil {
+		_ = oldest.Close()
+	}
+	return g, nil
+}
+
+// guest leaves the crowd when it is closed.
+type guest struct {
+	net.Conn
+	crowd *crowd
+}
+
+func (g *guest) Close() error {
+	g.crowd.mu.Lock()
+	g.crowd.guests = slices.DeleteFunc(g.crowd.guests, func(other *guest) bool { return other == g })
+	g.crowd.mu.Unlock()
+	return g.Conn.Close()
+}

@@ -1,0 +1,90 @@
+// Package probe carries the Python half of plimsoll and puts it in front of a command.
+//
+// In go a folder to write into, the environment a command would have had and what the probe shall do; out come the
+// environment that makes every Python process of that command load the probe, which stays inert until torch is imported.
+// Nothing outside the given folder is written and no installed package is touched. Pythons started with -I, -E or -S ignore
+// PYTHONPATH and run unobserved.
+package probe
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed python/sitecustomize.py python/plimsoll/*.py
+var sources embed.FS
+
+// Files are the Python sources: sitecustomize.py and the package plimsoll.
+func Files() fs.FS {
+	sub, err := fs.Sub(sources, "python")
+	if err != nil {
+		panic(err) // the embedded tree is part of this file
+	}
+	return sub
+}
+
+// Mode is what the probe does in a process.
+type Mode string
+
+// Modes.
+const (
+	Observe Mode = "observe" // record memory, steps and failures
+	Capture Mode = "capture" // stop at the first training step and write it down
+)
+
+// Settings tell the probe what to do. They travel as PLIMSOLL_* variables.
+type Settings struct {
+	Mode   Mode
+	Report string // folder for notes and snapshots; exists and is absolute
+	Record string // auto, stacks, light or off; empty is auto
+	Fit    string // plan of a fitting run as JSON; empty: change nothing
+}
+
+// Install writes the probe's sources under dir.
+func Install(dir string) error {
+	return fs.WalkDir(Files(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, filepath.FromSlash(path))
+		if d.IsDir() {
+			return os.MkdirAll(to, 0o700)
+		}
+		data, err := fs.ReadFile(Files(), path)
+		if err != nil {
+			return fmt.Errorf("read probe source %s: %w", path, err)
+		}
+		return os.WriteFile(to, data, 0o600)
+	})
+}
+
+// Environ gives the environment for a command observed by the probe installed in dir. The entries of base stay;
+// PYTHONPATH keeps its value behind the probe's folder.
+func Environ(base []string, dir string, s Settings) []string {
+	set := map[string]string{
+		"PLIMSOLL_MODE": string(s.Mode), "PLIMSOLL_REPORT": s.Report, "PLIMSOLL_RECORD": s.Record, "PLIMSOLL_FIT": s.Fit,
+	}
+	path := dir
+	var env []string
+	for _, entry := range base {
+		name, value, _ := strings.Cut(entry, "=")
+		if name == "PYTHONPATH" && value != "" {
+			path += string(os.PathListSeparator) + value
+		}
+		if _, ours := set[name]; ours || name == "PYTHONPATH" {
+			continue
+		}
+		env = append(env, entry)
+	}
+	env = append(env, "PYTHONPATH="+path)
+	for _, name := range []string{"PLIMSOLL_MODE", "PLIMSOLL_REPORT", "PLIMSOLL_RECORD", "PLIMSOLL_FIT"} {
+		if set[name] != "" {
+			env = append(env, name+"="+set[name])
+		}
+	}
+	return env
+}

@@ -1,0 +1,282 @@
+"""Turns the calls of one captured training step into an exported graph and a job description."""
+import contextlib
+import dataclasses
+import gzip
+import sys
+from collections.abc import Mapping
+
+DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}
+
+
+class Call:
+    """One call the script made: what was called, with what, and what came out."""
+
+    __slots__ = ("call", "args", "kwargs", "out")
+
+    def __init__(self, call, args, kwargs, out):
+        self.call, self.args, self.kwargs, self.out = call, args, kwargs, out
+
+
+def tensors(torch, value):
+    """The tensors in a value of any nesting, in order."""
+    found = []
+    mapped(torch, value, lambda t: found.append(t) or t)
+    return found
+
+
+def mapped(torch, value, change):
+    """The value with every tensor changed; objects it does not know stay as they are."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, Mapping):
+        pieces = {k: mapped(torch, v, change) for k, v in value.items()}
+        if type(value) is dict:
+            return pieces
+        try:
+            return type(value)(**pieces) if dataclasses.is_dataclass(value) else type(value)(pieces)
+        except TypeError:
+            return pieces
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(mapped(torch, v, change) for v in value))
+    if isinstance(value, (tuple, list)):
+        return type(value)([mapped(torch, v, change) for v in value])
+    return value
+
+
+def export(capture, optimizer):
+    """The job and its graph (gzipped JSON of torch.export's schema)."""
+    torch = capture.torch
+    calls = _leading_to(torch, capture, capture.nodes)
+    models = [c.call for c in calls if isinstance(c.call, torch.nn.Module)]
+    unpadded = _drop_full_masks(torch, capture, calls)
+    leaves = _leaves(torch, calls, models)
+    batch = _batch(capture, leaves)
+    leaves_now = [_real(torch, capture, t) for t in leaves]
+    if batch == 1:  # torch.export takes a dimension of one for a constant; a graph for two serves any batch
+        leaves_now = [torch.cat([t, t]) if t.dim() and t.shape[0] == 1 else t for t in leaves_now]
+    reached = {id(t) for c in calls for t in tensors(torch, c.out)}
+    step = _step_module(torch, calls, models, leaves, [capture.loss, *(t for t in capture.held if id(t) in reached)])
+    program = _export(torch, step, leaves_now, max(batch, 2), unpadded)
+    return _job(capture, optimizer, models, step, batch), gzip.compress(_serialized(program), 6)
+
+
+def _leading_to(torch, capture, calls):
+    """The calls whose results reach the loss, in order; before the models, what was made on the GPU of a batch that had arrived there."""
+    needed, kept = {id(capture.loss)}, []
+    for call in [*reversed(calls), *reversed(capture.steps_before)]:
+        if any(id(t) in needed and id(t) not in capture.arrived for t in tensors(torch, call.out)):
+            kept.append(call)
+            needed.update(id(t) for t in tensors(torch, (call.args, call.kwargs)))
+    return kept[::-1]
+
+
+def _leaves(torch, calls, models):
+    """The tensors that come from outside: batch, targets, constants. Parameters belong to the models."""
+    known = {id(p) for m in models for p in m.parameters()} | {id(b) for m in models for b in m.buffers()}
+    leaves = []
+    for call in calls:
+        for t in tensors(torch, (call.args, call.kwargs)):
+            if id(t) not in known:
+                known.add(id(t))
+                leaves.append(t)
+        known.update(id(t) for t in tensors(torch, call.out))
+    return leaves
+
+
+def _batch(capture, leaves):
+    """The batch size: the loader's where the inputs agree with it, else the first dimension of the first input."""
+    sizes = [t.shape[0] for t in leaves if t.dim()]
+    for size in capture.batch_sizes:
+        if size is not None and size in sizes:
+            return size
+    return sizes[0] if sizes else 1
+
+
+def _real(torch, capture, t):
+    if isinstance(t, capture.FakeTensor):
+        return torch.zeros(t.shape, dtype=t.dtype)
+    return t.detach()
+
+
+def held_by_script(torch, calls, loss):
+    """Results that live through backward because the script still refers to them: `out = model(x)` holds its logits, `model(x).loss` does not.
+
+    An object is held when it has more references than this capture's own: one from its call, and one from every later call it was given to.
+    """
+    given = {}
+    for call in calls:
+        for value in (*call.args, *call.kwargs.values()):
+            for t in value if isinstance(value, (tuple, list)) else (value,):
+                given[id(t)] = given.get(id(t), 0) + 1
+    held = {}
+    for call in calls:
+        if _references(call) > given.get(id(call.out), 0):
+            held.update((id(t), t) for t in tensors(torch, call.out))
+        elif isinstance(call.out, (tuple, list)):
+            held.update((id(call.out[i]), call.out[i]) for i in range(len(call.out))
+                        if isinstance(call.out[i], torch.Tensor) and sys.getrefcount(call.out[i]) - 2 > given.get(id(call.out[i]), 0))
+    held.pop(id(loss), None)
+    return list(held.values())
+
+
+def _references(call):
+    """References to a call's result beside the call's own and the one of asking."""
+    return sys.getrefcount(call.out) - 2
+
+
+def _step_module(torch, calls, models, leaves, results):
+    """A module that makes the same calls: batch in; loss, and what the script holds beside it, out."""
+
+    class Step(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            if len({id(m) for m in models}) == 1:
+                self.model = models[0]
+            else:
+                self.models = torch.nn.ModuleList(dict.fromkeys(models))
+            self.names = {id(p): name for name, p in self.named_parameters()}
+
+        def forward(self, *inputs):
+            values = {id(leaf): given for leaf, given in zip(leaves, inputs)}
+            current = dict(self.named_parameters())
+            values.update((key, current[name]) for key, name in self.names.items() if name in current)
+            now = lambda t: values.get(id(t), t)
+            for call in calls:
+                out = call.call(*mapped(torch, call.args, now), **mapped(torch, call.kwargs, now))
+                values.update(zip((id(t) for t in tensors(torch, call.out)), tensors(torch, out)))
+            return tuple(values[id(t)] for t in results)
+
+    return Step()
+
+
+def _drop_full_masks(torch, capture, calls):
+    """Take attention masks of ones alone out of calls of transformers' models, and tell whether none is left.
+
+    Running, these models look into the mask and do without one that hides nothing; being traced, they cannot look (masking_utils.py, 5.17).
+    """
+    for call in calls:
+        if not isinstance(call.call, torch.nn.Module):
+            continue
+        if call.kwargs.get("position_ids") is not None:
+            return False  # sequences may be packed; only their positions would tell
+        mask = call.kwargs.get("attention_mask")
+        if mask is None:
+            continue
+        if isinstance(mask, capture.FakeTensor) or mask.dim() != 2 or not bool((mask == 1).all()):
+            return False
+        call.kwargs = {k: v for k, v in call.kwargs.items() if k != "attention_mask"}
+    return True
+
+
+def _export(torch, step, leaves, batch, unpadded):
+    """The step as torch.export sees it: with the batch as a symbol where the model allows that, and with masks as they are when it runs."""
+    dim = getattr(torch.export.Dim, "AUTO", None)
+    shapes = (tuple({0: dim} if t.dim() and t.shape[0] == batch else None for t in leaves),) if dim is not None else None
+    problem = None
+    with _no_autocast(torch), torch.enable_grad():
+        for untraced, symbolic in ((unpadded, shapes), (False, shapes), (False, None)):
+            with _masks_as_running() if untraced else contextlib.nullcontext():
+                try:
+                    return torch.export.export(step, tuple(leaves), dynamic_shapes=symbolic, strict=False)
+                except Exception as failure:
+                    problem = problem or failure
+    raise problem
+
+
+@contextlib.contextmanager
+def _masks_as_running():
+    """transformers decides about attention masks as if it were not being traced."""
+    module = sys.modules.get("transformers.masking_utils")
+    original = getattr(module, "is_tracing", None)
+    if original is None:
+        yield
+        return
+    packed = module.find_packed_sequence_indices
+    module.is_tracing, module.find_packed_sequence_indices = lambda *args: False, lambda *args: None
+    try:
+        yield
+    finally:
+        module.is_tracing, module.find_packed_sequence_indices = original, packed
+
+
+@contextlib.contextmanager
+def _no_autocast(torch):
+    """The graph is exported in the parameters' precision; the job says that autocast was on."""
+    kind = torch.autocast
+    enter, leave = kind.__enter__, kind.__exit__
+    kind.__enter__, kind.__exit__ = lambda context: context, lambda context, *failure: False
+    try:
+        yield
+    finally:
+        kind.__enter__, kind.__exit__ = enter, leave
+
+
+def _serialized(program):
+    """torch.export's JSON without the weights."""
+    from torch._export.serde import serialize as serde
+
+    artifact = serde.serialize_torch_artifact
+    serde.serialize_torch_artifact = lambda *args, **kwargs: b""
+    try:
+        made = serde.serialize(program)
+    finally:
+        serde.serialize_torch_artifact = artifact
+    return made.exported_program if hasattr(made, "exported_program") else made[0]
+
+
+def _job(capture, optimizer, models, step, batch):
+    parameters = [p for m in models for p in m.parameters()]
+    name = type(getattr(models[0], "module", models[0])).__name__
+    job = {
+        "id": name, "model": name, "source": "graph", "graph": "graph.json.gz", "batch": batch, "param_dtype": _dtype(parameters),
+        "optimizer": optimizer_name(optimizer), "accumulate": capture.backwards, "loop": capture.loop_kind(),
+    }
+    if capture.autocast is not None:
+        job["autocast"] = DTYPES.get(str(capture.autocast).removeprefix("torch."), "bf16")
+    frozen = [n for m in models for n, p in m.named_parameters() if not p.requires_grad]
+    if frozen:
+        job["freeze"] = frozen
+    if any(p.dim() == 4 and p.is_contiguous(memory_format=capture.torch.channels_last) and not p.is_contiguous() for p in parameters):
+        job["channels_last"] = True
+    _note_checkpoints(capture, step, job)
+    _note_others(capture, models, job)
+    return job
+
+
+def _note_others(capture, models, job):
+    """Models that only ever ran without gradients still hold their weights on the card."""
+    known = {id(t) for m in models for t in (*m.parameters(), *m.buffers())}
+    resident = {id(t): t.numel() * t.element_size() for m in capture.others.values() for t in (*m.parameters(), *m.buffers()) if id(t) not in known}
+    if resident:
+        job["resident_bytes"] = sum(resident.values())
+
+
+def _note_checkpoints(capture, step, job):
+    if not capture.regions and not capture.unnamed_regions:
+        return
+    names = {id(m): n for n, m in step.named_modules()}
+    job["checkpointing"] = True
+    job["checkpoint_modules"] = list(dict.fromkeys(names[id(m)] for m in capture.regions if id(m) in names))
+    if capture.unnamed_regions:
+        raise ValueError(f"{capture.unnamed_regions} checkpointed calls are of functions, not of modules: which operators they cover is not known")
+
+
+def _dtype(parameters):
+    sizes = {}
+    for p in parameters:
+        kind = str(p.dtype).removeprefix("torch.")
+        sizes[kind] = sizes.get(kind, 0) + p.numel()
+    return DTYPES.get(max(sizes, key=sizes.get, default="float32"), "fp32")
+
+
+def optimizer_name(optimizer):
+    """The job's spelling: adamw, adamw-fused, adamw-loop (foreach=False), sgd, sgdm, …"""
+    group = optimizer.param_groups[0]
+    name = type(optimizer).__name__.lower()
+    if name == "sgd" and group.get("momentum"):
+        name = "sgdm"
+    if group.get("fused"):
+        return name + "-fused"
+    if group.get("foreach") is False:
+        return name + "-loop"
+    return name

@@ -1,0 +1,84 @@
+"""Decides, from the environment alone, what the probe does in this process, and waits for torch to be imported."""
+import os
+import sys
+
+
+def from_environment():
+    """Arm the probe when `plimsoll run` or `plimsoll predict` started this process; costs nothing until torch is imported."""
+    report = os.environ.get("PLIMSOLL_REPORT")
+    if not report:
+        return
+    if os.environ.get("PLIMSOLL_MODE") == "capture":
+        when_imported("torch", lambda torch: _capture(torch, report))
+    else:
+        when_imported("torch", lambda torch: _observe(torch, report))
+
+
+def _observe(torch, report):
+    from . import _recorder
+
+    recorder = _recorder.attach(torch, report)
+    if os.environ.get("PLIMSOLL_FIT"):
+        from . import _fit
+
+        _fit.attach(torch, recorder)
+
+
+def _capture(torch, report):
+    from . import _capture
+
+    _capture.attach(torch, report)
+
+
+def when_imported(name, call):
+    """Run call(module) once, right after the module was imported; at once when it already is."""
+    if name in sys.modules:
+        _quietly(call, sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _Finder(name, call))
+
+
+class _Finder:
+    """Finds one module as the others would and adds a call to the end of its import."""
+
+    def __init__(self, name, call):
+        self.name, self.call, self.busy = name, call, False
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != self.name or self.busy:
+            return None
+        self.busy = True
+        try:
+            spec = self._ask_the_others(fullname, path, target)
+        finally:
+            self.busy = False
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            self._extend(spec.loader)
+        return spec
+
+    def _ask_the_others(self, fullname, path, target):
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                return spec
+        return None
+
+    def _extend(self, loader):
+        execute = loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                _quietly(self.call, module)
+
+        loader.exec_module = exec_module
+
+
+def _quietly(call, module):
+    try:
+        call(module)
+    except Exception as problem:
+        print(f"plimsoll: the probe could not attach to {module.__name__} ({problem!r}); the script runs on unobserved", file=sys.stderr)

@@ -1,0 +1,116 @@
+// Package runner runs a command as if plimsoll were not there.
+//
+// In go a command line, an environment and the caller's own streams; out comes how the command ended. Its output, its terminal,
+// its signals and its exit code pass through: the child stays in plimsoll's process group, so the terminal reaches it directly, and signals sent to plimsoll
+// alone are handed on. It never kills a child and never retries.
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Command is what to run.
+type Command struct {
+	Args   []string // the program and its arguments; at least one
+	Env    []string // the whole environment
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+}
+
+// Outcome is how a command ended.
+type Outcome struct {
+	Code        int            // its exit code; 128 + the signal's number when a signal ended it
+	Signal      syscall.Signal // what ended it, or zero
+	KernelKills int            // processes the kernel killed for want of host memory meanwhile, in this container where it can tell
+}
+
+// Killed tells whether the command, or a part of it, looks killed for want of host memory.
+func (o Outcome) Killed() bool {
+	return o.KernelKills > 0 || o.Signal == syscall.SIGKILL || o.Code == 128+int(syscall.SIGKILL)
+}
+
+// Run starts the command and waits for its end. An error means that it could not be started.
+func Run(c Command) (Outcome, error) {
+	// The child is told to die when the thread that started it does, so this thread must live on.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	cmd := exec.Command(c.Args[0], c.Args[1:]...)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Env, c.Stdin, c.Stdout, c.Stderr
+	cmd.SysProcAttr = dieWithParent()
+	before := kernelKills()
+
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, forwarded...)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return Outcome{Code: startCode(err)}, fmt.Errorf("start %s: %w", c.Args[0], err)
+	}
+	done := make(chan struct{})
+	go forward(signals, done, cmd.Process)
+	err := cmd.Wait()
+	close(done)
+
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return Outcome{Code: 1}, fmt.Errorf("wait for %s: %w", c.Args[0], err)
+	}
+	out := ended(cmd.ProcessState)
+	out.KernelKills = kernelKills() - before
+	return out, nil
+}
+
+var forwarded = []os.Signal{
+	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+}
+
+func forward(signals <-chan os.Signal, done <-chan struct{}, child *os.Process) {
+	for {
+		select {
+		case s := <-signals:
+			if (s == syscall.SIGINT || s == syscall.SIGQUIT) && terminalSentIt() {
+				continue // the child has it already
+			}
+			_ = child.Signal(s) // it may have ended in this moment
+		case <-done:
+			return
+		}
+	}
+}
+
+// terminalSentIt tells whether Ctrl-C reaches this process group from a terminal, and so the child too.
+func terminalSentIt() bool {
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	foreground, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && foreground == unix.Getpgrp()
+}
+
+func ended(state *os.ProcessState) Outcome {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	if ok && status.Signaled() {
+		return Outcome{Code: 128 + int(status.Signal()), Signal: status.Signal()}
+	}
+	return Outcome{Code: state.ExitCode()}
+}
+
+// startCode is what a shell returns: 127 for a command that is not there, 126 for one that may not run.
+func startCode(err error) int {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		return 127
+	}
+	return 126
+}

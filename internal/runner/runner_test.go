@@ -1,0 +1,119 @@
+package runner
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain lets the test binary stand for plimsoll: with RUNNER_TEST set it runs its arguments as a command.
+func TestMain(m *testing.M) {
+	if os.Getenv("RUNNER_TEST") == "" {
+		os.Exit(m.Run())
+	}
+	out, err := Run(Command{Args: os.Args[1:], Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+	if err != nil {
+		os.Stderr.WriteString(err.Error())
+	}
+	os.Exit(out.Code)
+}
+
+func TestTheOutcomeIsTheCommands(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		script string
+		code   int
+		signal syscall.Signal
+	}{
+		{"exit 0", 0, 0},
+		{"exit 42", 42, 0},
+		{"kill -9 $$", 137, syscall.SIGKILL},
+		{"kill -15 $$", 143, syscall.SIGTERM},
+	} {
+		out, err := Run(Command{Args: []string{"sh", "-c", c.script}, Env: os.Environ()})
+		if err != nil || out.Code != c.code || out.Signal != c.signal {
+			t.Errorf("%s: %+v, %v", c.script, out, err)
+		}
+	}
+}
+
+func TestACommandThatIsNotThereGives127(t *testing.T) {
+	t.Parallel()
+	out, err := Run(Command{Args: []string{"/no/such/program"}})
+	if err == nil || out.Code != 127 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+func TestInputAndOutputAreTheCommandsOwn(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	_, err := Run(Command{Args: []string{"sh", "-c", "tr a-z A-Z; echo problem >&2"}, Env: os.Environ(),
+		Stdin: strings.NewReader("words"), Stdout: &stdout, Stderr: &stderr})
+	if err != nil || stdout.String() != "WORDS" || stderr.String() != "problem\n" {
+		t.Errorf("stdout %q, stderr %q, %v", stdout.String(), stderr.String(), err)
+	}
+}
+
+// started runs a shell script under this package in a process of its own and waits for its first line.
+func started(t *testing.T, script string) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "sh", "-c", script)
+	cmd.Env = append(os.Environ(), "RUNNER_TEST=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal: signals come from kill alone
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(pipe).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, strings.TrimSpace(line)
+}
+
+func TestSignalsReachTheCommandAndItsAnswerIsReturned(t *testing.T) {
+	t.Parallel()
+	for signal, code := range map[syscall.Signal]int{syscall.SIGTERM: 9, syscall.SIGINT: 8, syscall.SIGUSR1: 7} {
+		cmd, _ := started(t, "trap 'exit 9' TERM; trap 'exit 8' INT; trap 'exit 7' USR1; echo ready; while :; do sleep 0.02; done")
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		if got := cmd.ProcessState.ExitCode(); got != code {
+			t.Errorf("%v: exit code %d, want %d", signal, got, code)
+		}
+	}
+}
+
+func TestTheCommandDiesWithAKilledParent(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux can promise this")
+	}
+	cmd, line := started(t, "echo $$; while :; do sleep 0.02; done")
+	child, err := strconv.Atoi(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	for range 500 {
+		if syscall.Kill(child, 0) != nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	_ = syscall.Kill(child, syscall.SIGKILL)
+	t.Error("the child lives on")
+}
