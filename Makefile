@@ -1,6 +1,8 @@
 # Each target is one script; read the script to see what it does.
-.PHONY: build test bench accuracy
+.PHONY: build test bench accuracy planning handover
 build: ; @scripts/build.sh
 test:  ; @scripts/test.sh
 bench: ; @scripts/bench.sh
 accuracy: ; @scripts/accuracy.sh
+planning: ; @scripts/planning.sh
+handover: ; @scripts/handover.sh
