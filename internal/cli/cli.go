@@ -155,6 +155,7 @@ func commands(env Env) []*cobra.Command {
 		newDiffCommand(env),
 		newLintCommand(env),
 		newPredictCommand(env),
+		newFitCommand(env),
 		newReplayCommand(env),
 		newViewCommand(env),
 		newWatchCommand(env),

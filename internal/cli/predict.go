@@ -268,6 +268,18 @@ type jobFlags struct {
 }
 
 func (f *jobFlags) add(cmd *cobra.Command) {
+	f.addModel(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.Precision, "precision", "", strings.Join(job.Precisions(), ", ")+" (default fp32)")
+	flags.StringVar(&f.Optimizer, "optimizer", "", "adamw, adamw-fused, adamw-loop, sgd, sgdm, adafactor, … (default adamw)")
+	flags.BoolVar(&f.Checkpointing, "checkpointing", false, "activation checkpointing of every layer")
+	flags.IntVar(&f.Layers, "checkpoint-layers", 0, "with --checkpointing: only so many of the first layers")
+	flags.StringVar(&f.Attn, "attn", "", "attention: sdpa or eager (default sdpa)")
+	flags.StringVar(&f.Loop, "loop", "", "function: the step's locals die; plain: a script's loop (default function)")
+}
+
+// addModel adds the flags of the model and its data: what stays when the way to train it varies.
+func (f *jobFlags) addModel(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.ConfigFile, "config", "", "config.json of a Hugging Face model, or the folder it is in")
 	flags.StringVar(&f.Graph, "graph", "", "graph from torch.export: a .pt2, or its model.json, plain or .gz")
@@ -280,12 +292,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.Image, "image", 0, "pixels of an image's side")
 	flags.IntVar(&f.Frames, "frames", 0, "frames of a video or spectrogram")
 	flags.StringVar(&f.InputText, "input", "", "shape of one sample for a graph, for example 3,224,224")
-	flags.StringVar(&f.Precision, "precision", "", strings.Join(job.Precisions(), ", ")+" (default fp32)")
-	flags.StringVar(&f.Optimizer, "optimizer", "", "adamw, adamw-fused, adamw-loop, sgd, sgdm, adafactor, … (default adamw)")
-	flags.BoolVar(&f.Checkpointing, "checkpointing", false, "activation checkpointing of every layer")
-	flags.StringVar(&f.Attn, "attn", "", "attention: sdpa or eager (default sdpa)")
 	flags.IntVar(&f.Accumulate, "accumulate", 0, "micro-batches of one optimizer step (default 1)")
-	flags.StringVar(&f.Loop, "loop", "", "function: the step's locals die; plain: a script's loop (default function)")
 	flags.StringSliceVar(&f.Freeze, "freeze", nil, "prefixes of parameter names that are not trained")
 	flags.BoolVar(&f.ChannelsLast, "channels-last", false, "model and images in torch.channels_last")
 	flags.IntVar(&f.LoRARank, "lora-rank", 0, "train adapters of this rank instead of the model (analytic: not measured)")
@@ -298,6 +305,15 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 
 // job reads the job file, if there is one, and lays the flags over it.
 func (f *jobFlags) job(env Env, cmd *cobra.Command) (fileJob, error) {
+	j, err := f.model(env, cmd)
+	if err != nil {
+		return j, err
+	}
+	return j, f.overlaySettings(cmd, &j)
+}
+
+// model does so for the model and its data alone.
+func (f *jobFlags) model(env Env, cmd *cobra.Command) (fileJob, error) {
 	j := fileJob{}
 	if f.JobFile != "" {
 		var err error
@@ -311,7 +327,7 @@ func (f *jobFlags) job(env Env, cmd *cobra.Command) (fileJob, error) {
 	return j, nil
 }
 
-// overlay sets what was said on the command line.
+// overlay sets what was said on the command line about the model and its data.
 func (f *jobFlags) overlay(cmd *cobra.Command, j *fileJob) error {
 	said := cmd.Flags().Changed
 	if said("config") {
@@ -326,8 +342,7 @@ func (f *jobFlags) overlay(cmd *cobra.Command, j *fileJob) error {
 	for flag, set := range map[string]func(){
 		"name": func() { j.Model = f.Model }, "task": func() { j.Task = f.Task }, "batch": func() { j.Batch = f.Batch }, "seq": func() { j.Seq = f.Seq },
 		"target-seq": func() { j.TargetSeq = f.TargetSeq }, "image": func() { j.Image = f.Image }, "frames": func() { j.Frames = f.Frames },
-		"optimizer": func() { j.Optimizer = f.Optimizer }, "checkpointing": func() { j.Checkpointing = f.Checkpointing }, "attn": func() { j.Attn = f.Attn },
-		"accumulate": func() { j.Accumulate = f.Accumulate }, "loop": func() { j.Loop = f.Loop }, "freeze": func() { j.Freeze = f.Freeze },
+		"accumulate": func() { j.Accumulate = f.Accumulate }, "freeze": func() { j.Freeze = f.Freeze },
 		"lora-rank": func() { j.LoRARank = f.LoRARank }, "lora-targets": func() { j.LoRATargets = f.LoRATargets },
 		"lora-dropout": func() { j.LoRADropout = f.LoRADropout }, "base-bits": func() { j.BaseBits = f.BaseBits },
 		"channels-last": func() { j.ChannelsLast = f.ChannelsLast }, "loss": func() { j.Loss = f.Loss }, "loss-output": func() { j.LossOutput = f.LossOutput },
@@ -342,6 +357,20 @@ func (f *jobFlags) overlay(cmd *cobra.Command, j *fileJob) error {
 			return usageError("--input: %w", err)
 		}
 		j.Input = sizes
+	}
+	return nil
+}
+
+// overlaySettings sets how the model is trained.
+func (f *jobFlags) overlaySettings(cmd *cobra.Command, j *fileJob) error {
+	said := cmd.Flags().Changed
+	for flag, set := range map[string]func(){
+		"optimizer": func() { j.Optimizer = f.Optimizer }, "checkpointing": func() { j.Checkpointing = f.Checkpointing }, "attn": func() { j.Attn = f.Attn },
+		"loop": func() { j.Loop = f.Loop }, "checkpoint-layers": func() { j.Layers = f.Layers },
+	} {
+		if said(flag) {
+			set()
+		}
 	}
 	if said("precision") {
 		if err := j.SetPrecision(f.Precision); err != nil {

@@ -20,6 +20,15 @@ func closeCalls() []wellness {
 			p.trainOn(4)
 			return p
 		}},
+		{"lengths that double and halve, recorded before 2.5", "exception-holds-tensors", true, func() *program {
+			p := on(4 * gib)
+			p.load()
+			for _, scale := range []float64{1, 2, 1, 2, 1, 2, 8} {
+				p.trainOn(scale)
+			}
+			p.notes = nil
+			return p
+		}},
 		{"a model that loads, and a batch that does not", "model-load", true, func() *program {
 			p := on(3 * gib)
 			p.load()

@@ -68,6 +68,7 @@ func (t *Tensor) DropoutInPlace(prob float64) *Tensor {
 	p.op = "aten::dropout_"
 	n := p.record("MulBackward0", t)
 	noise := p.empty(t.Like(), t.DType)
+	p.work(Work{Op: p.op, DType: t.DType, Result: t.DType, Read: 3 * t.Bytes(), Written: 3 * t.Bytes(), Kernels: 3})
 	n.save(noise)
 	n.backward(func(g []*Tensor) []*Tensor { return []*Tensor{p.elementwiseGrad("aten::mul", g[0], 1)} })
 	drop(noise)
@@ -105,7 +106,10 @@ func (t *Tensor) GLU(dim int) *Tensor {
 	out := n.out(p.emptyOf(t.DType, sizes...))
 	from := t.Sizes
 	p.observe(p.op, t.DType, float64(out.Numel()), t.Bytes(), out.Bytes())
-	n.backward(func(g []*Tensor) []*Tensor { return []*Tensor{p.emptyOf(g[0].DType, from...)} })
+	n.backward(func(g []*Tensor) []*Tensor {
+		p.observe("GluBackward0", g[0].DType, 0, 3*g[0].Bytes(), 2*g[0].Bytes())
+		return []*Tensor{p.emptyOf(g[0].DType, from...)}
+	})
 	drop(t)
 	return out
 }
@@ -148,6 +152,7 @@ func (t *Tensor) MaskedFillInPlace(mask *Tensor) *Tensor {
 	t.alive()
 	p := t.p
 	p.op = "aten::masked_fill_"
+	p.observe(p.op, t.DType, 0, stored(mask), t.Bytes())
 	n := p.record("MaskedFillBackward0", t)
 	n.save(mask)
 	n.backward(func(g []*Tensor) []*Tensor { return []*Tensor{p.elementwiseGrad("aten::masked_fill", g[0], 1)} })
@@ -161,6 +166,7 @@ func (t *Tensor) MulInPlace(o *Tensor) *Tensor {
 	t.alive()
 	p := t.p
 	p.op = "aten::mul_"
+	p.observe(p.op, t.DType, float64(t.Numel()), t.Bytes()+stored(o), t.Bytes())
 	n := p.record("MulBackward0", t, o)
 	if n.needs(1) {
 		clone := p.empty(t.Like(), t.DType)
@@ -213,6 +219,7 @@ func (t *Tensor) Compare(name string, o *Tensor) *Tensor {
 		shape = binaryOut(t, o)
 	}
 	out := t.p.emptyOf(tensor.Bool, shape.Sizes...)
+	t.p.observe(name, t.DType, 0, stored(t), out.Bytes())
 	drop(t, o)
 	return out
 }

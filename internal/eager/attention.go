@@ -64,7 +64,9 @@ func (t *Tensor) aligned(to int) *Tensor {
 // (aten/src/ATen/native/transformers/attention.cpp, convert_boolean_attn_mask).
 func (t *Tensor) additive(d tensor.DType) *Tensor {
 	t.p.op = "aten::where"
-	return t.p.emptyOf(d, t.Sizes...)
+	out := t.p.emptyOf(d, t.Sizes...)
+	t.p.observe(t.p.op, d, 0, stored(t), out.Bytes())
+	return out
 }
 
 // attentionBackend follows aten/src/ATen/native/transformers/cuda/sdp_utils.cpp (2.11).
@@ -117,9 +119,16 @@ func (p *Process) fusedAttention(b backend, q, k, v *Tensor, a Attention) *Tenso
 	if a.Causal {
 		flops /= 2
 	}
-	p.observe(p.op, q.DType, flops, q.Bytes()+k.Bytes()+v.Bytes(), out.Bytes())
+	fused := Work{
+		Op: p.op, Kind: Fused, DType: q.DType, Result: q.DType, FLOPs: flops, Kernels: 1, Causal: a.Causal,
+		Shape: [4]int{batch * heads, rows, cols, dim}, Read: stored(q) + stored(k) + stored(v), Written: out.Bytes(),
+	}
+	p.work(fused)
 	n.backward(func(g []*Tensor) []*Tensor {
-		p.observe("ScaledDotProductAttentionBackward0", q.DType, 2.5*flops, 2*(q.Bytes()+k.Bytes()+v.Bytes()), q.Bytes()+k.Bytes()+v.Bytes())
+		back := fused
+		back.Op, back.FLOPs = "ScaledDotProductAttentionBackward0", 2.5*flops
+		back.Read, back.Written = 2*fused.Read, q.Bytes()+k.Bytes()+v.Bytes()
+		p.work(back)
 		return p.fusedGrads(n, b, g[0], out.Layout, q, k, v, a)
 	})
 	drop(lse, seed, offset)
@@ -162,6 +171,7 @@ func mathAttention(q, k, v *Tensor, a Attention) *Tensor {
 			p.op = "aten::tril"
 			ones := p.emptyOf(tensor.Bool, q.Dim(2), k.Dim(2))
 			lower := p.emptyOf(tensor.Bool, q.Dim(2), k.Dim(2))
+			p.observe(p.op, tensor.Bool, 0, ones.Bytes(), 2*lower.Bytes())
 			drop(ones)
 			mask = c.Let(lower.additive(q.DType))
 			drop(lower)
@@ -201,6 +211,9 @@ func (t *Tensor) safeSoftmax() *Tensor {
 	out := c.Let(t.Softmax(-1))
 	p.op = "aten::_safe_softmax"
 	masked := p.emptyOf(tensor.Bool, t.Sizes...)
+	p.observe("aten::eq", t.DType, 0, t.Bytes(), masked.Bytes())
+	p.observe("aten::all", tensor.Bool, 0, masked.Bytes(), 0)
+	p.observe("aten::where", t.DType, 0, out.Bytes(), out.Bytes())
 	drop(masked)
 	return c.Return(out)
 }

@@ -93,6 +93,7 @@ func (n *Node) save(ts ...*Tensor) {
 			continue
 		}
 		if h := n.p.hooks; len(h) > 0 {
+			n.p.hostWork(Kept)
 			n.saved = append(n.saved, h[len(h)-1].pack(t))
 			continue
 		}
@@ -235,6 +236,7 @@ func (p *Process) evaluate(n *Node, ready *nodeHeap) {
 		panic(fault("backward through %s a second time", n.name))
 	}
 	p.op = n.name
+	p.hostWork(Function)
 	unpacked := n.unpack()
 	outs := n.apply(grads)
 	for _, o := range outs {
@@ -288,7 +290,7 @@ func (p *Process) check(g *Tensor, e edge) *Tensor {
 	}
 	if g.DType != e.want.dtype {
 		c := p.empty(g.Like(), e.want.dtype).Retain()
-		p.observe("aten::_to_copy", g.DType, 0, g.Bytes(), c.Bytes())
+		p.convert(g, c)
 		g.Release()
 		g = c
 	}
@@ -333,6 +335,7 @@ func (p *Process) accumulate(n *Node, g *Tensor) {
 		return
 	}
 	p.op = "grad"
+	p.hostWork(Accumulated)
 	switch {
 	case leaf.grad != nil:
 		p.observe("aten::add_", g.DType, float64(g.Numel()), 2*g.Bytes(), g.Bytes())
@@ -343,6 +346,7 @@ func (p *Process) accumulate(n *Node, g *Tensor) {
 		g.view = false
 	default:
 		leaf.grad = p.empty(leaf.Layout, g.DType).Retain()
+		p.observe("aten::clone", g.DType, 0, stored(g), g.Bytes())
 		g.Release()
 	}
 	if leaf.Name != "" {

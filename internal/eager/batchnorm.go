@@ -16,7 +16,10 @@ func BatchNorm(x, w, b, mean, variance *Tensor) *Tensor {
 	n.save(saveMean, saveVar)
 	n.out(out)
 	in := x
-	p.observe(p.op, x.DType, 8*float64(x.Numel()), x.Bytes(), out.Bytes())
+	// The statistics read the input once, the transformation reads it again and writes; backward reads input and gradient twice.
+	norm := Work{Op: p.op, Kind: Normalised, DType: x.DType, Result: x.DType, FLOPs: 8 * float64(x.Numel()), Kernels: 2, Shape: [4]int{channels, x.Numel()}}
+	norm.Read, norm.Written = 2*x.Bytes(), out.Bytes()
+	p.work(norm)
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := make([]*Tensor, 3)
 		if n.needs(0) {
@@ -27,7 +30,9 @@ func BatchNorm(x, w, b, mean, variance *Tensor) *Tensor {
 				grads[i+1] = p.emptyOf(t.DType, t.Sizes...)
 			}
 		}
-		p.observe("NativeBatchNormBackward0", in.DType, 12*float64(in.Numel()), 2*in.Bytes(), in.Bytes())
+		back := norm
+		back.Op, back.Read = "NativeBatchNormBackward0", 4*in.Bytes()
+		p.work(back)
 		return grads
 	})
 	drop(saveMean, saveVar, x, w, b)
@@ -57,6 +62,7 @@ func GroupNorm(x, w, b *Tensor, groups int) *Tensor {
 				grads[i+1] = p.emptyOf(t.DType, t.Sizes...)
 			}
 		}
+		p.observe("NativeGroupNormBackward0", in.DType, 12*float64(in.Numel()), 4*in.Bytes(), in.Bytes())
 		return grads
 	})
 	drop(mean, rstd, bias, b, weight, w, in, x)

@@ -42,13 +42,18 @@ func (h recomputeHook) pack(t *Tensor) slot {
 	return slot{} // the second run's own graph is never executed
 }
 
+// Regions is the number of calls of the last forward pass that were checkpointed or left out.
+func (p *Process) Regions() int { return p.regions }
+
 // Checkpoint runs a function without keeping its activations. args are the tensors it reads: they live until
 // its backward is complete. Inside another checkpointed call the arguments are tensors which that call saves, so they too are
 // computed again (_NoopSaveInputs runs under the outer hooks).
 func (p *Process) Checkpoint(run func() []*Tensor, args ...*Tensor) []*Tensor {
-	if !p.grad {
+	p.regions++
+	if !p.grad || p.CheckpointFirst > 0 && p.regions > p.CheckpointFirst {
 		return run()
 	}
+	p.hostWork(Region)
 	f := &checkpointFrame{p: p, run: run, module: append([]string(nil), p.path...), refs: 1}
 	if p.casting != nil {
 		f.cast = &autocastState{dtype: p.casting.dtype}
@@ -130,7 +135,10 @@ func (f *checkpointFrame) recompute() {
 	outer, open := p.fresh, len(p.open)
 	p.fresh = make([]*Tensor, 0, 64)
 	f.refs++ // the run itself
+	p.again++
+	p.hostWork(Region)
 	f.runUntilStopped()
+	p.again--
 	p.unwind(open)
 	p.abandon()
 	for _, t := range p.fresh {

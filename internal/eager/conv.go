@@ -38,10 +38,9 @@ func Convolution(x, w, b *Tensor, c Conv) *Tensor {
 	drop(xc, wc)
 	flops := shape.flops()
 	if p.Observe != nil {
-		p.Observe(Work{
-			Op: p.op, Module: p.module(), Phase: p.phase, DType: in.DType, FLOPs: flops, Read: in.Bytes() + weight.Bytes(), Written: out.Bytes(),
-			Conv: &ConvWork{Taps: shape.taps(), Groups: c.Groups, Channels: in.Dim(1), Rank: in.Rank(), ChannelsLast: last},
-		})
+		w := shape.work(p.op, flops, in.Bytes()+weight.Bytes(), out.Bytes(), shape.forward())
+		w.Conv = &ConvWork{Taps: shape.taps(), Groups: c.Groups, Channels: in.Dim(1), Rank: in.Rank(), ChannelsLast: last}
+		p.work(w)
 	}
 	n.out(out)
 	n.backward(func(g []*Tensor) []*Tensor { return p.convGrads(n, g[0], shape, bias, flops) })
@@ -63,12 +62,12 @@ func (p *Process) convGrads(n *Node, g *Tensor, s convShape, bias *Tensor, flops
 	if n.needs(0) {
 		grads[0] = p.empty(format(s.x.Sizes), s.x.DType)
 		p.scratch(s.inputGrad())
-		p.observe("aten::convolution_backward.input", g.DType, flops, g.Bytes()+s.w.Bytes(), s.x.Bytes())
+		p.work(s.work("aten::convolution_backward.input", flops, g.Bytes()+s.w.Bytes(), s.x.Bytes(), s.inputGrad()))
 	}
 	if n.needs(1) {
 		grads[1] = p.empty(format(s.w.Sizes), s.w.DType)
 		p.scratch(s.weightGrad())
-		p.observe("aten::convolution_backward.weight", g.DType, flops, g.Bytes()+s.x.Bytes(), s.w.Bytes())
+		p.work(s.work("aten::convolution_backward.weight", flops, g.Bytes()+s.x.Bytes(), s.w.Bytes(), s.weightGrad()))
 	}
 	if bias != nil && n.needs(2) {
 		dims := []int{0}
@@ -85,6 +84,15 @@ func (p *Process) convGrads(n *Node, g *Tensor, s convShape, bias *Tensor, flops
 	}
 	drop(gc, xc, wc)
 	return grads
+}
+
+// work is a convolution's. In NCHW its workspace holds copies in channels_last, made before and undone after the kernel.
+func (s convShape) work(op string, flops float64, read, written, workspace units.Bytes) Work {
+	w := Work{Op: op, Kind: Convolved, DType: s.x.DType, Result: s.x.DType, FLOPs: flops, Read: read, Written: written, Kernels: 1}
+	if !s.last && workspace > 0 {
+		w.Layout, w.Kernels = workspace, 3
+	}
+	return w
 }
 
 // channelsLastConv is cudnn_conv_suggest_memory_format: either operand decides (aten/src/ATen/native/ConvUtils.h).

@@ -35,9 +35,9 @@ func Baddbmm(bias, a, b *Tensor) *Tensor {
 	out := n.out(p.product("aten::baddbmm", la, lb))
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := make([]*Tensor, 2)
-		for i, pair := range [][2]*Tensor{{la, lb}, {lb, la}} {
+		for i, operand := range []*Tensor{la, lb} {
 			if n.needs(i) {
-				product := p.plainGrad(pair[0], g[0], pair[1].Bytes())
+				product := p.plainGrad(operand, g[0], g[0].Dim(-1-i))
 				grads[i] = p.elementwiseGrad("aten::mul", product, 1)
 				drop(product)
 			}

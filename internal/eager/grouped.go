@@ -11,17 +11,17 @@ func GroupedMM(rows, experts, offsets *Tensor) *Tensor {
 	n.save(offsets)
 	n.saveIf(n.needs(1), rows)
 	out := n.out(p.emptyOf(rows.DType, rows.Dim(0), experts.Dim(2)))
-	flops := 2 * float64(out.Numel()) * float64(rows.Dim(1))
-	p.observe(p.op, rows.DType, flops, rows.Bytes()+experts.Bytes(), out.Bytes())
+	// Every expert has its own product; together they have as many rows as there are.
+	p.multiply(p.op, rows.DType, 1, rows.Dim(0), experts.Dim(2), rows.Dim(1))
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := make([]*Tensor, 2)
 		if n.needs(1) {
 			grads[1] = p.empty(experts.Like(), g[0].DType)
-			p.observe("GroupedMmBackward0", g[0].DType, flops, g[0].Bytes()+rows.Bytes(), grads[1].Bytes())
+			p.multiply("GroupedMmBackward0", g[0].DType, experts.Dim(0), rows.Dim(1), experts.Dim(2), rows.Dim(0)/max(1, experts.Dim(0)))
 		}
 		if n.needs(0) {
 			grads[0] = p.emptyOf(g[0].DType, rows.Sizes...)
-			p.observe("GroupedMmBackward0", g[0].DType, flops, g[0].Bytes()+experts.Bytes(), grads[0].Bytes())
+			p.multiply("GroupedMmBackward0", g[0].DType, 1, rows.Dim(0), rows.Dim(1), experts.Dim(2))
 		}
 		return grads
 	})

@@ -36,7 +36,7 @@ func (t *Tensor) pick(name, node string, index *Tensor, self bool, sizes []int) 
 	out := n.out(p.emptyOf(t.DType, sizes...))
 	layout := t.Layout
 	p.observe(name, t.DType, 0, out.Bytes(), out.Bytes())
-	n.backward(func(g []*Tensor) []*Tensor { return []*Tensor{p.zerosLike(layout, g[0].DType)} })
+	n.backward(func(g []*Tensor) []*Tensor { return []*Tensor{p.placed(g[0], layout)} })
 	drop(t, index)
 	return out
 }
@@ -49,6 +49,7 @@ func (t *Tensor) IndexAdd(index, src *Tensor) *Tensor {
 	n := p.record("IndexAddBackward0", t, src)
 	n.save(index)
 	out := n.out(p.empty(t.Like(), t.DType))
+	p.observe(p.op, t.DType, 0, t.Bytes()+2*src.Bytes(), t.Bytes()+src.Bytes())
 	from := src.Sizes
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := passBoth(n, g[0])
@@ -110,6 +111,7 @@ func (t *Tensor) ordered(name string, sizes []int) (values, indices *Tensor) {
 	p := t.p
 	p.op = name
 	n := p.record(name+"Backward0", t)
+	p.observe(name, t.DType, 0, 2*t.Bytes(), t.Bytes())
 	values = p.emptyOf(t.DType, sizes...)
 	indices = p.emptyOf(tensor.Int64, sizes...)
 	n.save(indices)

@@ -38,6 +38,7 @@ func MSELoss(a, b *Tensor) *Tensor {
 	n.save(la, lb)
 	out := p.empty(la.Like(), la.DType)
 	squares := p.empty(la.Like(), la.DType)
+	p.observe(p.op, la.DType, 2*float64(la.Numel()), la.Bytes()+stored(lb), squares.Bytes())
 	p.reductionScratch(la.Layout, seqDims(la.Rank()), la.DType)
 	drop(squares)
 	out.Layout = tensor.Of()
@@ -47,6 +48,7 @@ func MSELoss(a, b *Tensor) *Tensor {
 		for i := range grads {
 			if n.needs(i) {
 				grads[i] = p.empty(la.Like(), la.DType)
+				p.observe(n.name, la.DType, float64(la.Numel()), 2*la.Bytes(), la.Bytes())
 			}
 		}
 		return grads
@@ -92,7 +94,11 @@ func (t *Tensor) PadTo(sizes ...int) *Tensor {
 	out := n.out(p.emptyOf(t.DType, sizes...))
 	p.observe(p.op, t.DType, 0, t.Bytes(), out.Bytes())
 	from := t.Sizes
-	n.backward(func(g []*Tensor) []*Tensor { return []*Tensor{p.emptyOf(g[0].DType, from...)} })
+	n.backward(func(g []*Tensor) []*Tensor {
+		part := p.emptyOf(g[0].DType, from...)
+		p.observe("aten::clone", part.DType, 0, part.Bytes(), part.Bytes())
+		return []*Tensor{part}
+	})
 	drop(t)
 	return out
 }

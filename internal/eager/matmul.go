@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/tensor"
-	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // Linear is F.linear: x·wᵀ + b. With a bias and a 2-D or contiguous 3-D input it is one addmm on a flattened view, else a
@@ -45,10 +44,10 @@ func (p *Process) addmm(bias, a, b *Tensor) *Tensor {
 			grads[0] = g[0]
 		}
 		if n.needs(1) {
-			grads[1] = p.productLike(a, g[0], b.Bytes())
+			grads[1] = p.productLike(a, g[0], g[0].Dim(-1))
 		}
 		if n.needs(2) {
-			grads[2] = p.productLike(b, g[0], a.Bytes())
+			grads[2] = p.productLike(b, g[0], g[0].Dim(-2))
 		}
 		return grads
 	})
@@ -67,10 +66,10 @@ func (p *Process) mm(a, b *Tensor) *Tensor {
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := make([]*Tensor, 2)
 		if n.needs(1) {
-			grads[1] = p.productLike(b, g[0], a.Bytes())
+			grads[1] = p.productLike(b, g[0], g[0].Dim(-2))
 		}
 		if n.needs(0) {
-			grads[0] = p.productLike(a, g[0], b.Bytes())
+			grads[0] = p.productLike(a, g[0], g[0].Dim(-1))
 		}
 		return grads
 	})
@@ -88,7 +87,7 @@ func (p *Process) product(name string, a, b *Tensor) *Tensor {
 	out := p.emptyOf(a.DType, sizes...)
 	ca, cb := p.blasReady(a), p.blasReady(b)
 	p.useBlas()
-	p.observe(name, a.DType, 2*float64(out.Numel())*float64(a.Dim(-1)), a.Bytes()+b.Bytes(), out.Bytes())
+	p.multiply(name, a.DType, out.Numel()/max(1, out.Dim(-1)*out.Dim(-2)), out.Dim(-2), out.Dim(-1), a.Dim(-1))
 	drop(ca, cb)
 	return out
 }
@@ -100,37 +99,22 @@ func (p *Process) blasReady(t *Tensor) *Tensor {
 	if cols == 1 && rows >= max(1, t.Sizes[n-1]) || rows == 1 && cols >= max(1, t.Sizes[n-2]) || t.Sizes[n-1] == 1 || t.Sizes[n-2] == 1 {
 		return nil
 	}
+	p.observe("aten::clone", t.DType, 0, stored(t), t.Bytes())
 	return p.emptyOf(t.DType, t.Sizes...)
 }
 
 // productLike makes the gradient of one operand (mm_mat1_backward, mm_mat2_backward): computed transposed and viewed back where the operand is column-major.
-func (p *Process) productLike(t, g *Tensor, other units.Bytes) *Tensor {
+func (p *Process) productLike(t, g *Tensor, inner int) *Tensor {
 	defer p.useBlas()
-	flops := 2 * float64(t.Numel()) * float64(g.Numel()) / float64(max(1, sharedDim(t, g)))
 	n := t.Rank()
 	copied := p.blasReady(g)
 	defer drop(copied)
+	p.multiplyGrad(t, g, inner)
 	if t.Strides[n-2] == 1 && t.Strides[n-1] == t.Sizes[n-2] {
 		base := p.emptyOf(g.DType, t.Layout.Transpose(-1, -2).Sizes...)
-		p.observe(p.op, g.DType, flops, g.Bytes()+other, base.Bytes())
 		return base.Transpose(-1, -2)
 	}
-	out := p.emptyOf(g.DType, t.Sizes...)
-	p.observe(p.op, g.DType, flops, g.Bytes()+other, out.Bytes())
-	return out
-}
-
-// sharedDim is the dimension an operand and the product have in common, times their batches: the arithmetic of
-// the gradient is numel(operand) * numel(product) / shared.
-func sharedDim(t, g *Tensor) int {
-	n := 1
-	for _, s := range t.Sizes[:t.Rank()-2] {
-		n *= s
-	}
-	if g.Dim(-2) == t.Dim(-2) {
-		return n * g.Dim(-2)
-	}
-	return n * g.Dim(-1)
+	return p.emptyOf(g.DType, t.Sizes...)
 }
 
 // Matmul follows aten/src/ATen/native/LinearAlgebra.cpp: two matrices → mm; a matrix on the right → folded mm; else a
@@ -178,10 +162,10 @@ func Bmm(a, b *Tensor) *Tensor {
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := make([]*Tensor, 2)
 		if n.needs(1) {
-			grads[1] = p.plainGrad(lb, g[0], la.Bytes())
+			grads[1] = p.plainGrad(lb, g[0], g[0].Dim(-2))
 		}
 		if n.needs(0) {
-			grads[0] = p.plainGrad(la, g[0], lb.Bytes())
+			grads[0] = p.plainGrad(la, g[0], g[0].Dim(-1))
 		}
 		return grads
 	})
@@ -190,12 +174,12 @@ func Bmm(a, b *Tensor) *Tensor {
 }
 
 // plainGrad is a gradient of bmm: always row-major.
-func (p *Process) plainGrad(t, g *Tensor, other units.Bytes) *Tensor {
+func (p *Process) plainGrad(t, g *Tensor, inner int) *Tensor {
 	copied := p.blasReady(g)
 	defer drop(copied)
 	out := p.emptyOf(g.DType, t.Sizes...)
 	p.useBlas()
-	p.observe(p.op, g.DType, 2*float64(t.Numel())*float64(g.Numel())/float64(max(1, sharedDim(t, g))), g.Bytes()+other, out.Bytes())
+	p.multiplyGrad(t, g, inner)
 	return out
 }
 

@@ -1,6 +1,9 @@
 package eager
 
-import "github.com/plimsoll/plimsoll/internal/tensor"
+import (
+	"github.com/plimsoll/plimsoll/internal/tensor"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
 
 // LayerNorm normalises over the last dimensions that weight covers. native_layer_norm is a formula of several outputs: it saves input,
 // mean, rstd (fp32), weight and bias whatever needs a gradient. On autocast's fp32 list.
@@ -31,7 +34,8 @@ func LayerNorm(x, w, b *Tensor, width int) *Tensor {
 			}
 		}
 		p.sumTallNorm(rows, width, grads[1:])
-		p.observe("NativeLayerNormBackward0", in.DType, 16*float64(in.Numel()), 2*in.Bytes(), in.Bytes())
+		p.observe("NativeLayerNormBackward0", in.DType, 8*float64(in.Numel()), 2*in.Bytes(), in.Bytes())
+		p.observe("GammaBetaBackward", in.DType, 8*float64(in.Numel()), 2*in.Bytes(), 0)
 		drop(gc, xc)
 		return grads
 	})
@@ -75,14 +79,20 @@ func (t *Tensor) softmaxOp(name, node string, dim int, d tensor.DType, temps int
 	n.save(out)
 	n.out(out)
 	from := in.DType
-	p.observe(name, d, 5*float64(in.Numel()), in.Bytes(), out.Bytes())
+	// Rows of up to 1024 elements stay in registers, longer ones are read twice (PersistentSoftmax.cuh, SoftMax.cu).
+	times := units.Bytes(1)
+	if in.Dim(dim) > 1024 {
+		times = 2
+	}
+	p.observe(name, d, 5*float64(in.Numel()), times*in.Bytes(), out.Bytes())
 	n.backward(func(g []*Tensor) []*Tensor {
 		var product *Tensor
 		if temps == 2 {
 			product = p.empty(g[0].Like(), g[0].DType)
+			p.observe("aten::mul", g[0].DType, 0, 2*product.Bytes(), product.Bytes())
 		}
 		res := p.emptyOf(from, in.Sizes...)
-		p.observe(node, d, 4*float64(in.Numel()), 2*g[0].Bytes(), res.Bytes())
+		p.observe(node, d, 4*float64(in.Numel()), times*2*g[0].Bytes(), res.Bytes())
 		drop(product)
 		return []*Tensor{res}
 	})
@@ -101,7 +111,9 @@ func RMSNorm(x, w *Tensor, width int) *Tensor {
 	n.save(rstd)
 	n.out(out)
 	in := x
+	p.observe(p.op, x.DType, 4*float64(x.Numel()), x.Bytes(), out.Bytes())
 	n.backward(func(g []*Tensor) []*Tensor {
+		p.observe("FusedRmsNormBackward0", in.DType, 8*float64(in.Numel()), 2*in.Bytes(), in.Bytes())
 		grads := make([]*Tensor, 2)
 		if n.needs(0) {
 			grads[0] = p.emptyOf(in.DType, in.Sizes...)

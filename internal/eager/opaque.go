@@ -12,7 +12,10 @@ func (t *Tensor) Moved(op string, sizes []int) *Tensor {
 	out := n.out(p.emptyOf(t.DType, sizes...))
 	p.observe(p.op, t.DType, 0, t.Bytes(), out.Bytes())
 	from := t.Sizes
-	n.backward(func(g []*Tensor) []*Tensor { return []*Tensor{p.emptyOf(g[0].DType, from...)} })
+	n.backward(func(g []*Tensor) []*Tensor {
+		p.observe(p.op, g[0].DType, 0, g[0].Bytes(), t.Bytes())
+		return []*Tensor{p.emptyOf(g[0].DType, from...)}
+	})
 	drop(t)
 	return out
 }
@@ -29,7 +32,9 @@ func (p *Process) Opaque(op string, outs []tensor.Layout, types []tensor.DType, 
 		n.save(results[i])
 		n.out(results[i])
 	}
+	p.opaqueWork(inputs, results)
 	n.backward(func([]*Tensor) []*Tensor {
+		p.opaqueWork(inputs, results)
 		grads := make([]*Tensor, len(inputs))
 		for i, t := range inputs {
 			if t != nil && n.needs(i) {
@@ -40,4 +45,19 @@ func (p *Process) Opaque(op string, outs []tensor.Layout, types []tensor.DType, 
 	})
 	drop(inputs...)
 	return results
+}
+
+// opaqueWork takes an unknown operator to read its inputs and write its results once, in either direction.
+func (p *Process) opaqueWork(inputs, results []*Tensor) {
+	w := Work{Op: p.op, DType: tensor.Float32, Result: tensor.Float32, Kernels: 1}
+	for _, t := range inputs {
+		if t != nil {
+			w.Read += t.Bytes()
+		}
+	}
+	for _, t := range results {
+		w.Written += t.Bytes()
+		w.DType, w.Result = t.DType, t.DType
+	}
+	p.work(w)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/tensor"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 func sortTensors(ts []*Tensor) {
@@ -21,10 +22,15 @@ func (t *Tensor) To(d tensor.DType) *Tensor {
 	p.op = "aten::_to_copy"
 	n := p.record("ToCopyBackward0", t)
 	out := n.out(p.empty(t.Like(), d))
-	p.observe(p.op, t.DType, 0, t.Bytes(), out.Bytes())
+	p.convert(t, out)
 	n.backward(func(g []*Tensor) []*Tensor { return []*Tensor{g[0].To(t.DType)} })
 	drop(t)
 	return out
+}
+
+// convert reports a cast.
+func (p *Process) convert(from, to *Tensor) {
+	p.work(Work{Op: "aten::_to_copy", DType: from.DType, Result: to.DType, Read: stored(from), Written: to.Bytes(), Kernels: 1})
 }
 
 // Float is To(Float32).
@@ -47,7 +53,7 @@ func (t *Tensor) copyTo(name string, l tensor.Layout) *Tensor {
 	p.op = "aten::clone"
 	n := p.record(name, t)
 	out := n.out(p.empty(l, t.DType))
-	p.observe(p.op, t.DType, 0, t.Bytes(), out.Bytes())
+	p.observe(p.op, t.DType, 0, stored(t), out.Bytes())
 	n.backward(func(g []*Tensor) []*Tensor { return g })
 	drop(t)
 	return out
@@ -89,7 +95,11 @@ func (p *Process) elementwiseGrad(node string, g *Tensor, temps int) *Tensor {
 		held = append(held, p.empty(g.Like(), g.DType))
 	}
 	out := p.empty(g.Like(), g.DType)
-	p.observe(node, g.DType, float64(g.Numel()*temps), g.Bytes()*2, out.Bytes())
+	// A chain of unary functions and one product with the incoming gradient.
+	p.work(Work{
+		Op: node, DType: g.DType, Result: g.DType, FLOPs: float64(g.Numel() * temps), Kernels: temps,
+		Read: units.Bytes(temps+1) * out.Bytes(), Written: units.Bytes(temps) * out.Bytes(),
+	})
 	drop(held...)
 	return out
 }
@@ -187,7 +197,7 @@ func (t *Tensor) binary(name, node string, o *Tensor, keep func(n *Node), back f
 		keep(n)
 	}
 	out := n.out(p.empty(binaryOut(t, o), promoted(t, o)))
-	p.observe(name, out.DType, float64(out.Numel()), t.Bytes()+o.Bytes(), out.Bytes())
+	p.observe(name, out.DType, float64(out.Numel()), stored(t)+stored(o), out.Bytes())
 	n.backward(func(g []*Tensor) []*Tensor { return back(n, g[0]) })
 	drop(t, o)
 	return out
@@ -261,7 +271,7 @@ func (t *Tensor) AddInPlace(o *Tensor) *Tensor {
 	p := t.p
 	p.op = "aten::add_"
 	n := p.record("AddBackward0", t, o)
-	p.observe(p.op, t.DType, float64(t.Numel()), t.Bytes()+o.Bytes(), t.Bytes())
+	p.observe(p.op, t.DType, float64(t.Numel()), t.Bytes()+stored(o), t.Bytes())
 	n.backward(func(g []*Tensor) []*Tensor { return passBoth(n, g[0]) })
 	t.rebase(n)
 	if o != t {
@@ -342,6 +352,7 @@ func (t *Tensor) reduceOp(name string, keep bool, temps int, dims []int) *Tensor
 			return []*Tensor{wide}
 		}
 		full := p.empty(tensor.Of(from...), g[0].DType)
+		p.observe("aten::div", full.DType, 0, stored(wide), full.Bytes())
 		drop(wide)
 		return []*Tensor{full}
 	})

@@ -19,7 +19,11 @@ import (
 // Process is one Python process that trains on one card.
 type Process struct {
 	Device  Device
-	Observe func(Work) // called for every operator with its arithmetic, where set
+	Observe func(Work) // called for every entry of the stream of work, where set
+
+	// CheckpointFirst limits checkpointing to that many of the first calls of every forward pass; 0: all of them. Early layers are the right
+	// ones to choose: they run again when the activations of later ones are gone.
+	CheckpointFirst int
 
 	tape   tape.Tape
 	owners map[tape.Owner]uint32
@@ -40,29 +44,10 @@ type Process struct {
 	freed    []*Node   // graph nodes waiting to be taken apart
 	calls    []*Call   // unused frames
 	open     []*Call   // running frames, innermost last
+	regions  int       // checkpointed calls of the running forward pass, and those left out
+	again    int       // checkpoints that are running again
 	fresh    []*Tensor // while a checkpoint runs again: every tensor it made
 	latest   *Node     // the node that was recorded last
-}
-
-// Work is the arithmetic of one operator, for a cost model.
-type Work struct {
-	Op      string
-	Module  string
-	Phase   string
-	DType   tensor.DType
-	FLOPs   float64
-	Read    units.Bytes
-	Written units.Bytes
-	Conv    *ConvWork // of a convolution's forward pass
-}
-
-// ConvWork is what decides which kernel a convolution runs.
-type ConvWork struct {
-	Taps         int // product of the kernel's sides
-	Groups       int
-	Channels     int // of the input
-	Rank         int
-	ChannelsLast bool
 }
 
 // NewProcess starts a process on a card.
@@ -130,6 +115,14 @@ type storage struct {
 	event uint32 // index of its Alloc event
 	refs  int32
 	none  bool // no device memory: zero bytes, or a scalar of the host
+}
+
+// size is what was asked for.
+func (s *storage) size() units.Bytes {
+	if s.none {
+		return 0
+	}
+	return s.p.tape.Events[s.event].Size
 }
 
 // maxEvents bounds a tape (1.5 GiB of events); the largest measured job has 60 thousand.
@@ -230,14 +223,6 @@ func (p *Process) useBlasLt() {
 		p.blasLt[p.thread] = true
 		p.keepWorkspace("cublasLt", p.Device.BlasLtWorkspace)
 	}
-}
-
-// observe reports an operator's arithmetic.
-func (p *Process) observe(op string, d tensor.DType, flops float64, read, written units.Bytes) {
-	if p.Observe == nil {
-		return
-	}
-	p.Observe(Work{Op: op, Module: p.module(), Phase: p.phase, DType: d, FLOPs: flops, Read: read, Written: written})
 }
 
 // NoGrad runs work under torch.no_grad().

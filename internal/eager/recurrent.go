@@ -55,9 +55,12 @@ func RNN(x *Tensor, states, weights []*Tensor, a Recurrent) []*Tensor {
 	for _, o := range outs {
 		n.out(o)
 	}
-	flops := 2 * float64(in.Dim(0)*in.Dim(1))
-	p.observe(p.op, in.DType, flops*float64(a.Gates*hidden*(in.Dim(-1)+hidden)*a.Layers*directions), in.Bytes(), out.Bytes())
+	gates := func(times int) {
+		p.multiply(p.op, in.DType, times*a.Layers*directions, in.Dim(0)*in.Dim(1), a.Gates*hidden, in.Dim(-1)+hidden)
+	}
+	gates(1)
 	n.backward(func([]*Tensor) []*Tensor {
+		gates(2)
 		grads := make([]*Tensor, 1+len(weights))
 		for i, t := range append([]*Tensor{in}, weights...) {
 			if n.needs(i) {

@@ -104,6 +104,7 @@ func (l *loop) step(number int) {
 	micro := max(l.o.Accumulate, 1)
 	for i := range micro {
 		l.phase(number, PhaseForward)
+		p.regions = 0
 		batch := retained(l.m.Batch())
 		loss, outputs := l.forward(batch)
 		rebind(&l.outputs, append([]*Tensor{loss}, outputs...))

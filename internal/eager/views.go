@@ -9,6 +9,9 @@ import (
 // viewOp makes a view whose gradient is a view of the incoming one.
 func (t *Tensor) viewOp(name string, l tensor.Layout, back func(g *Tensor) *Tensor) *Tensor {
 	t.alive()
+	if t.p.python() {
+		t.p.hostWork(View)
+	}
 	n := t.p.record(name, t)
 	out := n.out(t.alias(l))
 	n.backward(func(g []*Tensor) []*Tensor {
@@ -108,7 +111,7 @@ func (t *Tensor) SliceStep(dim, from, to, step int) *Tensor {
 	length := max(ceilDiv(to-from, step), 0)
 	layout := t.Layout
 	return t.viewOp("SliceBackward0", t.Layout.Slice(dim, length, step), func(g *Tensor) *Tensor {
-		return t.p.zerosLike(layout, g.DType)
+		return t.p.placed(g, layout)
 	})
 }
 
@@ -124,8 +127,15 @@ func (t *Tensor) Select(dim, index int) *Tensor {
 	layout := t.Layout
 	_ = index
 	return t.viewOp("SelectBackward0", t.Layout.Select(dim), func(g *Tensor) *Tensor {
-		return t.p.zerosLike(layout, g.DType)
+		return t.p.placed(g, layout)
 	})
+}
+
+// placed is a gradient copied into zeros of the full size.
+func (p *Process) placed(g *Tensor, full tensor.Layout) *Tensor {
+	out := p.zerosLike(full, g.DType)
+	p.observe("aten::copy_", g.DType, 0, stored(g), g.Bytes())
+	return out
 }
 
 func (p *Process) zerosLike(l tensor.Layout, d tensor.DType) *Tensor {
@@ -208,6 +218,7 @@ func (t *Tensor) Unbind(dim int) []*Tensor {
 			}
 		}
 		out := p.empty(tensor.Of(layout.Sizes...), d)
+		p.observe("aten::stack", d, 0, out.Bytes(), out.Bytes())
 		drop(zeros...)
 		return []*Tensor{out}
 	})

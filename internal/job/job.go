@@ -42,6 +42,8 @@ type Job struct {
 	TF32          bool   `json:"tf32,omitempty"`        // fp32 matrix products on tensor cores
 	Optimizer     string `json:"optimizer,omitempty"`
 	Checkpointing bool   `json:"checkpointing,omitempty"` // every layer, non-reentrant
+	// Layers limits checkpointing to so many of the first layers; 0: all of them.
+	Layers int `json:"checkpoint_layers,omitempty"`
 	// CheckpointModules are the modules of a graph whose calls are checkpointed, by their paths in it.
 	CheckpointModules []string `json:"checkpoint_modules,omitempty"`
 	// ResidentBytes lie on the card all the time beside the model: weights of models that run without gradients.
@@ -185,7 +187,7 @@ func (j *Job) checkSizes() error {
 	}{
 		{"batch", j.Batch, maxBatch}, {"seq", j.Seq, maxSeq}, {"target_seq", j.TargetSeq, maxSeq}, {"image", j.Image, maxImage},
 		{"frames", j.Frames, maxFrames}, {"lora_rank", j.LoRARank, 1 << 14}, {"classes", j.Classes, maxSeq}, {"accumulate", j.Accumulate, maxBatch},
-		{"resident_bytes", int(j.ResidentBytes), maxInput},
+		{"checkpoint_layers", j.Layers, maxFrames}, {"resident_bytes", int(j.ResidentBytes), maxInput},
 	} {
 		if s.value < 0 {
 			return fmt.Errorf("%s %d is negative", s.field, s.value)
@@ -231,6 +233,8 @@ func (j *Job) checkContradictions() error {
 		return fmt.Errorf("task %s needs seq: how many tokens has one sample?", j.Task)
 	case j.TargetSeq != 0 && j.Task != "" && !strings.HasSuffix(j.Task, "seq2seq-lm") && j.Task != "speech-seq2seq":
 		return fmt.Errorf("task %s has no target_seq", j.Task)
+	case j.Layers != 0 && !j.Checkpointing:
+		return fmt.Errorf("checkpoint_layers %d without checkpointing", j.Layers)
 	case j.LoRARank == 0 && (len(j.LoRATargets) > 0 || j.LoRADropout != 0 || j.BaseBits != 0):
 		return fmt.Errorf("lora_targets, lora_dropout and base_bits need lora_rank")
 	case j.LoRARank > 0 && j.Source == "graph":

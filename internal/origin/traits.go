@@ -24,6 +24,8 @@ func traits(f *snapshot.Frame) trait {
 		t |= isClosure
 	}
 	switch {
+	case ownProbe(file):
+		return t
 	case inTorch(file):
 		return t | torchTraits(file, f.Function)
 	case generated(file):
@@ -44,6 +46,9 @@ func saveTrait(function string) trait {
 	}
 	return 0
 }
+
+// ownProbe tells the recorder that plimsoll run puts into a program: it stands between the user's lines and is nobody's.
+func ownProbe(file string) bool { return strings.Contains(file, "/probe/plimsoll/") }
 
 // cpp tells a C++ frame: no line number, or a C++ file.
 func cpp(file string, line int) bool {

@@ -105,3 +105,15 @@ func bracket(start, most int, fits func(n int) (bool, units.Bytes)) (low, high i
 	}
 	return 0, 1, 0, atHigh
 }
+
+// Room is what a process may reserve on a machine.
+func Room(m Machine) units.Bytes { return room(m) }
+
+// Capacity is what it may take in all, its context included.
+func Capacity(m Machine) units.Bytes { return m.capacity() }
+
+// CardName is what to call the machine's card on a screen.
+func CardName(m Machine) string { return m.name() }
+
+// Title is a job in a few words: model, sizes, precision, optimizer.
+func Title(j job.Job, src Source) string { return title(j, src) }

@@ -1,0 +1,261 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/internal/handover"
+	"github.com/plimsoll/plimsoll/internal/job"
+	"github.com/plimsoll/plimsoll/internal/plan"
+	"github.com/plimsoll/plimsoll/internal/predict"
+	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/shard"
+	"github.com/plimsoll/plimsoll/internal/spelling"
+	"github.com/plimsoll/plimsoll/internal/textout"
+)
+
+type fitOptions struct {
+	jobFlags
+	machineFlags
+	Effective     int
+	MicroBatch    []int
+	Precisions    []string
+	Checkpointing []string
+	Optimizers    []string
+	Attns         []string
+	Loops         []string
+	Offload       []string
+	Sharding      []string
+	GPUs          int
+	Allow         []string
+	Write         string
+	Plan          int
+	JSON          bool
+}
+
+func newFitCommand(env Env) *cobra.Command {
+	var o fitOptions
+	cmd := &cobra.Command{
+		Use:   "fit (--config config.json | --graph FILE | --job FILE)",
+		Short: "the fastest way to run a training job that fits on a card",
+		Long: `Fit searches micro-batch with accumulation, checkpointing (none, selective, full), the
+optimizer's form, attention, allocator settings, the loop, the optimizer's place and,
+with --gpus, sharding for the fastest plan that fits. The effective batch stays. It
+predicts memory as plimsoll predict does and estimates time from the same operators.
+
+By default only changes that keep the training the same are made; --allow numerics
+opens precision and other optimizers. Naming several values of an axis (--precision
+fp32,amp-bf16) allows just these.
+
+Exit code 3: nothing fits; the answer then says what the least is that would.`,
+		Example: `  plimsoll fit --config config.json --seq 2048 --effective-batch 16 --precision amp-bf16 --gpu rtx-4090
+  plimsoll fit --job job.json --gpu a100-40g --allow numerics
+  plimsoll fit --graph resnet50.pt2 --loss cross-entropy --optimizer sgdm --effective-batch 256 --memory 12GiB
+  plimsoll fit --config config.json --seq 4096 --effective-batch 64 --precision bf16 --gpus 8 --gpu a100-80g
+  plimsoll fit --config config.json --seq 2048 --effective-batch 16 --gpu l4 --write trainer > args.py`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runFit(env, cmd, o) },
+	}
+	o.addModel(cmd)
+	o.machineFlags.add(cmd)
+	flags := cmd.Flags()
+	flags.IntVar(&o.Effective, "effective-batch", 0, "samples of one optimizer step, over all cards (default: batch × accumulate × cards)")
+	flags.IntSliceVar(&o.MicroBatch, "micro-batch", nil, "micro-batches to try (default: every divisor)")
+	flags.StringSliceVar(&o.Precisions, "precision", nil, "precisions to try, the first is the job's: "+strings.Join(job.Precisions(), ", "))
+	flags.StringSliceVar(&o.Checkpointing, "checkpointing", nil, "none, selective, full (default: all the model can)")
+	flags.StringSliceVar(&o.Optimizers, "optimizer", nil, "optimizers to try, the first is the job's (default: forms of adamw)")
+	flags.StringSliceVar(&o.Attns, "attn", nil, "attention: sdpa, eager (default: the job's, and sdpa)")
+	flags.StringSliceVar(&o.Loops, "loop", nil, "loop: function, plain (default: the job's, and function)")
+	flags.StringSliceVar(&o.Offload, "offload", nil, "none, optimizer: the optimizer's state and step on the host (default: both)")
+	flags.IntVar(&o.GPUs, "gpus", 1, "cards that see different data (analytic: not measured)")
+	flags.StringSliceVar(&o.Sharding, "sharding", nil, "with --gpus: "+strings.Join(shard.Kinds(), ", ")+" (default: all)")
+	flags.StringSliceVar(&o.Allow, "allow", nil, "numerics: precision and the kind of optimizer may change")
+	flags.StringVar(&o.Write, "write", "", "print what a framework reads: "+strings.Join(handover.Formats(), ", "))
+	flags.IntVar(&o.Plan, "plan", 1, "with --write: which plan of the table")
+	flags.BoolVar(&o.JSON, "json", false, "print JSON ("+report.FitSchema+")")
+	return cmd
+}
+
+func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
+	r, err := o.request(env, cmd)
+	if err != nil {
+		return err
+	}
+	fit, err := plan.Find(r)
+	if err != nil {
+		return usageError("%w", err)
+	}
+	if err := o.beyond(fit, r); err != nil {
+		return err
+	}
+	switch {
+	case o.JSON:
+		err = json.NewEncoder(env.Stdout).Encode(fit)
+	case o.Write != "":
+		return writePlan(env, o, r, fit)
+	default:
+		s := screen.New(env.Stdout, env.Style)
+		textout.Fit(s, fit)
+		err = s.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("write the plans: %w", err)
+	}
+	if !anyFits(fit) {
+		return findingExit()
+	}
+	return nil
+}
+
+func anyFits(fit *report.Fit) bool {
+	return slices.ContainsFunc(fit.Plans, func(p report.Plan) bool { return p.Fits })
+}
+
+// beyond asks once more with numerics allowed, where they are not: what would that buy?
+func (o *fitOptions) beyond(fit *report.Fit, r plan.Request) error {
+	if r.Numerics || len(o.Precisions) > 1 || len(o.Optimizers) > 1 || o.Write != "" {
+		return nil
+	}
+	r.Numerics, r.Plans = true, 1
+	r.Axes.Precision, r.Axes.Optimizer = nil, nil
+	wide, err := plan.Find(r)
+	if err != nil {
+		return usageError("%w", err)
+	}
+	if !anyFits(wide) || !wide.Plans[0].ChangesNumerics {
+		return nil
+	}
+	if !anyFits(fit) || wide.Plans[0].StepMS < 0.95*fit.Plans[0].StepMS {
+		fit.Numerics = &wide.Plans[0]
+	}
+	return nil
+}
+
+// request reads the command line.
+func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) {
+	r := plan.Request{Effective: o.Effective, GPUs: o.GPUs, Conf: o.Conf}
+	var err error
+	if r.Machine, err = o.machine(); err != nil {
+		return r, err
+	}
+	if err := o.check(cmd); err != nil {
+		return r, err
+	}
+	j, err := o.model(env, cmd)
+	if err != nil {
+		return r, err
+	}
+	if err := o.settings(&j); err != nil {
+		return r, err
+	}
+	files := newModelFiles()
+	if r.Source, err = files.source(&j); err != nil {
+		return r, err
+	}
+	r.Job, r.Numerics = j.Job, slices.Contains(o.Allow, "numerics")
+	r.Axes = plan.Axes{
+		MicroBatch: o.MicroBatch, Precision: o.Precisions, Checkpointing: o.Checkpointing, Optimizer: o.Optimizers,
+		Attn: o.Attns, Loop: o.Loops, Sharding: o.Sharding,
+	}
+	for _, place := range o.Offload {
+		if place == "none" {
+			place = ""
+		}
+		r.Axes.Offload = append(r.Axes.Offload, place)
+	}
+	if r.Numerics { // one value names what the job does now; numerics may change
+		if len(o.Precisions) == 1 {
+			r.Axes.Precision = nil
+		}
+		if len(o.Optimizers) == 1 {
+			r.Axes.Optimizer = nil
+		}
+	}
+	return r, nil
+}
+
+// check refuses limits that contradict each other before anything is read.
+func (o *fitOptions) check(cmd *cobra.Command) error {
+	for _, w := range o.Allow {
+		if w != "numerics" {
+			return usageError("--allow %.30q is not known (there is: numerics)", w)
+		}
+	}
+	if o.Write != "" && !slices.Contains(handover.Formats(), o.Write) {
+		return usageError("--write %.30q is not known%s", o.Write, spelling.Hint(o.Write, handover.Formats()))
+	}
+	if o.Write != "" && o.JSON {
+		return usageError("--write and --json: which one goes to standard output?")
+	}
+	if cmd.Flags().Changed("effective-batch") && o.Effective < 1 {
+		return usageError("--effective-batch %d: it has at least one sample", o.Effective)
+	}
+	if o.GPUs < 1 {
+		return usageError("--gpus %d: there is at least one", o.GPUs)
+	}
+	for _, p := range o.Precisions {
+		if !slices.Contains(job.Precisions(), p) {
+			return usageError("precision %.40q is not known%s", p, spelling.Hint(p, job.Precisions()))
+		}
+	}
+	for _, p := range o.Optimizers {
+		if !slices.Contains(job.Optimizers(), p) {
+			return usageError("optimizer %.40q is not known%s", p, spelling.Hint(p, job.Optimizers()))
+		}
+	}
+	for _, p := range o.Offload {
+		if known := []string{"none", plan.OffloadOptimizer}; !slices.Contains(known, p) {
+			return usageError("--offload %.30q is not known%s", p, spelling.Hint(p, known))
+		}
+	}
+	return nil
+}
+
+// settings give the job what it is now: what its file says, else the first value of each axis.
+func (o *fitOptions) settings(j *fileJob) error {
+	if len(o.Precisions) > 0 && j.ParamDType == "" && j.Autocast == "" {
+		if err := j.SetPrecision(o.Precisions[0]); err != nil {
+			return usageError("%w", err)
+		}
+	}
+	for _, axis := range []struct {
+		field *string
+		words []string
+	}{{&j.Optimizer, o.Optimizers}, {&j.Attn, o.Attns}, {&j.Loop, o.Loops}} {
+		if *axis.field == "" && len(axis.words) > 0 {
+			*axis.field = axis.words[0]
+		}
+	}
+	if j.Batch == 0 {
+		switch {
+		case o.Effective > 0:
+			j.Batch = max(1, o.Effective/max(1, o.GPUs))
+		case len(o.MicroBatch) > 0:
+			j.Batch = max(1, slices.Max(o.MicroBatch))
+		}
+	}
+	return nil
+}
+
+// writePlan prints one plan for a framework.
+func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
+	if !anyFits(fit) {
+		return coded{exitFinding, fmt.Errorf("nothing fits, so there is nothing to write; without --write the answer says what would")}
+	}
+	if o.Plan < 1 || o.Plan > len(fit.Plans) || !fit.Plans[o.Plan-1].Fits {
+		return usageError("--plan %d: there are plans 1 to %d", o.Plan, len(fit.Plans))
+	}
+	text, err := handover.Write(o.Write, fit.Plans[o.Plan-1], handover.Model{Hub: r.Source.Config != nil, Title: predict.Title(r.Job, r.Source)})
+	if err != nil {
+		return usageError("%w", err)
+	}
+	if _, err := fmt.Fprint(env.Stdout, text); err != nil {
+		return fmt.Errorf("write the plan: %w", err)
+	}
+	return nil
+}

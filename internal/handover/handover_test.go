@@ -1,0 +1,107 @@
+package handover
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/goldentest"
+	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// plans that between them use every setting a form has words for.
+func plans() map[string]report.Plan {
+	peak := report.PredictedPeak{Device: 20 * units.GiB}
+	return map[string]report.Plan{
+		"mixed":     {MicroBatch: 2, Accumulate: 3, Precision: "amp-bf16", Checkpointing: "full", OfLayers: 4, Optimizer: "adamw-fused", Attn: "sdpa", GPUs: 1, Peak: peak},
+		"selective": {MicroBatch: 1, Accumulate: 2, Precision: "bf16", Checkpointing: "selective", Layers: 3, OfLayers: 4, Optimizer: "adamw", Attn: "sdpa", Conf: "expandable_segments:True", GPUs: 1, Peak: peak},
+		"plain":     {MicroBatch: 4, Accumulate: 1, Precision: "fp32", Checkpointing: "none", OfLayers: 4, Optimizer: "sgdm", Attn: "eager", GPUs: 1, Peak: peak},
+		"sharded":   {MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "full", OfLayers: 4, Optimizer: "adamw", Attn: "sdpa", GPUs: 2, Sharding: "fsdp2", Peak: peak},
+		"zero":      {MicroBatch: 2, Accumulate: 2, Precision: "bf16", Checkpointing: "none", OfLayers: 4, Optimizer: "adamw", Attn: "sdpa", GPUs: 2, Sharding: "zero2", Peak: peak},
+		"offloaded": {MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "none", OfLayers: 4, Optimizer: "adamw", Attn: "sdpa", Offload: "optimizer", GPUs: 1, Peak: peak},
+	}
+}
+
+// cases are the plans each form is written for.
+var cases = map[string][]string{
+	"torch":      {"mixed", "selective", "plain"},
+	"trainer":    {"mixed", "selective", "plain"},
+	"accelerate": {"mixed", "plain", "sharded", "zero"},
+	"deepspeed":  {"mixed", "zero", "offloaded"},
+	"fsdp2":      {"sharded"},
+	"lightning":  {"mixed", "plain"},
+	"torchrun":   {"sharded", "selective"},
+}
+
+func TestFormsReadAsReviewed(t *testing.T) {
+	t.Parallel()
+	for format, names := range cases {
+		for _, name := range names {
+			text, err := Write(format, plans()[name], Model{Hub: true})
+			if err != nil {
+				t.Errorf("%s of %s: %v", format, name, err)
+				continue
+			}
+			goldentest.Check(t, filepath.Join("testdata", format+"-"+name+".txt"), []byte(text))
+		}
+	}
+}
+
+func TestTheRealLibrariesAcceptWhatIsWritten(t *testing.T) {
+	t.Parallel()
+	python := os.Getenv("PLIMSOLL_PYTHON")
+	if python == "" {
+		if os.Getenv("CI") != "" {
+			t.Fatal("PLIMSOLL_PYTHON is not set: make handover sets it")
+		}
+		t.Skip("PLIMSOLL_PYTHON names no interpreter with torch, transformers, accelerate, deepspeed and lightning (make handover)")
+	}
+	dir := t.TempDir()
+	b, err := json.Marshal(plans())
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"plans.json": string(b)}
+	for format, names := range cases {
+		for _, name := range names {
+			text, err := Write(format, plans()[name], Model{Hub: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[format+"-"+name+".txt"] = text
+		}
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.Command(python, "testdata/check.py", dir).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.HasPrefix(line, "ok ") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+}
+
+func TestPlansAFrameworkHasNoWordsForAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ format, plan, want string }{
+		{"trainer", "sharded", "accelerate"},
+		{"trainer", "offloaded", "deepspeed"},
+		{"deepspeed", "sharded", "zero2"},
+		{"fsdp2", "plain", "--gpus"},
+		{"make", "plain", "not known"},
+	} {
+		if _, err := Write(c.format, plans()[c.plan], Model{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s of %s: error %v, want %q", c.format, c.plan, err, c.want)
+		}
+	}
+}

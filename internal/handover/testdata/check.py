@@ -1,0 +1,166 @@
+"""Holds what plimsoll wrote to the library that reads it: check.py FOLDER, with one file for each FORMAT-NAME and plans.json."""
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+os.environ.setdefault("ACCELERATE_USE_CPU", "true")
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+
+def tiny():
+    torch.manual_seed(0)
+    return LlamaForCausalLM(LlamaConfig(hidden_size=32, intermediate_size=32, num_hidden_layers=4, num_attention_heads=2, vocab_size=64, use_cache=False))
+
+
+def ids(plan):
+    return torch.randint(0, 64, (plan["micro_batch"], 8))
+
+
+def loss_of(model, batch):
+    return model(input_ids=batch, labels=batch).loss
+
+
+def execute(text):
+    space = {"__name__": "written"}
+    exec(compile(text, "written.py", "exec"), space)
+    return space
+
+
+def one_step(space, model, plan):
+    optimizer = space["make_optimizer"](model, lr=0.1)
+    values = lambda: [(p.to_local() if hasattr(p, "to_local") else p).detach().clone() for p in model.parameters()]
+    before = values()
+    assert space["MICRO_BATCH"] == plan["micro_batch"] and space["ACCUMULATE"] == plan["accumulate"]
+    loss = space["train_step"](model, optimizer, [ids(plan) for _ in range(plan["accumulate"])], loss_of)
+    assert torch.isfinite(torch.as_tensor(float(loss))), loss
+    assert any((a != b).any() for a, b in zip(before, values())), "no parameter changed"
+
+
+def check_torch(text, plan):
+    space = execute(text)
+    model = space["prepare"](tiny())
+    on = [m for m in model.modules() if type(m).__name__ == "LlamaDecoderLayer" and m.gradient_checkpointing]
+    assert len(on) == {"none": 0, "full": 4}.get(plan["checkpointing"], plan.get("checkpoint_layers")), len(on)
+    want = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(plan["precision"], torch.float32)
+    assert next(model.parameters()).dtype == want
+    if plan.get("alloc_conf"):
+        assert os.environ["PYTORCH_CUDA_ALLOC_CONF"] == plan["alloc_conf"]
+    one_step(space, model, plan)
+
+
+def check_trainer(text, plan):
+    import transformers
+
+    real = transformers.TrainingArguments
+    folder = tempfile.mkdtemp()
+    transformers.TrainingArguments = lambda **k: real(**(k | dict(output_dir=folder, use_cpu=True, max_steps=1, report_to=[], save_strategy="no", disable_tqdm=True)))
+    try:
+        args = execute(text)["args"]
+    finally:
+        transformers.TrainingArguments = real
+    assert args.per_device_train_batch_size == plan["micro_batch"] and args.gradient_accumulation_steps == plan["accumulate"]
+    assert args.gradient_checkpointing == (plan["checkpointing"] != "none")
+    data = [{"input_ids": row, "labels": row} for row in torch.randint(0, 64, (plan["micro_batch"] * plan["accumulate"], 8))]
+    trainer = transformers.Trainer(model=tiny(), args=args, train_dataset=data)
+    assert trainer.train().global_step == 1
+
+
+def check_accelerate(text, plan):
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml", delete=False) as f:
+        f.write(text)
+    config = load_config_from_file(f.name)
+    assert config.num_processes == plan["gpus"]
+    assert config.mixed_precision == {"amp-bf16": "bf16", "amp-fp16": "fp16"}.get(plan["precision"], "no"), config.mixed_precision
+    kind = {"fsdp2": "FSDP", "zero2": "DEEPSPEED", "ddp": "MULTI_GPU"}.get(plan.get("sharding"), "NO")
+    assert getattr(config.distributed_type, "value", config.distributed_type) == kind, config.distributed_type
+    if kind == "FSDP":
+        assert config.fsdp_config["fsdp_version"] == 2
+
+
+def check_deepspeed(text, plan):
+    from deepspeed.runtime.config import DeepSpeedConfig
+
+    settings = json.loads(text)
+    assert settings["train_batch_size"] == plan["micro_batch"] * plan["accumulate"] * plan["gpus"]
+    settings["train_batch_size"] //= plan["gpus"]  # one process reads it here
+    config = DeepSpeedConfig(settings)
+    assert config.train_micro_batch_size_per_gpu == plan["micro_batch"] and config.gradient_accumulation_steps == plan["accumulate"]
+    stage = {"zero1": 1, "zero2": 2, "zero3": 3}.get(plan.get("sharding"), 2 if plan.get("offload") else 0)
+    assert config.zero_optimization_stage == stage
+    assert (config.zero_config.offload_optimizer is not None) == bool(plan.get("offload"))
+
+
+def check_fsdp2(text, plan):
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+
+    if not dist.is_initialized():
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    space = execute(text)
+    model = tiny()
+    model = space["shard"](model, model.model.layers, init_device_mesh("cpu", (1,)))
+    one_step(space, model, plan)
+
+
+def check_lightning(text, plan):
+    import lightning
+
+    space = execute(text)
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.model = space["checkpoint"](tiny()) if "checkpoint" in space else tiny()
+
+        def training_step(self, batch, _):
+            return loss_of(self.model, batch)
+
+        def configure_optimizers(self):
+            return space["make_optimizer"](self, lr=0.1)
+
+    data = torch.utils.data.DataLoader(torch.randint(0, 64, (plan["micro_batch"] * plan["accumulate"], 8)), batch_size=plan["micro_batch"])
+    quiet = dict(accelerator="cpu", devices=1, strategy="auto", max_steps=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+    trainer = space["make_trainer"](**quiet)
+    assert trainer.accumulate_grad_batches == plan["accumulate"]
+    trainer.fit(Module(), data)
+    assert trainer.global_step == 1
+
+
+def check_torchrun(text, plan):
+    from torch.distributed.run import parse_args
+
+    words = shlex.split(text.splitlines()[-1])
+    environment = dict(w.split("=", 1) for w in words[: words.index("torchrun")])
+    arguments = words[words.index("torchrun") + 1 :]
+    assert int(parse_args(arguments).nproc_per_node) == plan["gpus"]
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "train.py").write_text("import os\nopen('rank' + os.environ['RANK'], 'w').write(os.environ['WORLD_SIZE'])\n")
+        run = subprocess.run([sys.executable, "-m", "torch.distributed.run", *arguments], cwd=folder, env=os.environ | environment, capture_output=True, text=True)
+        worlds = [p.read_text() for p in pathlib.Path(folder).glob("rank*")]
+    assert worlds == [str(plan["gpus"])] * plan["gpus"], run.stderr
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    plans = json.loads((folder / "plans.json").read_text())
+    failures = 0
+    for path in sorted(folder.glob("*-*.txt")):
+        form, name = path.stem.split("-", 1)
+        try:
+            globals()["check_" + form](path.read_text(), plans[name])
+            print("ok", form, name)
+        except Exception as error:
+            failures += 1
+            print("FAILED", form, name, type(error).__name__, error)
+    sys.exit(1 if failures else 0)
+
+
+main()

@@ -1,0 +1,119 @@
+package plan
+
+import (
+	"bufio"
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/hfconfig"
+	"github.com/plimsoll/plimsoll/internal/job"
+	"github.com/plimsoll/plimsoll/internal/opgraph"
+	"github.com/plimsoll/plimsoll/internal/predict"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// measuredRow is one measured configuration (testdata/planning.jsonl.gz).
+type measuredRow struct {
+	job.Job
+	Effective int  `json:"effective_batch"`
+	OOM       bool `json:"oom"`
+	Measured  struct {
+		Reserved units.Bytes `json:"peak_reserved"`
+		Pass     float64     `json:"fwdbwd_ms"`
+		Opt      float64     `json:"opt_ms"`
+	} `json:"measured"`
+}
+
+func (r measuredRow) accumulate() int { return r.Effective / r.Batch }
+
+// time is the measured time of one effective batch.
+func (r measuredRow) time() float64 {
+	return float64(r.accumulate())*r.Measured.Pass + r.Measured.Opt
+}
+
+func measuredRows(tb testing.TB) []measuredRow {
+	tb.Helper()
+	f, err := os.Open("testdata/planning.jsonl.gz")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var rows []measuredRow
+	lines := bufio.NewScanner(z)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r measuredRow
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			tb.Fatal(err)
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// sourceOf reads the model of a row.
+func sourceOf(tb testing.TB, j *job.Job) predict.Source {
+	tb.Helper()
+	if j.Source == "graph" {
+		f, err := os.Open("../opgraph/testdata/resnet50.json.gz")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		g, err := opgraph.Read(f, info.Size())
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if err := j.Check(); err != nil {
+			tb.Fatal(err)
+		}
+		return predict.Source{Graph: g}
+	}
+	c, err := hfconfig.Parse(j.Config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if j.Task == "" {
+		j.Task = c.Task()
+	}
+	if err := j.Check(); err != nil {
+		tb.Fatal(err)
+	}
+	return predict.Source{Config: c}
+}
+
+// spearman is the correlation of ranks.
+func spearman(a, b []float64) float64 {
+	ra, rb := ranksOf(a), ranksOf(b)
+	n := float64(len(a))
+	sum := 0.0
+	for i := range ra {
+		sum += (ra[i] - rb[i]) * (ra[i] - rb[i])
+	}
+	return 1 - 6*sum/(n*(n*n-1))
+}
+
+func ranksOf(v []float64) []float64 {
+	order := make([]int, len(v))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(v[i], v[j]) })
+	out := make([]float64, len(v))
+	for rank, i := range order {
+		out[i] = float64(rank)
+	}
+	return out
+}

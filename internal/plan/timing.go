@@ -1,0 +1,162 @@
+package plan
+
+import (
+	"github.com/plimsoll/plimsoll/internal/cost"
+	"github.com/plimsoll/plimsoll/internal/eager"
+	"github.com/plimsoll/plimsoll/internal/job"
+	"github.com/plimsoll/plimsoll/internal/predict"
+)
+
+// timed is a micro-batch of some configuration through the cost model.
+type timed struct {
+	step    cost.Step
+	trained cost.Trained
+	rates   cost.Rates
+	facts   predict.Streamed
+	err     error
+}
+
+// passKey is what the time of a micro-batch depends on.
+type passKey struct {
+	batch           int
+	precision, attn string
+	checkpointed    bool
+}
+
+// streamed runs the stream of a configuration once.
+func (s *search) streamed(k passKey) timed {
+	if t, ok := s.passes[k]; ok {
+		return t
+	}
+	t := s.stream(k)
+	s.passes[k] = t
+	return t
+}
+
+func (s *search) stream(k passKey) timed {
+	j := s.r.Job
+	j.Batch, j.Attn, j.Checkpointing, j.Layers = k.batch, k.attn, k.checkpointed, 0
+	if err := j.SetPrecision(k.precision); err != nil {
+		return timed{err: err}
+	}
+	rates, err := cost.Of(s.r.Machine.Card, j.TF32)
+	if err != nil {
+		return timed{err: err}
+	}
+	step, facts, err := s.measure(j, rates)
+	if err != nil {
+		return timed{err: err}
+	}
+	width := 4.0
+	if facts.Trainable > 0 {
+		width = float64(facts.Bytes) / float64(facts.Trainable)
+	}
+	return timed{step: step, facts: facts, rates: rates, trained: cost.Trained{Tensors: facts.Tensors, Elements: float64(facts.Trainable), Width: width}}
+}
+
+// measure walks the stream of one micro-batch. The layers of a deep model are alike, so its time is a straight line through those of two shallow ones.
+func (s *search) measure(j job.Job, rates cost.Rates) (cost.Step, predict.Streamed, error) {
+	few, more, layers := s.shallow()
+	if few.Config == nil {
+		return s.walk(j, s.r.Source, rates)
+	}
+	a, fa, err := s.walk(j, few, rates)
+	if err != nil {
+		return a, fa, err
+	}
+	b, fb, err := s.walk(j, more, rates)
+	if err != nil {
+		return b, fb, err
+	}
+	n := float64(layers - shallowLayers)
+	line := func(x, y float64) float64 { return x + n*(y-x) }
+	step := cost.Step{
+		Seconds: line(a.Seconds, b.Seconds), GPU: line(a.GPU, b.GPU), Host: line(a.Host, b.Host),
+		Ahead: max(0, line(a.Ahead, b.Ahead)), FLOPs: line(a.FLOPs, b.FLOPs),
+	}
+	count := int64(layers - shallowLayers)
+	return step, predict.Streamed{
+		Params: fa.Params + count*(fb.Params-fa.Params), Trainable: fa.Trainable + count*(fb.Trainable-fa.Trainable),
+		Tensors: fa.Tensors + int(count)*(fb.Tensors-fa.Tensors), Bytes: fa.Bytes + (fb.Bytes-fa.Bytes)*unitsOf(count),
+		Layers: fa.Layers + int(count)*(fb.Layers-fa.Layers),
+		// The peak is the highest of several sums that grow with the depth in straight lines: the line through two depths lies below it.
+		Live: fa.Live + (fb.Live-fa.Live)*unitsOf(count), Held: fa.Held + (fb.Held-fa.Held)*unitsOf(count),
+	}, nil
+}
+
+// shallowLayers is the depth of the shallower stand-in; the other has one more.
+const shallowLayers = 2
+
+// shallow gives two stand-ins of a deep model whose layers are alike, and its depth; nothing where there are none.
+func (s *search) shallow() (few, more predict.Source, layers int) {
+	c := s.r.Source.Config
+	if c == nil || len(s.r.Job.Freeze) > 0 {
+		return few, more, 0
+	}
+	layers = c.Depth()
+	if layers <= 2*shallowLayers+2 {
+		return few, more, 0
+	}
+	few.Config, more.Config = c.WithDepth(shallowLayers), c.WithDepth(shallowLayers+1)
+	return few, more, layers
+}
+
+func (s *search) walk(j job.Job, src predict.Source, rates cost.Rates) (cost.Step, predict.Streamed, error) {
+	clock := cost.NewClock(rates)
+	facts, err := predict.Stream(j, src, s.r.Machine, func(w eager.Work) {
+		clock.See(w)
+		s.notice(w)
+	})
+	return clock.Step(), facts, err
+}
+
+// notice remembers what makes accumulation something else than a larger batch.
+func (s *search) notice(w eager.Work) {
+	switch {
+	case w.Kind == eager.Normalised:
+		s.batchNorm = true
+	case w.Op == "aten::native_dropout" || w.Op == "aten::dropout_":
+		s.dropout = true
+	}
+}
+
+// duration is the time of one effective batch of a point, in seconds.
+type duration struct {
+	total, pass, optimizer float64
+	hostBound              bool
+}
+
+// time adds up a point's effective batch. layers: how many are checkpointed of those that can be.
+func (s *search) time(p point, layers int) (duration, error) {
+	t := s.streamed(passKey{p.batch, p.precision, p.attn, p.checkpointing == Full})
+	if t.err != nil {
+		return duration{}, t.err
+	}
+	step := t.step
+	if p.checkpointing == Selective { // every checkpointed layer costs as much as another
+		all := s.streamed(passKey{p.batch, p.precision, p.attn, true})
+		if all.err != nil {
+			return duration{}, all.err
+		}
+		share := float64(layers) / float64(max(1, s.layers))
+		mix := func(a, b float64) float64 { return a + share*(b-a) }
+		step.Seconds, step.GPU, step.Host = mix(step.Seconds, all.step.Seconds), mix(step.GPU, all.step.GPU), mix(step.Host, all.step.Host)
+		step.Ahead = min(step.Ahead, step.Seconds)
+	}
+	times := s.r.Effective / s.r.GPUs / p.batch
+	d := duration{pass: step.Seconds, hostBound: step.Waits()}
+	trained := t.trained
+	if s.r.GPUs > 1 && p.sharding != "ddp" { // each rank updates its part
+		trained.Elements /= float64(s.r.GPUs)
+	}
+	d.optimizer = t.rates.Optimizer(p.optimizer, trained, step)
+	if p.offload == OffloadOptimizer {
+		d.optimizer = cost.HostOptimizer(s.r.Machine.Card, trained)
+	}
+	compute := float64(times)*d.pass + float64(times-1)*t.rates.Accumulate(t.trained)
+	d.total = compute + d.optimizer
+	if s.r.GPUs > 1 {
+		d.total = cost.Overlapped(compute, cost.Collectives(s.r.Machine.Card, p.sharding, s.r.GPUs, times, t.trained)) + d.optimizer
+	}
+	return d, nil
+}

@@ -1,0 +1,66 @@
+package report
+
+import "github.com/plimsoll/plimsoll/internal/units"
+
+// FitSchema names the form of Fit.
+const FitSchema = "plimsoll.fit/1"
+
+// Fit is the answer of plimsoll fit: plans that fit, fastest first; those known not to fit follow.
+type Fit struct {
+	Schema     string      `json:"schema"`
+	ID         string      `json:"id,omitempty"`
+	Title      string      `json:"title"`
+	Card       string      `json:"card"`
+	GPUs       int         `json:"gpus"`
+	Params     int64       `json:"params"`
+	Capacity   units.Bytes `json:"capacity"`
+	Effective  int         `json:"effective_batch"`
+	Considered int         `json:"considered"` // configurations the limits allow
+	Predicted  int         `json:"predicted"`  // of which so many had to be computed; bounds decided the others
+
+	Plans        []Plan        `json:"plans"`
+	Alternatives []Alternative `json:"alternatives"`       // what else one would try, and why it loses
+	Numerics     *Plan         `json:"numerics,omitempty"` // the fastest if numerics might change, where it is faster
+	Least        []Remedy      `json:"least,omitempty"`    // when nothing fits: the least that would
+	Warnings     []string      `json:"warnings"`
+	Assumptions  []string      `json:"assumptions"`
+}
+
+// Plan is a whole configuration.
+type Plan struct {
+	MicroBatch    int    `json:"micro_batch"`
+	Accumulate    int    `json:"accumulate"`
+	Precision     string `json:"precision"`
+	Checkpointing string `json:"checkpointing"`               // none, full, selective
+	Layers        int    `json:"checkpoint_layers,omitempty"` // selective: so many of the first layers
+	OfLayers      int    `json:"layers,omitempty"`
+	Optimizer     string `json:"optimizer"`
+	Attn          string `json:"attn,omitempty"`
+	Loop          string `json:"loop,omitempty"`
+	Conf          string `json:"alloc_conf,omitempty"`
+	Offload       string `json:"offload,omitempty"` // optimizer: its state and its step are on the host
+	GPUs          int    `json:"gpus"`
+	Sharding      string `json:"sharding,omitempty"`
+
+	Peak     PredictedPeak `json:"peak"`
+	Safe     units.Bytes   `json:"safe"`
+	Headroom units.Bytes   `json:"headroom"` // capacity less what is safe, context included
+
+	StepMS      float64 `json:"step_ms"`     // one effective batch
+	PassMS      float64 `json:"fwdbwd_ms"`   // one micro-batch, forward and backward
+	OptimizerMS float64 `json:"opt_ms"`      //
+	Uncertainty float64 `json:"uncertainty"` // of the time, as a share of it
+	HostBound   bool    `json:"host_bound"`  // launches take longer than kernels
+
+	Fits            bool     `json:"fits"`
+	ChangesNumerics bool     `json:"changes_numerics"`
+	Why             string   `json:"why"`
+	Changes         []string `json:"changes"` // against the job as given, with what each buys
+}
+
+// Alternative is an obvious configuration that was not chosen.
+type Alternative struct {
+	What   string  `json:"what"`
+	Why    string  `json:"why"`
+	StepMS float64 `json:"step_ms,omitempty"`
+}
