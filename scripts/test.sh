@@ -11,6 +11,9 @@ CGO_ENABLED=0 go build ./...
 if [ -z "${PLIMSOLL_PYTHON:-}" ] && python=$(scripts/python-env.sh); then
   export PLIMSOLL_PYTHON=$python
 fi
+if [ -n "${PLIMSOLL_PYTHON:-}" ] && extra=$(scripts/handover-env.sh); then
+  export PLIMSOLL_HANDOVER=$extra
+fi
 go test -count=1 ./...
 # A short look for inputs that break a reader; the corpus beside each target is always run above.
 for target in internal/pickle:FuzzRead snapshot:FuzzRead internal/notes:FuzzRead internal/oomtext:FuzzRead internal/explain:FuzzExplain; do

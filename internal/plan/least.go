@@ -103,15 +103,30 @@ func (s *search) least() []report.Remedy {
 			verdict = fmt.Sprintf("still %s too much", (o.safe - s.room).Short())
 		}
 		add(report.ByArithmetic, m.safe-o.safe, false, "optimizer state and step on the host: %s on the card, %s", (o.safe + context).Short(), verdict)
-		// Adapters train a few matrices: the base has neither gradients nor state.
-		lora := o.safe - o.grads
-		verdict = "fits"
+		out[len(out)-1].Command = "plimsoll fit … --offload optimizer"
+	}
+	if lora, ok := s.adapters(p, layers); ok {
+		verdict := "fits"
 		if lora > s.room {
 			verdict = fmt.Sprintf("still %s too much", (lora - s.room).Short())
 		}
-		add(report.ByArithmetic, m.safe-lora, true, "LoRA instead of full training: about %s, %s", (lora + context).Short(), verdict)
+		add(report.ByPrediction, m.safe-lora, true, "LoRA of rank %d instead of full training: %s, %s", adapterRank, (lora + context).Short(), verdict)
 	}
 	return out
+}
+
+// adapterRank is the rank LoRA is predicted with: usual, and its own size hardly counts.
+const adapterRank = 16
+
+// adapters is what LoRA on the same model needs.
+func (s *search) adapters(p point, layers int) (units.Bytes, bool) {
+	if s.r.GPUs > 1 || s.r.Source.Config == nil || s.r.Job.LoRARank > 0 || len(s.r.Job.Freeze) > 0 {
+		return 0, false
+	}
+	k := s.key(p, layers)
+	k.adapters = adapterRank
+	m := s.need(k)
+	return m.safe, m.err == nil
 }
 
 // smallest is the point that needs least of those that are allowed.
