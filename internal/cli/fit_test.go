@@ -15,7 +15,9 @@ var (
 	fitResNet = []string{"fit", "--graph", graphs + "resnet50.json.gz", "--loss", "cross-entropy", "--optimizer", "sgdm", "--image", "224"}
 )
 
-func with(args []string, more ...string) []string { return append(append([]string(nil), args...), more...) }
+func with(args []string, more ...string) []string {
+	return append(append([]string(nil), args...), more...)
+}
 
 func TestFitScreens(t *testing.T) {
 	t.Parallel()

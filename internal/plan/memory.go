@@ -103,10 +103,7 @@ func spread(res *predict.Result, err error) memory {
 // fits asks the bounds first: memory grows with the batch and falls with checkpointing, all else equal.
 func (s *search) fits(p point, layers int) (memory, bool) {
 	k := s.key(p, layers)
-	if m, ok := s.memories[k]; ok {
-		return m, m.err == nil && m.safe <= s.room
-	}
-	if s.hopeless(p, k) {
+	if _, known := s.memories[k]; !known && s.hopeless(p, k) {
 		return memory{}, false
 	}
 	m := s.need(k)
