@@ -1,8 +1,11 @@
 # Each target is one script; read the script to see what it does.
-.PHONY: build test bench accuracy planning handover
+.PHONY: build test bench accuracy planning handover messages web screenshots
 build: ; @scripts/build.sh
 test:  ; @scripts/test.sh
 bench: ; @scripts/bench.sh
 accuracy: ; @scripts/accuracy.sh
 planning: ; @scripts/planning.sh
 handover: ; @scripts/handover.sh
+web:   ; @scripts/web.sh
+screenshots: ; @scripts/screenshots.sh
+messages: ; @scripts/messages.sh

@@ -15,7 +15,11 @@ if [ -n "${PLIMSOLL_PYTHON:-}" ] && extra=$(scripts/handover-env.sh); then
   export PLIMSOLL_HANDOVER=$extra
 fi
 go test -count=1 ./...
+# The bundle of the page is what its sources make, and the page keeps its promises in a real browser.
+(cd tools && go vet ./... && go test -count=1 ./...)
+scripts/install-chromium.sh
+(cd browsertests && go vet ./... && go test -count=1 ./...)
 # A short look for inputs that break a reader; the corpus beside each target is always run above.
-for target in internal/pickle:FuzzRead snapshot:FuzzRead internal/notes:FuzzRead internal/oomtext:FuzzRead internal/explain:FuzzExplain; do
-	go test -run '^$' -fuzz "^${target#*:}\$" -fuzztime 5s -fuzzminimizetime 20x "./${target%%:*}"
+git grep -n '^func Fuzz' -- '*_test.go' | sed -E 's|^(.*)/[^/]*:[0-9]+:func (Fuzz[A-Za-z]*).*|\1 \2|' | while read -r folder target; do
+	(cd "$folder" && go test -run '^$' -fuzz "^$target\$" -fuzztime 3s -fuzzminimizetime 20x . </dev/null)
 done

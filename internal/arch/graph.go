@@ -39,6 +39,9 @@ func NewGraph(p *eager.Process, b *opgraph.Bound, s GraphSpec) (*Graph, error) {
 	if s.Loss == "" && !isScalar(b, b.Outputs[0]) {
 		return nil, fmt.Errorf("the graph ends in %q, which is no loss; give loss cross-entropy, or export a model that returns its loss", b.Outputs[0].Name)
 	}
+	if s.Loss != "" && s.LossOutput == "" && isScalar(b, b.Outputs[0]) {
+		return nil, fmt.Errorf("loss %s: the graph returns its loss already; leave loss out", s.Loss)
+	}
 	if s.LossOutput != "" && lossOutput(b, s.LossOutput) < 0 {
 		return nil, fmt.Errorf("loss_output %q: the graph returns %s", s.LossOutput, outputNames(b))
 	}

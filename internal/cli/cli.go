@@ -14,8 +14,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/spelling"
 )
 
 // Exit codes, the same for every command.
@@ -39,6 +41,8 @@ type Env struct {
 	Style screen.Style
 	// StdinIsTerminal, StdoutIsTerminal and StderrIsTerminal say whether a person waits there.
 	StdinIsTerminal, StdoutIsTerminal, StderrIsTerminal bool
+	// Browse opens an address in the person's browser; nil where there is none to open.
+	Browse func(url string) error
 }
 
 // OS is the real world.
@@ -47,6 +51,7 @@ func OS() Env {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ,
 		Style:           terminalStyle(os.Stdout, os.Getenv),
 		StdinIsTerminal: isTerminal(os.Stdin), StdoutIsTerminal: isTerminal(os.Stdout), StderrIsTerminal: isTerminal(os.Stderr),
+		Browse: browse,
 	}
 }
 
@@ -117,13 +122,27 @@ severity error, or it does not fit · 4 input unreadable.`,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError("%w (see plimsoll %s --help)", err, cmd.Name())
+		return usageError("%w%s (see plimsoll %s --help)", err, nearFlag(cmd, err), cmd.Name())
 	})
 	root.AddCommand(commands(env)...)
 	for _, c := range root.Commands() {
 		wrapArgs(c)
 	}
 	return root
+}
+
+// nearFlag names the flag that was probably meant by one that does not exist.
+func nearFlag(cmd *cobra.Command, err error) string {
+	wrong, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !unknown {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := spelling.Nearest(wrong, names); near != "" {
+		return "; did you mean --" + near + "?"
+	}
+	return ""
 }
 
 // Version is set when a release is built.
@@ -138,6 +157,7 @@ func commands(env Env) []*cobra.Command {
 		newPredictCommand(env),
 		newFitCommand(env),
 		newReplayCommand(env),
+		newViewCommand(env),
 		newWatchCommand(env),
 		newMetricsCommand(env),
 		newDoctorCommand(env),

@@ -91,7 +91,9 @@ func readOne(env Env, name string, r io.Reader, size int64) (explain.Evidence, e
 	if err != nil {
 		return e, unreadable(fmt.Errorf("%s: %w", name, err))
 	}
-	in := bufio.NewReaderSize(plain, 256<<10)
+	next := readAhead(plain)
+	defer next.Close()
+	in := bufio.NewReaderSize(next, 256<<10)
 	head, _ := in.Peek(512) // what is shorter is peeked whole
 	if kind := snapshot.Sniff(head); kind == "text" || kind == "json" && !looksLikeSnapshot(in) {
 		log, err := oomtext.Read(in)

@@ -56,6 +56,27 @@ func TestTheCauseOfEverySickRecordingComesFirst(t *testing.T) {
 	}
 }
 
+// Programs run under plimsoll run on a card, each with one mistake; the sources are in internal/probe/testdata/gpu.
+func TestTheCauseOfEverySickProgramComesFirst(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]struct {
+		id   string
+		line int
+	}{
+		"leak_without_backward": {"eval-graph-kept", 28}, "float64": {"precision-too-high", 7}, "outputs_kept": {"growth", 11},
+		"dataset_on_gpu": {"dataset-on-gpu", 11}, "exception_holds": {"exception-holds-tensors", 12},
+	} {
+		e := explained(t, "../../testdata/programs/"+name+".pickle.gz")
+		if len(e.Findings) == 0 || e.Findings[0].ID != want.id {
+			t.Errorf("%s: findings %v, want %s first", name, findingIDs(e), want.id)
+			continue
+		}
+		if w := e.Findings[0].Where; len(w) == 0 || w[0].File != name+".py" || w[0].Line != want.line {
+			t.Errorf("%s: at %v, want line %d", name, w, want.line)
+		}
+	}
+}
+
 func TestHealthyRecordingsGetNoError(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"mlp-adam", "gpt2-amp", "gpt2-accumulate", "resnet50-sgd", "late-recording", "mempool-none-frames",

@@ -66,13 +66,15 @@ Errors (a wrong or dying run) exit with 3; warnings and notes with 0.`,
 	f.StringVar(&o.FailOn, "fail-on", "", "exit with 3 at this severity: error (default), warning, note or never")
 	f.BoolVar(&o.Tests, "tests", false, "read test files in folders too")
 	f.IntVar(&o.Jobs, "jobs", runtime.GOMAXPROCS(0), "files to read at once")
-	cmd.MarkFlagsMutuallyExclusive("json", "sarif", "github")
 	return cmd
 }
 
 func runLint(ctx context.Context, env Env, o lintOptions, args []string) error {
 	if o.Explain != "" {
 		return explainRule(env, o.Explain)
+	}
+	if o.JSON && o.SARIF || o.JSON && o.GitHub || o.SARIF && o.GitHub {
+		return usageError("--json, --sarif and --github: choose one")
 	}
 	if len(args) == 0 {
 		return usageError("lint needs a file or folder to read, or --explain RULE")
@@ -88,6 +90,9 @@ func runLint(ctx context.Context, env Env, o lintOptions, args []string) error {
 	files, err := pythonFiles(args, config.Exclude, o.Tests)
 	if err != nil {
 		return unreadable(err)
+	}
+	if len(files) == 0 { // not a failure: a hook may be given folders without code
+		fmt.Fprintf(env.Stderr, "plimsoll: no Python files in %s (test files in folders are left out; --tests reads them)\n", strings.Join(args, ", "))
 	}
 	// Syntax trees are many small objects that die with their file: collecting less often halves the time and costs some 100 MiB.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))

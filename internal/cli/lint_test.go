@@ -47,6 +47,7 @@ func TestLintExitsWithThreeForErrorsAlone(t *testing.T) {
 		{[]string{"--ignore", "LM001", "error.py"}, exitOK},
 		{[]string{"--fail-on", "sometimes", "error.py"}, exitUsage},
 		{[]string{"--select", "LM999", "error.py"}, exitUsage},
+		{[]string{"--json", "--sarif", "clean.py"}, exitUsage},
 		{[]string{"missing.py"}, exitUnreadable},
 	} {
 		args := append([]string{"lint"}, c.args...)
@@ -163,5 +164,12 @@ func TestExplainNamesTheLintFindingOnTheGuiltyLine(t *testing.T) {
 	}
 	if len(findings[1].Lint) != 0 {
 		t.Errorf("a finding elsewhere was raised: %+v", findings[1])
+	}
+}
+
+func TestLintSaysWhereItFoundNothingToRead(t *testing.T) {
+	t.Parallel()
+	if r := plimsoll(t, "", "lint", t.TempDir()); r.code != exitOK || !strings.Contains(r.stderr, "no Python files") {
+		t.Errorf("exit %d, stderr %q", r.code, r.stderr)
 	}
 }

@@ -92,6 +92,15 @@ func TestWrongOptionsAreUsageErrors(t *testing.T) {
 	}
 }
 
+func TestAnAddressThatIsNoneIsAUsageError(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"nonsense", "127.0.0.1:999999", "127.0.0.1:-1", ""} {
+		if code, _, talk := command(context.Background(), "metrics", "--demo", "--listen", address); code != exitUsage || !strings.Contains(talk, "--listen") {
+			t.Errorf("%q: exit code %d, %q", address, code, talk)
+		}
+	}
+}
+
 // signpost is a stderr that tells the address the server says it listens on.
 type signpost struct{ address chan string }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/signal"
 	"syscall"
@@ -74,6 +75,9 @@ func runMetrics(ctx context.Context, env Env, opts metricsOptions, intervalGiven
 	server, err := metrics.Listen(opts.listen, collector)
 	if err != nil {
 		closeSource()
+		if errors.Is(err, metrics.ErrAddress) {
+			return usageError("--listen: %w", err)
+		}
 		return err
 	}
 	fmt.Fprintf(env.Stderr, "plimsoll: serving http://%s/metrics\n", server.Address())

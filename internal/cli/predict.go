@@ -84,6 +84,9 @@ Exit code 3: it does not fit.`,
 }
 
 func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
+	if err := o.contradiction(cmd); err != nil {
+		return err
+	}
 	m, err := o.machine()
 	if err != nil {
 		return err
@@ -119,6 +122,29 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		return err
 	}
 	return printPrediction(env, o.JSON, r)
+}
+
+// contradiction refuses flags that would have no effect beside the others: an answer that ignores half of the question misleads.
+func (o *predictOptions) contradiction(cmd *cobra.Command) error {
+	said := cmd.Flags().Changed
+	for _, many := range []string{"jobs", "sweep"} {
+		for _, single := range []string{"gpus", "tensor", "stages", "weights", "timeline"} {
+			if said(many) && said(single) {
+				return usageError("--%s and --%s: %s is for one job at a time", many, single, single)
+			}
+		}
+	}
+	switch {
+	case said("timeline") && (!o.JSON || o.Moments < 1):
+		return usageError("--timeline needs --json and at least one instant")
+	case (said("sharding") || said("bucket-view")) && o.GPUs == 1:
+		return usageError("--sharding and --bucket-view need --gpus: over how many cards?")
+	case o.BucketView && o.Sharding != "ddp":
+		return usageError("--bucket-view is a setting of DDP, not of %s", o.Sharding)
+	case said("input") && said("config"):
+		return usageError("--input is for graphs; a config.json takes --seq, --image or --frames")
+	}
+	return nil
 }
 
 // predictSpread predicts a job on several cards.
@@ -255,7 +281,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 // addModel adds the flags of the model and its data: what stays when the way to train it varies.
 func (f *jobFlags) addModel(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.ConfigFile, "config", "", "config.json of a Hugging Face model")
+	flags.StringVar(&f.ConfigFile, "config", "", "config.json of a Hugging Face model, or the folder it is in")
 	flags.StringVar(&f.Graph, "graph", "", "graph from torch.export: a .pt2, or its model.json, plain or .gz")
 	flags.StringVar(&f.JobFile, "job", "", "file with the job as JSON; - is standard input")
 	flags.StringVar(&f.Model, "name", "", "label of the model")

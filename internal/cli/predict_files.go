@@ -124,6 +124,9 @@ func readConfig(j *fileJob) (*hfconfig.Config, error) {
 		return hfconfig.Parse(j.Config)
 	}
 	name := j.path(j.ConfigFile)
+	if info, err := os.Stat(name); err == nil && info.IsDir() { // a model's folder, as it is downloaded
+		name = filepath.Join(name, "config.json")
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)

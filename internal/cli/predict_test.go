@@ -146,6 +146,14 @@ func TestPredictRefusesClearly(t *testing.T) {
 		"not a graph":      {4, "not a torch.export graph", []string{"--graph", llamaConfig, "--batch", "4"}},
 		"not a config":     {4, "JSON", []string{"--config", graphs + "seed-mlp.json.gz", "--batch", "4"}},
 		"wrong input":      {2, "exported for samples", append([]string{"--batch", "4", "--loss", "cross-entropy", "--input", "3,4"}, mlp...)},
+		"a sweep of cards": {2, "one job at a time", []string{"--config", llamaConfig, "--seq", "8", "--sweep", "batch=1,2", "--gpus", "2"}},
+		"sharding nothing": {2, "over how many cards", []string{"--config", llamaConfig, "--batch", "1", "--seq", "8", "--sharding", "zero3"}},
+		"buckets of ZeRO":  {2, "setting of DDP", []string{"--config", llamaConfig, "--batch", "1", "--seq", "8", "--gpus", "2", "--sharding", "zero3", "--bucket-view"}},
+		"a world of cards": {2, "any cluster", []string{"--config", llamaConfig, "--batch", "1", "--seq", "8", "--gpus", "99999999"}},
+		"timeline as text": {2, "--json", append([]string{"--batch", "4", "--loss", "cross-entropy", "--timeline", "5"}, mlp...)},
+		"input of a text":  {2, "for graphs", []string{"--config", llamaConfig, "--batch", "1", "--seq", "8", "--input", "3,4"}},
+		"misspelt flag":    {2, "did you mean --batch", []string{"--btach", "4"}},
+		"empty folder":     {4, "config.json", []string{"--config", t.TempDir(), "--batch", "1", "--seq", "8"}},
 		"unknown argument": {2, "unknown", []string{"train.py"}},
 	} {
 		code, stdout, stderr := invoke(t, "", append([]string{"predict"}, c.args...)...)
@@ -191,5 +199,74 @@ func TestWeightsAreCountedAndCompared(t *testing.T) {
 	}
 	if code, _, stderr := invoke(t, "", append(args, llamaConfig)...); code != 4 || !strings.Contains(stderr, "not a safetensors file") {
 		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
+
+func TestAFolderWithAConfigurationIsAModel(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := `{"model_type":"llama","hidden_size":64,"intermediate_size":64,"num_hidden_layers":1,"num_attention_heads":2,"vocab_size":100,
+		"architectures":["LlamaModel"],"quantization_config":{"quant_method":"gptq","bits":4},"auto_map":{"AutoConfig":"x.Y"}}`
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := invoke(t, "", "predict", "--config", dir, "--batch", "1", "--seq", "8", "--freeze", "nothing", "--json")
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit code %d, stderr %s", code, stderr)
+	}
+	for _, want := range []string{"LlamaModel", "gptq", `freeze \"nothing\"`} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("nothing is said about %s: %s", want, stdout)
+		}
+	}
+}
+
+func TestGraphsAsTorchSavesThemAreRead(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		params int64 // as PyTorch counts them
+		args   []string
+	}{
+		"cnn": {5514, []string{"--channels-last"}},
+		"ops": {1056, nil},
+		"gru": {12053, []string{"--precision", "amp-bf16"}},
+	} {
+		args := append([]string{"predict", "--graph", "testdata/pt2/" + name + ".pt2", "--batch", "8", "--loss", "cross-entropy", "--json"}, c.args...)
+		code, stdout, stderr := invoke(t, "", args...)
+		var r report.Prediction
+		if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != 0 {
+			t.Fatalf("%s: exit code %d, %v, stderr %s", name, code, err, stderr)
+		}
+		if r.Params != c.params || len(r.Unknown) > 0 {
+			t.Errorf("%s: %d parameters, PyTorch counts %d; unknown operators %v", name, r.Params, c.params, r.Unknown)
+		}
+	}
+}
+
+func TestALossOnALossIsRefused(t *testing.T) {
+	t.Parallel()
+	code, _, stderr := invoke(t, "", "predict", "--graph", "testdata/pt2/loss.pt2", "--batch", "8", "--loss", "cross-entropy")
+	if code != 2 || !strings.Contains(stderr, "leave loss out") {
+		t.Errorf("exit code %d, stderr %s", code, stderr)
+	}
+	if code, _, stderr = invoke(t, "", "predict", "--graph", "testdata/pt2/loss.pt2", "--batch", "8"); code != 0 {
+		t.Errorf("without: exit code %d, stderr %s", code, stderr)
+	}
+}
+
+func TestABrokenArchiveIsNoGraph(t *testing.T) {
+	t.Parallel()
+	whole, err := os.ReadFile("testdata/pt2/cnn.pt2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, keep := range []int{0, 4, 100, len(whole) / 2, len(whole) - 1} {
+		name := filepath.Join(t.TempDir(), "cut.pt2")
+		if err := os.WriteFile(name, whole[:keep], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, stderr := invoke(t, "", "predict", "--graph", name, "--batch", "8"); code != 4 || stderr == "" {
+			t.Errorf("%d of %d bytes: exit code %d, stderr %q", keep, len(whole), code, stderr)
+		}
 	}
 }

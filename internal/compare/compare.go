@@ -7,6 +7,7 @@ package compare
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/report"
@@ -129,9 +130,10 @@ func sortChanges(cs []report.Change) {
 	})
 }
 
+// where tells changes of one size apart, so that their order is always the same.
 func where(c report.Change) string {
 	if c.Where == nil {
 		return ""
 	}
-	return c.Where.File + c.Where.Function
+	return fmt.Sprintf("%s:%08d %s", c.Where.File, c.Where.Line, c.Where.Function)
 }

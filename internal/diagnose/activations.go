@@ -30,7 +30,7 @@ func activations(c *Case) (report.Finding, bool) {
 		Refuted: "a recording in which a smaller batch uses as much",
 	}
 	f.Evidence = []string{fmt.Sprintf("%s of %s in use are activations of this step, which shrink with the batch", act, c.InUse)}
-	if layers, each := c.layers(); layers > 1 {
+	if layers, each := c.layers(); layers > 1 && !c.Origins.Of(c.OOM.Stack).Compiled {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("the forward pass keeps about %s a layer for backward, and was in layer %d", each, layers))
 	}
 	if unused := c.OOM.Held - c.InUse; 20*unused < c.OOM.Held {
@@ -234,13 +234,16 @@ func (c *Case) spike() (ratio float64, earlier, now units.Bytes, stack snapshot.
 	return ratio, earlier, now, stack
 }
 
-// lastQuiet is the event where the failing step began: the last step's end, or the last moment after a backward.
-func (c *Case) lastQuiet() int {
-	if n := c.OOM.Step; n > 0 && n <= len(c.Steps) {
+// lastQuiet is the event where the failing step began.
+func (c *Case) lastQuiet() int { return c.quietBefore(*c.OOM) }
+
+// quietBefore is the event where the step of a failure began: the last step's end, or the last moment after a backward.
+func (c *Case) quietBefore(f Failure) int {
+	if n := f.Step; n > 0 && n <= len(c.Steps) {
 		return c.Steps[n-1]
 	}
 	sawForward := false
-	for i := c.OOM.Event - 1; i >= 0; i-- {
+	for i := f.Event - 1; i >= 0; i-- {
 		e := &c.Tape.Events[i]
 		if e.Kind != tape.Alloc {
 			continue
@@ -258,10 +261,14 @@ func (c *Case) lastQuiet() int {
 }
 
 // exceptionHolds: the program tries sizes and catches the error. The traceback of a caught exception keeps every
-// frame of the failed attempt, and so its tensors, alive until the except block is left. Seen from the first failure
-// only the pattern tells: few calls of one line, the last a multiple of the one before.
+// frame of the failed attempt, and so its tensors, alive until the except block is left. Several failures show it: what the
+// first attempt made is still there at the last. Seen from the first failure only the pattern tells: the last call of a
+// line is a multiple of the one before, and no optimizer has stepped: a finder of batch sizes does not train.
 func exceptionHolds(c *Case) (report.Finding, bool) {
-	if c.OOM == nil || c.StepsFrom == "annotations" {
+	if f, ok := retriedWhileHeld(c); ok {
+		return f, true
+	}
+	if c.OOM == nil || c.StepsFrom == "annotations" || c.By[tape.Optimizer] > 0 {
 		return report.Finding{}, false
 	}
 	ratio, earlier, now, stack := c.spike()
@@ -278,6 +285,39 @@ func exceptionHolds(c *Case) (report.Finding, bool) {
 			fmt.Sprintf("the failed attempt holds %s, and its traceback keeps them alive as long as the except block runs: a retry inside it fails too, however small", held),
 		},
 		Refuted: "a retry after the except block has been left, which finds that memory free",
+		Remedies: []report.Remedy{
+			{Action: "only set a flag inside except, leave the block, then retry (and call gc.collect())", Saves: held, CheckedBy: report.ByArithmetic},
+			{Action: "try each size in a fresh process", Saves: held, CheckedBy: report.ByRule},
+		},
+	}, true
+}
+
+// retriedWhileHeld: a request failed, the program went on, and at the next failure the tensors of the first attempt are still alive.
+func retriedWhileHeld(c *Case) (report.Finding, bool) {
+	all := c.Failures()
+	if len(all) < 2 {
+		return report.Finding{}, false
+	}
+	first, last := all[0], all[len(all)-1]
+	from := c.quietBefore(first)
+	var held units.Bytes
+	for id := len(c.Tape.Initial); id < len(c.Died); id++ {
+		temporary := c.Category[id] == tape.Activations || c.Category[id] == tape.Inputs
+		if born := int(c.Born[id]); temporary && born > from && born < first.Event && c.Alive(id, last.Event) {
+			held += c.Size(id)
+		}
+	}
+	if 4*held < c.InUse {
+		return report.Finding{}, false
+	}
+	return report.Finding{
+		ID: "exception-holds-tensors", Severity: report.Error, Confidence: 0.97, Bytes: held, Where: c.places(first.Stack, last.Stack),
+		Title: "the caught error keeps the failed attempt alive, so every retry fails",
+		Evidence: []string{
+			fmt.Sprintf("%d requests failed, from %s down to %s, while %s that the first attempt had made stayed alive", len(all), first.Request, last.Request, held),
+			"the traceback of an exception refers to the frames it passed through, and they to their tensors, until the except block is left",
+		},
+		Refuted: "a retry after the except block has been left that finds as little room",
 		Remedies: []report.Remedy{
 			{Action: "only set a flag inside except, leave the block, then retry (and call gc.collect())", Saves: held, CheckedBy: report.ByArithmetic},
 			{Action: "try each size in a fresh process", Saves: held, CheckedBy: report.ByRule},
@@ -345,8 +385,9 @@ func logits(c *Case) (report.Finding, bool) {
 func attention(c *Case) (report.Finding, bool) {
 	var sum units.Bytes
 	var stacks []snapshot.StackID
+	scores := c.scores()
 	for _, g := range c.Groups {
-		if o := c.Origins.Of(g.Stack); o.Attention && g.Category == tape.Activations && c.innermost(g.Stack, "softmax", "eager_attention_forward", "matmul", "dropout") {
+		if g.Category == tape.Activations && (c.namedAttention(g.Stack) || scores[c.score(g)]) {
 			sum += g.Bytes
 			stacks = append(stacks, g.Stack)
 		}
@@ -355,7 +396,7 @@ func attention(c *Case) (report.Finding, bool) {
 		return report.Finding{}, false
 	}
 	severity := report.Remark
-	if c.OOM != nil && (c.Origins.Of(c.OOM.Stack).Attention || c.OOM.Phase == origin.Backward) {
+	if c.OOM != nil && (c.Origins.Of(c.OOM.Stack).Attention || c.OOM.Phase == origin.Forward || c.OOM.Phase == origin.Backward) {
 		severity = report.Error
 	}
 	return report.Finding{
@@ -368,4 +409,32 @@ func attention(c *Case) (report.Finding, bool) {
 			{Action: "half the sequence length: a quarter of the scores", Saves: sum * 3 / 4, CheckedBy: report.ByArithmetic},
 		},
 	}, true
+}
+
+// namedAttention tells scores by the names of functions.
+func (c *Case) namedAttention(stack snapshot.StackID) bool {
+	return c.Origins.Of(stack).Attention && c.innermost(stack, "softmax", "eager_attention_forward", "matmul", "dropout")
+}
+
+// score names the kind of tensor a group holds: the function it was made in and its size.
+type score struct {
+	file, function string
+	size           units.Bytes
+}
+
+func (c *Case) score(g timeline.Group) score {
+	p, _ := c.place(g.Stack)
+	return score{p.File, p.Function, g.Largest}
+}
+
+// scores finds attention that people wrote themselves: a softmax inside the model, in several layers and not in the loss, and what else the
+// same function makes of the same size (the product before it, the mask, the dropout after it).
+func (c *Case) scores() map[score]bool {
+	found := map[score]bool{}
+	for _, g := range c.forwardGroups() {
+		if g.Count >= 2 && g.Largest >= units.MiB && !c.Origins.Of(g.Stack).Logits && c.innermost(g.Stack, "softmax") {
+			found[c.score(g)] = true
+		}
+	}
+	return found
 }

@@ -50,6 +50,10 @@ func (c *Case) replayed(f report.Finding) report.Finding {
 		f.Confidence = 0.98
 		f.Evidence = append(f.Evidence, "replayed: the recorded run is reproduced address by address, and the same requests run within the same limit under "+c.Frag.Conf)
 	}
+	if 10*f.Bytes < c.OOM.Held {
+		f.Confidence = 0.65
+		f.Evidence = append(f.Evidence, "but little is to be won: the card is nearly full, and a larger request later in the run may fail again")
+	}
 	f.Remedies = []report.Remedy{{
 		Action: line, Saves: max(0, c.OOM.Held+c.OOM.Segment-c.Frag.Peak), CheckedBy: report.ByReplay, Command: "export " + line,
 	}}

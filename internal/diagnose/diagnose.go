@@ -125,6 +125,9 @@ func Run(c *Case) []report.Finding {
 		found = append(found, f)
 	}
 	found = c.subordinate(found)
+	if c.OOM != nil && !slices.ContainsFunc(found, func(f report.Finding) bool { return f.Severity == report.Error }) {
+		found = append(found, c.simplyFull())
+	}
 	Rank(found)
 	return found
 }
@@ -140,6 +143,8 @@ var (
 var (
 	waste = []string{"growth", "eval-graph-kept", "eval-outputs-kept", "exception-holds-tensors", "resume-doubles", "dataset-on-gpu", "cuda-graph-pools", "model-copies",
 		"stream-held", "precision-too-high", "fragmentation", "absurd-request", "accumulation-unsharded-grads", "checkpointing-ineffective"}
+	// kept is waste that goes on growing or never goes: allocator settings would only put the failure off.
+	kept    = []string{"growth", "eval-graph-kept", "eval-outputs-kept", "exception-holds-tensors", "resume-doubles", "dataset-on-gpu", "model-copies", "precision-too-high"}
 	special = []string{"second-step", "input-spike", "logits", "attention-quadratic", "data-parallel", "fsdp-gather", "compile", "cudnn-workspace"}
 )
 
@@ -156,7 +161,8 @@ func (c *Case) subordinate(found []report.Finding) []report.Finding {
 			}
 			enough := slices.Contains(waste, by.ID) && (c.OOM == nil || by.Bytes >= c.OOM.Request)
 			wasted = wasted || enough && by.Confidence >= 0.7
-			if slices.Contains(general, f.ID) && slices.Contains(special, by.ID) || slices.Contains(whereItFailed, f.ID) && enough {
+			postponed := f.ID == "fragmentation" && slices.Contains(kept, by.ID) && by.Bytes >= f.Bytes
+			if slices.Contains(general, f.ID) && slices.Contains(special, by.ID) || slices.Contains(whereItFailed, f.ID) && enough || postponed {
 				f.Confidence = math.Round(100*min(f.Confidence, by.Confidence-0.05)) / 100
 			}
 		}
@@ -248,7 +254,9 @@ func (c *Case) failurePlace() []report.Place {
 	}
 	for i := c.OOM.Event; i >= 0; i-- {
 		if e := &c.Tape.Events[i]; e.Kind == tape.Alloc && c.Stack[e.ID] != 0 {
-			return c.places(c.Stack[e.ID])
+			if places := c.places(c.Stack[e.ID]); len(places) > 0 {
+				return places
+			}
 		}
 	}
 	return nil

@@ -42,6 +42,9 @@ func (c *Case) failure(event int) Failure {
 	if f.Phase == origin.User && c.forwardBefore(event) {
 		f.Phase = origin.Forward
 	}
+	if c.Unnamed && len(c.Batches) > 0 && event > c.Batches[0] {
+		f.Eval = true
+	}
 	f.Limit = c.limit(f)
 	return f
 }

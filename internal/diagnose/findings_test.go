@@ -3,10 +3,13 @@ package diagnose_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/textout"
 )
 
 func TestTheCauseOfEverySickProgramComesFirst(t *testing.T) {
@@ -28,6 +31,36 @@ func TestTheCauseOfEverySickProgramComesFirst(t *testing.T) {
 				t.Errorf("%s at %v, want %s:%d", f.ID, f.Where, s.file, s.line)
 			}
 		})
+	}
+}
+
+// Whatever is wrong, the answer fits a terminal, holds together and does not repeat itself.
+func TestEveryAnswerCanBeReadAtTwoInTheMorning(t *testing.T) {
+	t.Parallel()
+	for _, s := range sicknesses() {
+		r := s.run().explain(t)
+		var out strings.Builder
+		textout.Explain(screen.New(&out, screen.Style{}), r)
+		for line := range strings.SplitSeq(out.String(), "\n") {
+			if screen.Columns(line) > 80 {
+				t.Errorf("%s: a line of %d columns: %s", s.name, screen.Columns(line), line)
+			}
+		}
+		for _, f := range r.Findings {
+			if f.Title == "" || len(f.Evidence) == 0 || f.Refuted == "" || len(f.Remedies) == 0 || f.Confidence <= 0 || f.Confidence >= 1 {
+				t.Errorf("%s: %s lacks a title, evidence, refutation, remedy or confidence: %+v", s.name, f.ID, f)
+			}
+			for i, w := range f.Where {
+				if w.File == "" || w.Line == 0 || slices.Contains(f.Where[:i], w) {
+					t.Errorf("%s: %s names %v", s.name, f.ID, f.Where)
+				}
+			}
+			for _, m := range f.Remedies {
+				if m.Saves < 0 || m.Saves > max(r.Devices[0].Peak.Requested, f.Bytes) || m.Saves == 0 && m.CheckedBy == report.ByArithmetic {
+					t.Errorf("%s: %s has the remedy %+v", s.name, f.ID, m)
+				}
+			}
+		}
 	}
 }
 

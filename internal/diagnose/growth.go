@@ -102,7 +102,7 @@ func graphKept(c *Case, left []timeline.Growth) bool {
 
 // evalKept: batches of evaluation leave something behind.
 func evalKept(c *Case) (report.Finding, bool) {
-	left, kept, perStep, steps := leftBehind(c, c.EvalGrowth, true)
+	left, kept, perStep, steps := leftBehind(c, c.EvalGrowth, !c.Unnamed)
 	if kept == 0 {
 		left, kept, perStep, steps = leftBehind(c, c.Growth, true)
 	}
@@ -131,30 +131,36 @@ func evalKept(c *Case) (report.Finding, bool) {
 }
 
 // evalGraph: a single batch of evaluation keeps what only backward needs. Without a graph a layer's tensors go as soon as the next
-// has used them, so that no line of the model has many alive; a key-value cache has two such lines, a graph has them all.
+// has used them: two of one line are alive only where a layer hands over to the next. A cache of keys and values has two
+// lines with many, a graph has them all.
 func evalGraph(c *Case) (report.Finding, bool) {
 	if c.OOM == nil || !c.OOM.Eval || c.OOM.Phase != origin.Forward {
 		return report.Finding{}, false
 	}
-	if _, kept, _, _ := leftBehind(c, c.EvalGrowth, true); kept > 0 {
+	if _, kept, _, _ := leftBehind(c, c.EvalGrowth, !c.Unnamed); kept > 0 {
 		return report.Finding{}, false // told by evalKept
 	}
 	var kept units.Bytes
-	lines := 0
+	lines, layers := 0, 0
 	for _, g := range c.forwardGroups() {
-		if g.Count >= 4 && c.Origins.Of(g.Stack).Eval && !c.passes(g.Stack, "cache_utils.py") {
+		if g.Count >= 2 && c.Origins.Of(g.Stack).Eval && !c.passes(g.Stack, "cache_utils.py") {
 			lines++
 			kept += g.Bytes
+			layers = max(layers, g.Count)
 		}
 	}
 	if lines < 3 || 10*kept < c.InUse {
 		return report.Finding{}, false
 	}
+	confidence := 0.78
+	if layers >= 4 {
+		confidence = 0.9
+	}
 	return report.Finding{
-		ID: "eval-graph-kept", Severity: report.Error, Confidence: 0.88, Bytes: kept, Where: c.loopPlaces(c.OOM.Stack),
+		ID: "eval-graph-kept", Severity: report.Error, Confidence: confidence, Bytes: kept, Where: c.loopPlaces(c.OOM.Stack),
 		Title: "evaluation records an autograd graph that nobody will use",
 		Evidence: []string{
-			fmt.Sprintf("%s of activations from %s lines of the model were alive, several layers of each: without a graph they go as the next layer runs", kept, units.Count(lines)),
+			fmt.Sprintf("%s of activations from %s lines of the model were alive, for %d layers at once: without a graph they go as the next layer runs", kept, units.Count(lines), layers),
 			"model.eval() does not switch autograd off; it only changes dropout and batch norm",
 		},
 		Refuted: "the evaluation loop standing under torch.no_grad() or inference_mode()",

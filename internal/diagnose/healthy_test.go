@@ -15,7 +15,7 @@ type wellness struct {
 }
 
 func healthy() []wellness {
-	return append(healthyLoops(), healthyLookalikes()...)
+	return append(append(healthyLoops(), healthyLookalikes()...), closeCalls()...)
 }
 
 func healthyLoops() []wellness {
@@ -224,6 +224,26 @@ func healthyLookalikes() []wellness {
 				}
 				p.trainOn(1)
 				p.drop(pieces...)
+			}
+			return p
+		}},
+		{"a large first batch that goes", "dataset-on-gpu", false, func() *program {
+			p := on(16 * gib)
+			p.load()
+			p.train(1)
+			for range 4 {
+				x := p.get(1*gib, "train.py:70 main|train.py:99 <module>")
+				p.trainOn(1)
+				p.drop(x)
+			}
+			return p
+		}},
+		{"a softmax over classes", "attention-quadratic", false, func() *program {
+			p := on(16 * gib)
+			p.load()
+			for range 4 {
+				p.graph = append(p.graph, p.get(900*mib, "t:nn/functional.py:2133 softmax|train.py:33 forward|call|train.py:72 main|train.py:99 <module>"))
+				p.trainOn(1)
 			}
 			return p
 		}},

@@ -42,16 +42,17 @@ func (c *Case) fromSerialization(stack snapshot.StackID) bool {
 	return c.passes(stack, "torch/serialization.py") || c.passes(stack, "safetensors/torch.py")
 }
 
-// datasetOnGPU: many equal tensors made by one line of the user's code before training, and kept through it.
+// datasetOnGPU: tensors made by the user's code before training, and kept through it. Many from one line prove it; few must
+// have stayed through whole steps, since the first batch looks the same until it goes.
 func datasetOnGPU(c *Case) (report.Finding, bool) {
 	var sum units.Bytes
 	var count int
 	var stacks []snapshot.StackID
 	for _, g := range c.Groups {
-		if g.Category != tape.Inputs || g.Count < 16 {
+		if g.Category != tape.Inputs {
 			continue
 		}
-		if n, bytes := c.longLived(g.Stack); n >= 16 {
+		if n, bytes := c.longLived(g.Stack); n >= 16 || n > 0 && len(c.Steps) >= 3 {
 			sum += bytes
 			count += n
 			stacks = append(stacks, g.Stack)
@@ -62,9 +63,9 @@ func datasetOnGPU(c *Case) (report.Finding, bool) {
 	}
 	return report.Finding{
 		ID: "dataset-on-gpu", Severity: c.severity(report.Warning), Confidence: share(sum, c.InUse), Bytes: sum, Where: c.places(stacks...),
-		Title: fmt.Sprintf("the dataset lives on the GPU: %s in %s tensors", sum, units.Count(count)),
+		Title: fmt.Sprintf("the dataset lives on the GPU: %s in %s", sum, tensors(count)),
 		Evidence: []string{
-			"one line made them before training began, and they stay through every step",
+			"made before training began, and still there in every step",
 			"this is why a larger dataset runs out of memory with the same batch size",
 		},
 		Refuted: "a data set meant to be resident, with room for it",
@@ -72,6 +73,13 @@ func datasetOnGPU(c *Case) (report.Finding, bool) {
 			{Action: "keep samples on the CPU; move each batch in the loop: x = x.to(device, non_blocking=True) with pin_memory=True", Saves: sum, CheckedBy: report.ByArithmetic},
 		},
 	}, true
+}
+
+func tensors(n int) string {
+	if n == 1 {
+		return "one tensor"
+	}
+	return units.Count(n) + " tensors"
 }
 
 // longLived counts what a stack made before the first step and still holds after it, if there were steps.

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/oomtext"
@@ -107,7 +108,7 @@ func textContexts(t *Text) (report.Finding, bool) {
 		ID: "rank0-contexts", Severity: report.Error, Confidence: 0.85, Bytes: sum,
 		Title: fmt.Sprintf("%d other processes have a context on GPU 0, %s in all", n, sum),
 		Evidence: []string{
-			strings.Join(list, ", "),
+			strings.Join(shortened(list), ", "),
 			"so little each is no model but a CUDA context: the ranks of one job, or DataLoader workers, that touched the first card before choosing their own",
 		},
 		Refuted: "processes of other people's jobs (look at the commands behind the pids)",
@@ -137,7 +138,7 @@ func textOtherProcess(t *Text) (report.Finding, bool) {
 		f := report.Finding{
 			ID: "other-process", Severity: report.Error, Bytes: named, Confidence: holderConfidence(t, named),
 			Title:    fmt.Sprintf("other processes hold %s of the card", named),
-			Evidence: []string{strings.Join(list, ", ")},
+			Evidence: []string{strings.Join(shortened(list), ", ")},
 			Refuted:  "those processes being workers of this same job that need their share",
 		}
 		if t.Requested.Known && t.Requested.Bytes < named {
@@ -177,9 +178,9 @@ func (t *Text) unnamed() (report.Finding, bool) {
 	if !ok || !t.Capacity.Known || !t.Free.Known {
 		return report.Finding{}, false
 	}
-	own, id, context := held, "other-process", 3*units.GiB/2
+	own, context := held, 3*units.GiB/2
 	if t.Process.Known {
-		own, id, context = t.Process.Bytes, "orphan-memory", units.GiB/2
+		own, context = t.Process.Bytes, units.GiB/2
 	} else if len(t.Others) > 0 {
 		return report.Finding{}, false // this process is one of those named, under another pid
 	}
@@ -188,8 +189,8 @@ func (t *Text) unnamed() (report.Finding, bool) {
 	if missing < context || 8*missing < t.Capacity.Bytes {
 		return report.Finding{}, false
 	}
-	return report.Finding{
-		ID: id, Severity: report.Error, Bytes: missing, Confidence: 0.72,
+	f := report.Finding{
+		ID: "other-process", Severity: report.Error, Bytes: missing, Confidence: 0.72,
 		Title: fmt.Sprintf("%s of the card are held by something this process does not see", missing),
 		Evidence: []string{
 			fmt.Sprintf("%s on the card, %s free, %s held by this process: the rest is other processes, dead ones or another container", t.Capacity.Bytes, t.Free.Bytes, own),
@@ -198,7 +199,11 @@ func (t *Text) unnamed() (report.Finding, bool) {
 		Remedies: []report.Remedy{
 			{Action: "look for holders: nvidia-smi; fuser -v /dev/nvidia* also finds dead parents' workers and other containers", Saves: missing, CheckedBy: report.ByArithmetic},
 		},
-	}, true
+	}
+	if t.Process.Known {
+		f.ID = "orphan-memory" // PyTorch asked the driver who holds the card, and nobody was named
+	}
+	return f, true
 }
 
 // others sums what other processes hold. In a container this process is listed under a foreign pid: it is the one
@@ -215,6 +220,15 @@ func (t *Text) others() (units.Bytes, []string) {
 		list = append(list, fmt.Sprintf("process %d holds %s", p.PID, p.Held.Bytes.Short()))
 	}
 	return sum, list
+}
+
+// shortened keeps a list of processes readable.
+func shortened(list []string) []string {
+	const enough = 3
+	if len(list) <= enough+1 {
+		return list
+	}
+	return append(slices.Clone(list[:enough]), fmt.Sprintf("and %d more", len(list)-enough))
 }
 
 func holderConfidence(t *Text, named units.Bytes) float64 {

@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/report"
 	"github.com/plimsoll/plimsoll/internal/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
+	"github.com/plimsoll/plimsoll/snapshot"
 )
 
 // absurdRequest: one request that the whole card could not serve is a bug in a shape, not a lack of memory.
@@ -77,15 +78,20 @@ func modelLoad(c *Case) (report.Finding, bool) {
 
 // checkpointSave: writing a checkpoint gathers or copies state on the card.
 func checkpointSave(c *Case) (report.Finding, bool) {
-	if c.OOM == nil || c.OOM.Phase != origin.Save {
+	if c.OOM == nil || c.OOM.Phase != origin.Save || c.Origins.Of(c.OOM.Stack).Gather { // a gather is told by fsdpGather
 		return report.Finding{}, false
 	}
+	copies, _ := c.sumWhere(func(s snapshot.StackID) bool { return c.Origins.Of(s).Phase == origin.Save })
 	return report.Finding{
-		ID: "checkpoint-save", Severity: report.Error, Confidence: 0.9, Bytes: c.OOM.Request, Where: c.failurePlace(),
-		Title:    "saving a checkpoint needs memory that training has taken",
-		Evidence: []string{fmt.Sprintf("%s were asked for inside state_dict() or torch.save()", c.OOM.Request)},
-		Refuted:  "the same failure with saving switched off",
+		ID: "checkpoint-save", Severity: report.Error, Confidence: 0.9, Bytes: copies + c.OOM.Request, Where: c.failurePlace(),
+		Title: "saving a checkpoint needs memory that training has taken",
+		Evidence: []string{
+			fmt.Sprintf("saving had made copies of %s on the card and asked for %s more", copies, c.OOM.Request),
+			"torch.save itself needs none: it is clones and gathered shards that do. The training batch has no part in it",
+		},
+		Refuted: "the same failure with saving switched off",
 		Remedies: []report.Remedy{
+			saving(copies, "copy to the CPU, not on the card: {k: v.cpu() for k, v in model.state_dict().items()}"),
 			{Action: "save sharded (torch.distributed.checkpoint) or offload while gathering: StateDictOptions(full_state_dict=True, cpu_offload=True)", CheckedBy: report.ByRule},
 			{Action: "call torch.cuda.empty_cache() once before saving", CheckedBy: report.ByRule},
 		},

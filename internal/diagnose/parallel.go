@@ -118,8 +118,10 @@ func compiled(c *Case) (report.Finding, bool) {
 		return report.Finding{}, false
 	}
 	severity, confidence := report.Warning, 0.6
-	if c.passes(c.OOM.Stack, "torch/_inductor/") {
-		severity, confidence = report.Error, 0.75 // the compiler itself asked: autotuning, or a graph's pool
+	for _, file := range []string{"triton_heuristics.py", "select_algorithm.py", "autotune_process.py", "cudagraph_trees.py"} {
+		if c.passes(c.OOM.Stack, "torch/_inductor/") && c.passes(c.OOM.Stack, file) {
+			severity, confidence = report.Error, 0.75 // the compiler itself asked: autotuning, or a graph's pool
+		}
 	}
 	return report.Finding{
 		ID: "compile", Severity: severity, Confidence: confidence, Bytes: c.OOM.Request, Where: c.failurePlace(),

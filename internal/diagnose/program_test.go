@@ -34,6 +34,7 @@ type program struct {
 	activation units.Bytes // that a layer keeps, at scale 1
 	params     []*tensor
 	grads      []*tensor
+	engine     string // the stack of the autograd engine's thread, "" unless C++ frames were recorded
 	state      []*tensor
 	graph      []*tensor
 }
@@ -188,14 +189,14 @@ func (p *program) forwardAt(scale float64, caller string) {
 func (p *program) backward() {
 	root := p.get(4, "t:autograd/__init__.py:222 _make_grads|t:autograd/__init__.py:344 backward|t:_tensor.py:630 backward|train.py:75 main|train.py:99 <module>")
 	if len(p.grads) == 0 && p.nextID > 0 {
-		p.get(32*units.MiB, "") // cuBLAS workspace of the engine's thread
+		p.get(32*units.MiB, p.engine) // cuBLAS workspace of the engine's thread
 	}
 	fresh := len(p.grads) == 0 || p.grads[0].gone
 	if fresh {
 		p.grads = nil
 	}
 	for i := len(p.params) - 1; i >= 0; i-- {
-		grad := p.get(p.params[i].size, "")
+		grad := p.get(p.params[i].size, p.engine)
 		for range 3 {
 			if n := len(p.graph); n > 0 {
 				p.drop(p.graph[n-1])

@@ -21,7 +21,8 @@ const (
 )
 
 func sicknesses() []sickness {
-	return append(trainingSicknesses(), append(loadingSicknesses(), libraryDetails()...)...)
+	all := append(trainingSicknesses(), loadingSicknesses()...)
+	return append(append(all, libraryDetails()...), variants()...)
 }
 
 func trainingSicknesses() []sickness {
@@ -91,6 +92,16 @@ func trainingSicknesses() []sickness {
 			}
 			return p
 		}},
+		{"a retry inside except while the failed attempt is held", "exception-holds-tensors", "train.py", 22, 960 * mib, 960 * mib, func() *program {
+			p := on(3 * gib)
+			p.load()
+			p.train(2)
+			for _, scale := range []float64{12, 6, 3} { // nothing of a failed attempt is given up before the next
+				p.caught()
+				p.forward(scale)
+			}
+			return p
+		}},
 		{"Adam's state in the first step", "optimizer-state-first-step", "train.py", 76, 1440 * mib, 1440 * mib, func() *program {
 			p := on(2*gib + 300*mib)
 			p.parameter, p.activation = 90*mib, 12*mib
@@ -155,7 +166,7 @@ func loadingSicknesses() []sickness {
 			p.train(1)
 			return p
 		}},
-		{"a checkpoint saved from the card", "checkpoint-save", "train.py", 90, 64 * mib, 64 * mib, func() *program {
+		{"a checkpoint saved from the card", "checkpoint-save", "train.py", 90, 300 * mib, 2 * gib, func() *program {
 			p := on(3 * gib)
 			p.load()
 			p.train(3)

@@ -41,7 +41,7 @@ func textFreeButFails(t *Text) (report.Finding, bool) {
 		return t.symptom("free-but-fails", 0.95, "this platform gives no single block above 4 GB, however much is free",
 			"the driver refuses by size, not for want of memory", "smaller tensors: split the batch or the sequence"), true
 	}
-	if !t.roomToSpare() {
+	if _, wsl := textFallback(t); wsl || !t.roomToSpare() {
 		return report.Finding{}, false
 	}
 	f := report.Finding{
@@ -111,18 +111,18 @@ func clues() []clue {
 		{"data-parallel", 0.75, "", []string{"data_parallel.py"}, "nn.DataParallel fills the first card before the others",
 			"it gathers every replica's outputs on device 0", []string{"DistributedDataParallel, one process a card: torchrun --nproc-per-node=N train.py"}},
 		{"model-copies", 0.75, "", []string{"deepcopy"}, "a copy of the model did not fit beside it",
-			"copy.deepcopy puts the copy on the same card", []string{"copy on the CPU: copy.deepcopy(model).cpu() needs the card for a moment, so move a state dict instead", "keep one copy in 16 bits"}},
+			"copy.deepcopy puts the copy on the same card", []string{"copy on the CPU: {k: v.cpu() for k, v in model.state_dict().items()}", "copy before the model is moved to the card"}},
 		{"resume-doubles", 0.75, "", []string{"load_checkpoint", "_load_optimizer", "_load_from_checkpoint", "resume_from_checkpoint", "restore_location", "_cuda_deserialize"}, "a checkpoint was loaded onto the card beside the model",
 			"without map_location torch.load puts tensors back on the card they were saved from", []string{`torch.load(path, map_location="cpu"), del checkpoint after load_state_dict`}},
 		{"model-load", 0.85, oomtext.PhaseLoad, nil, "there was no room for the model itself",
 			"a smaller batch, accumulation or checkpointing cannot help", []string{"load in 16 bits or quantised: from_pretrained(…, dtype=torch.bfloat16)", "shard over several cards: FSDP2, ZeRO-3, device_map"}},
 		{"optimizer-state-first-step", 0.85, oomtext.PhaseOptimizer, []string{"_init_group", "init_state", "zeros_like"}, "the optimizer's state did not fit",
-			"Adam creates two moments of every parameter in the first step, 8 bytes a parameter, and keeps them", []string{"8-bit Adam, Adafactor or SGD", "ZeRO or FSDP shards it"}},
+			"Adam creates two moments of every parameter in the first step, 8 bytes a parameter, and keeps them; the batch has no part in it", []string{"8-bit Adam, Adafactor or SGD", "ZeRO or FSDP shards it"}},
 		{"optimizer-step-temporaries", 0.75, oomtext.PhaseOptimizer, nil, "the optimizer's step did not fit",
-			"Adam's state appears in the first step, and foreach needs a temporary as large as the parameters", []string{"fused=True (no temporaries, faster) or foreach=False in the optimizer", "8-bit Adam"}},
+			"Adam's state appears in the first step, and foreach needs a temporary as large as the parameters; the batch has no part in it", []string{"fused=True (no temporaries, faster) or foreach=False in the optimizer", "8-bit Adam"}},
 		{"eval-outputs-kept", 0.75, oomtext.PhaseEval, []string{"nested_concat", "pad_and_concatenate", "gather_for_metrics", "torch.cat", "torch.stack"}, "evaluation collects its outputs on the card",
 			"joining the outputs of all batches needs them twice", []string{"collect on the CPU: out.detach().cpu(); with Trainer: eval_accumulation_steps=8, preprocess_logits_for_metrics"}},
-		{"eval-graph-kept", 0.6, oomtext.PhaseEval, nil, "it failed in evaluation",
+		{"eval-graph-kept", 0.6, oomtext.PhaseEval, nil, "evaluation did not fit, where nothing needs a graph",
 			"training fitted, so look for a graph that is recorded or outputs that are kept; model.eval() does not switch autograd off", []string{"torch.inference_mode() around evaluation", "outputs collected on the CPU; a smaller evaluation batch"}},
 		{"compile", 0.65, "", []string{"cudagraph_trees", "_inductor/", "torchinductor"}, "the request came from torch.compile",
 			"autotuning and graphs captured for every shape take memory of their own", []string{`torch.compile(mode="default", dynamic=True)`}},
@@ -150,6 +150,12 @@ func textTraceback(t *Text) (report.Finding, bool) {
 		f := t.symptom(c.id, c.confidence, c.title, "the traceback passes "+place(frame), c.actions...)
 		if c.more != "" {
 			f.Evidence = append(f.Evidence, c.more)
+		}
+		if unused, ok := t.unused(); ok && t.Advice != "" && 20*unused < t.Allocated.Bytes {
+			f.Evidence = append(f.Evidence, notFragmentation(unused))
+		}
+		if frame.File != "" && !frame.Library() {
+			f.Where = []report.Place{{File: frame.File, Line: frame.Line, Function: frame.Function}}
 		}
 		return f, true
 	}
@@ -206,11 +212,19 @@ func (t *Text) frameWith(words ...string) (oomtext.Frame, bool) {
 	return oomtext.Frame{}, false
 }
 
+// place names a frame in a sentence: a library's file from its package on, where it is known without the folders before.
 func place(f oomtext.Frame) string {
-	if f.Line == 0 {
-		return f.File
+	file := strings.ReplaceAll(f.File, `\`, "/")
+	if _, rest, ok := strings.Cut(file, "-packages/"); ok {
+		file = rest
 	}
-	return fmt.Sprintf("%s:%d %s", f.File, f.Line, f.Function)
+	if parts := strings.Split(file, "/"); len(parts) > 4 {
+		file = "…/" + strings.Join(parts[len(parts)-3:], "/")
+	}
+	if f.Line == 0 {
+		return file
+	}
+	return fmt.Sprintf("%s:%d (%s)", file, f.Line, f.Function)
 }
 
 // textFull is the rule of last resort: the card is full of this job's own tensors, or the message says too little.

@@ -65,11 +65,6 @@ func seqDims(rank int) []int {
 	return out
 }
 
-// Rows flattens logits [batch, seq, classes] and labels for a loss over tokens.
-func Rows(logits, labels *Tensor) (*Tensor, *Tensor) {
-	return logits.View(-1, logits.Dim(-1)), labels.View(-1)
-}
-
 // CausalLMLoss is transformers' ForCausalLMLoss (loss/loss_utils.py, 5.17): logits in fp32, labels padded and shifted, so
 // that logits are not copied.
 func CausalLMLoss(logits, labels *Tensor) *Tensor {

@@ -117,6 +117,14 @@ type storage struct {
 	none  bool // no device memory: zero bytes, or a scalar of the host
 }
 
+// size is what was asked for.
+func (s *storage) size() units.Bytes {
+	if s.none {
+		return 0
+	}
+	return s.p.tape.Events[s.event].Size
+}
+
 // maxEvents bounds a tape (1.5 GiB of events); the largest measured job has 60 thousand.
 const maxEvents = 1 << 26
 
@@ -162,13 +170,6 @@ func (s *storage) claim(c tape.Category, module, op string) {
 		s.p.tape.Owners = append(s.p.tape.Owners, key)
 	}
 	e.Owner = i
-}
-
-func (s *storage) size() units.Bytes {
-	if s.none {
-		return 0
-	}
-	return s.p.tape.Events[s.event].Size
 }
 
 func (s *storage) release() {

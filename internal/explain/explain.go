@@ -30,26 +30,44 @@ type Evidence struct {
 
 // Cases makes a case of every device in a snapshot.
 func Cases(e Evidence) []*diagnose.Case {
+	cases := Timelines(e)
+	for _, c := range cases {
+		askAllocator(c)
+	}
+	return cases
+}
+
+// Timelines makes the cases without asking the allocator model, which for a long history takes longer than all the rest.
+func Timelines(e Evidence) []*diagnose.Case {
 	origins := origin.NewTable(&e.Snapshot.Stacks)
 	var cases []*diagnose.Case
 	for _, d := range recorded.Devices(e.Snapshot) {
-		r := recorded.New(e.Snapshot, d)
-		c := diagnose.NewCase(e.Name, timeline.New(r, origins))
-		askAllocator(c)
-		cases = append(cases, c)
+		cases = append(cases, diagnose.NewCase(e.Name, timeline.New(recorded.New(e.Snapshot, d), origins)))
 	}
 	return cases
 }
 
 // Build makes the report.
 func Build(all []Evidence) *report.Explain {
-	r := &report.Explain{Schema: report.ExplainSchema, Inputs: []report.Input{}, Devices: []report.Device{}, Findings: []report.Finding{}}
 	var cases []*diagnose.Case
+	for _, e := range all {
+		if e.Snapshot != nil {
+			cases = append(cases, Timelines(e)...)
+		}
+	}
+	return Conclude(all, cases)
+}
+
+// Conclude makes the report from cases that Timelines made of the evidence. It changes them.
+func Conclude(all []Evidence, cases []*diagnose.Case) *report.Explain {
+	for _, c := range cases {
+		askAllocator(c)
+	}
+	r := &report.Explain{Schema: report.ExplainSchema, Inputs: []report.Input{}, Devices: []report.Device{}, Findings: []report.Finding{}}
 	for _, e := range all {
 		in := report.Input{Name: e.Name, Kind: "text"}
 		if e.Snapshot != nil {
 			in.Kind, in.Warnings = "snapshot", e.Snapshot.Warnings
-			cases = append(cases, Cases(e)...)
 		}
 		r.Inputs = append(r.Inputs, in)
 	}
@@ -134,20 +152,10 @@ func atPeak(c *diagnose.Case) report.AtPeak {
 // frames describes a stack: the user's lines and what the innermost of them called, without the plumbing in between.
 func frames(c *diagnose.Case, stack snapshot.StackID) []string {
 	out := []string{}
-	for _, id := range c.Origins.Stacks.Stack(stack) {
-		f := c.Origins.Stacks.Frames[id]
-		if f.Line == 0 || plumbing[f.Function] {
-			continue
-		}
-		out = append(out, origin.Describe(f))
+	for _, id := range c.Origins.Readable(stack) {
+		out = append(out, origin.Describe(c.Origins.Stacks.Frames[id]))
 	}
 	return out
-}
-
-// plumbing are functions that stand between every two lines anyone wrote.
-var plumbing = map[string]bool{
-	"_call_impl": true, "_wrapped_call_impl": true, "__torch_function__": true, "_call_with_frames_removed": true,
-	"exec_module": true, "_load_unlocked": true, "_find_and_load_unlocked": true, "_find_and_load": true, "_handle_fromlist": true,
 }
 
 func place(c *diagnose.Case, stack snapshot.StackID) *report.Place {

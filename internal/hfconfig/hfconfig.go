@@ -39,6 +39,7 @@ type Config struct {
 	labels int
 
 	architectures []string
+	quantized     string
 }
 
 // Read reads a config.json.
@@ -65,9 +66,9 @@ func Parse(data []byte) (*Config, error) {
 	}
 	cls, ok := classes()[modelType]
 	if !ok {
-		return nil, unsupported(modelType)
+		return nil, unsupported(modelType, raw)
 	}
-	c := &Config{Type: modelType, Class: cls.Class, class: cls, values: map[string]any{}, architectures: readArchitectures(raw)}
+	c := &Config{Type: modelType, Class: cls.Class, class: cls, values: map[string]any{}, architectures: readArchitectures(raw), quantized: readQuantization(raw)}
 	for name, f := range cls.Fields {
 		c.values[name] = f.standard
 	}
@@ -95,11 +96,43 @@ func modelType(raw map[string]json.RawMessage) (string, error) {
 	return name, nil
 }
 
-func unsupported(modelType string) error {
+func unsupported(modelType string, raw map[string]json.RawMessage) error {
 	return fmt.Errorf("%w %q: known are %s. For any other model export a graph, which needs no GPU "+
-		"(torch.export.save(torch.export.export(model, example_inputs), \"model.pt2\")), and give it with --graph model.pt2",
-		ErrUnsupported, clip(modelType), strings.Join(Supported(), ", "))
+		"(torch.export.save(torch.export.export(model, example_inputs), \"model.pt2\")), and give it with --graph model.pt2%s",
+		ErrUnsupported, clip(modelType), strings.Join(Supported(), ", "), textPart(raw))
 }
+
+// textPart says what to do with a configuration of several models, where its language model is a known one.
+func textPart(raw map[string]json.RawMessage) string {
+	var part struct {
+		Type string `json:"model_type"`
+	}
+	if json.Unmarshal(raw["text_config"], &part) != nil {
+		return ""
+	}
+	if _, known := classes()[part.Type]; !known {
+		return ""
+	}
+	return fmt.Sprintf(". Its text_config is a %s: saved as a config.json of its own, it predicts the training of the language model alone", part.Type)
+}
+
+// readQuantization is the method the weights were quantized with, "" where they were not.
+func readQuantization(raw map[string]json.RawMessage) string {
+	var q struct {
+		Method string `json:"quant_method"`
+	}
+	text, ok := raw["quantization_config"]
+	if !ok || string(text) == "null" || json.Unmarshal(text, &q) != nil {
+		return ""
+	}
+	if q.Method == "" {
+		return "a method it does not name"
+	}
+	return clip(q.Method)
+}
+
+// Quantized is the quant_method of the file's quantization_config, "" where there is none.
+func (c *Config) Quantized() string { return c.quantized }
 
 // Supported lists the model types that have a model here, sorted.
 func Supported() []string {

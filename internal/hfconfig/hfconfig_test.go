@@ -89,6 +89,32 @@ func TestTheTaskFollowsTheHeadElseTheFamily(t *testing.T) {
 	}
 }
 
+func TestTheTaskIsGuessedWhereTheHeadIsNotModelled(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ config, task, head string }{
+		{`{"model_type":"t5","architectures":["T5WithLMHeadModel"]}`, "seq2seq-lm", ""},
+		{`{"model_type":"segformer","architectures":["SegformerForSemanticSegmentation"]}`, "image-cls", "SegformerForSemanticSegmentation"},
+		{`{"model_type":"bart","architectures":["BartModel"]}`, "seq2seq-lm", "BartModel"},
+		{`{"model_type":"llama"}`, "causal-lm", ""},
+	} {
+		got, err := Parse([]byte(c.config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Task() != c.task || got.OtherHead() != c.head {
+			t.Errorf("%s: task %s, other head %q", c.config, got.Task(), got.OtherHead())
+		}
+	}
+}
+
+func TestAComposedModelPointsToItsLanguageModel(t *testing.T) {
+	t.Parallel()
+	_, err := Parse([]byte(`{"model_type":"gemma3","text_config":{"model_type":"gemma3_text"}}`))
+	if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "text_config is a gemma3_text") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestAnUnknownFamilySaysWhatIsKnownAndWhatElseToDo(t *testing.T) {
 	t.Parallel()
 	_, err := Parse([]byte(`{"model_type":"mamba"}`))

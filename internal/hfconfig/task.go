@@ -30,8 +30,23 @@ func (c *Config) Task() string {
 	return "causal-lm"
 }
 
+// OtherHead is the class the file names where it is none of the heads of Task: a model without a head, or one for a task
+// that has no model here. Task is then a guess from the family.
+func (c *Config) OtherHead() string {
+	for _, a := range c.architectures {
+		if taskOfHead(a) != "" {
+			return ""
+		}
+	}
+	if len(c.architectures) == 0 {
+		return ""
+	}
+	return clip(c.architectures[0])
+}
+
 func taskOfHead(architecture string) string {
 	for _, h := range []struct{ suffix, task string }{
+		{"T5WithLMHeadModel", "seq2seq-lm"}, // the name T5ForConditionalGeneration had when its first checkpoints were saved
 		{"ForCausalLM", "causal-lm"}, {"LMHeadModel", "causal-lm"}, {"ForMaskedLM", "masked-lm"},
 		{"ForSequenceClassification", "seq-cls"}, {"ForTokenClassification", "token-cls"},
 		{"ForConditionalGeneration", "seq2seq-lm"}, {"ForImageClassification", "image-cls"},

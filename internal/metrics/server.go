@@ -72,11 +72,17 @@ type Server struct {
 	http     *http.Server
 }
 
+// ErrAddress is in the chain of the error for an address that is none.
+var ErrAddress = errors.New("not an address to listen on")
+
 // Listen opens the address. A bare port listens on loopback: other machines must be asked for by name.
 func Listen(address string, c *Collector) (*Server, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, fmt.Errorf("address %q: %w (write for example 127.0.0.1:9740, or 0.0.0.0:9740 for every interface)", address, err)
+		return nil, fmt.Errorf("%w: %q (write for example 127.0.0.1:9740, or 0.0.0.0:9740 for every interface)", ErrAddress, address)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return nil, fmt.Errorf("%w: %q has no port from 0 to 65535", ErrAddress, address)
 	}
 	if host == "" {
 		host = "127.0.0.1"

@@ -22,6 +22,6 @@ func (r *reader) hint(text []byte) {
 				return
 			}
 		}
-		r.log.Hints = append(r.log.Hints, Hint{Kind: h.kind, Line: r.log.Lines, Text: clip(bytes.TrimSpace(text))})
+		r.log.Hints = append(r.log.Hints, Hint{Kind: h.kind, Line: r.log.Lines, Text: clip(bytes.TrimRight(bytes.TrimSpace(text), "."))})
 	}
 }

@@ -96,6 +96,23 @@ func (t *Table) UserFrame(id snapshot.StackID) (snapshot.Frame, bool) {
 	return t.Stacks.Frames[t.Stacks.Stack(id)[o.User]], true
 }
 
+// Readable gives the frames of a stack that say something, innermost first: no C++ frames without a line, and not the
+// functions that stand between every two lines anyone wrote.
+func (t *Table) Readable(id snapshot.StackID) []snapshot.FrameID {
+	var out []snapshot.FrameID
+	for _, frame := range t.Stacks.Stack(id) {
+		if f := &t.Stacks.Frames[frame]; f.Line != 0 && !plumbing[f.Function] {
+			out = append(out, frame)
+		}
+	}
+	return out
+}
+
+var plumbing = map[string]bool{
+	"_call_impl": true, "_wrapped_call_impl": true, "__torch_function__": true, "_call_with_frames_removed": true,
+	"exec_module": true, "_load_unlocked": true, "_find_and_load_unlocked": true, "_find_and_load": true, "_handle_fromlist": true,
+}
+
 // Caller is the index in a stack of the first frame outside the outermost call of a module: 0 where the stack has none.
 func (t *Table) Caller(id snapshot.StackID) int {
 	at := 0
@@ -144,6 +161,7 @@ const (
 	isCompiled
 	isBucket
 	isCopy
+	isSaver // a function of the user's that saves, by its name
 	isStart // the beginning of a program: module level
 )
 
@@ -201,6 +219,8 @@ func phase(stack []snapshot.FrameID, traits []trait, all trait) Phase {
 		return Data
 	case all&isModuleCall != 0:
 		return Forward
+	case all&isSaver != 0:
+		return Save
 	case all&(isModuleMove|isLoad|isConstructor|isCopy) != 0:
 		return Load
 	case all&isLoss != 0:

@@ -24,6 +24,8 @@ func traits(f *snapshot.Frame) trait {
 		t |= isClosure
 	}
 	switch {
+	case ownProbe(file):
+		return t
 	case inTorch(file):
 		return t | torchTraits(file, f.Function)
 	case generated(file):
@@ -33,8 +35,20 @@ func traits(f *snapshot.Frame) trait {
 	case installed(file):
 		return t | libraryTraits(file, f.Function)
 	}
-	return t | isUser | evalTrait(f.Function)
+	return t | isUser | evalTrait(f.Function) | saveTrait(f.Function)
 }
+
+// saveTrait hears the saving of a checkpoint in a function's name: the copies it makes are asked for by the user's own lines.
+func saveTrait(function string) trait {
+	name := strings.Trim(strings.ToLower(function), "_")
+	if name == "save" || strings.HasPrefix(name, "save_") || strings.HasSuffix(name, "_checkpoint") && strings.Contains(name, "write") {
+		return isSaver
+	}
+	return 0
+}
+
+// ownProbe tells the recorder that plimsoll run puts into a program: it stands between the user's lines and is nobody's.
+func ownProbe(file string) bool { return strings.Contains(file, "/probe/plimsoll/") }
 
 // cpp tells a C++ frame: no line number, or a C++ file.
 func cpp(file string, line int) bool {

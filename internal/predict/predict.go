@@ -8,6 +8,7 @@ package predict
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/alloc"
@@ -103,7 +104,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	if g, ok := model.(*arch.Graph); ok {
 		r.Unknown = g.Unknown()
 	}
-	r.Assumptions = assumptions(j, m, r.Unknown)
+	r.Assumptions = append(ofModel(j, src, model), assumptions(j, m, r.Unknown)...)
 	return &Result{Report: r, Tape: p.Tape()}, nil
 }
 
@@ -272,6 +273,26 @@ func title(j job.Job, src Source) string {
 	return strings.Join(parts, " · ")
 }
 
+// ofModel says where the model that ran is not quite the one that was described.
+func ofModel(j job.Job, src Source, model eager.Model) []string {
+	out := []string{}
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if c := src.Config; c != nil {
+		if head := c.OtherHead(); head != "" && j.Task == c.Task() {
+			add("the configuration names %s, which no task here trains: the head and loss of %s are taken (--task)", head, j.Task)
+		}
+		if q := c.Quantized(); q != "" && j.BaseBits == 0 {
+			add("quantization_config (%s) is not modelled: all weights are counted in %s; --lora-rank with --base-bits 4 trains adapters on a 4-bit base", q, j.ParamDType)
+		}
+	}
+	for _, prefix := range j.Freeze {
+		if !slices.ContainsFunc(model.Root().Parameters(), func(t *eager.Tensor) bool { return strings.HasPrefix(t.Name, prefix) }) {
+			add("freeze %q: no parameter has a name that begins so; nothing was frozen by it", prefix)
+		}
+	}
+	return out
+}
+
 // assumptions say what the numbers rest on.
 func assumptions(j job.Job, m Machine, unknown []string) []string {
 	var out []string
@@ -313,9 +334,6 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 		if f != "measured" && f != "scaler_skipped" {
 			add("field %q of the job means nothing here and was ignored", f)
 		}
-	}
-	if out == nil {
-		out = []string{}
 	}
 	return out
 }

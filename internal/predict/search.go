@@ -9,8 +9,11 @@ import (
 
 // Largest finds the largest batch that fits with everything else as it is and, for models of text, the longest sequence at the
 // job's batch. Memory grows with both, so a search by halves is exact; where a size cannot be computed (longer than the
-// model's positions) it counts as not fitting.
+// model's positions) it counts as not fitting. A graph without an open size has one batch only: nil.
 func Largest(j job.Job, src Source, m Machine) *report.Largest {
+	if src.Graph != nil && len(src.Graph.Symbols) == 0 {
+		return nil
+	}
 	out := &report.Largest{Batch: largest(j.Batch, maxBatch, func(n int) (units.Bytes, bool) {
 		j := j
 		j.Batch = n
@@ -26,7 +29,8 @@ func Largest(j job.Job, src Source, m Machine) *report.Largest {
 	return out
 }
 
-const maxBatch = 1 << 16
+// maxBatch is where the search ends; a result of this size means at least as many.
+const maxBatch = report.LargestBatch
 
 // longest is the longest sequence worth trying: what the model has positions for.
 func longest(src Source) int {

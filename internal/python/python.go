@@ -68,9 +68,6 @@ func (f *File) Line(n int) string {
 	return string(f.Source[start:end])
 }
 
-// Lines counts the lines.
-func (f *File) Lines() int { return len(f.lines) }
-
 // Text gives the source of a node.
 func (f *File) Text(n Node) string {
 	s := n.Pos()

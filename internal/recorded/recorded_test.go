@@ -1,31 +1,16 @@
 package recorded
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/plimsoll/plimsoll/internal/recordtest"
 	"github.com/plimsoll/plimsoll/internal/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
 	"github.com/plimsoll/plimsoll/snapshot"
 )
-
-func open(t testing.TB, name string) *snapshot.Snapshot {
-	t.Helper()
-	f, err := os.Open(filepath.Join("../../testdata/snapshots", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	s, err := snapshot.Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 func TestAddressesBehaveLikeAMap(t *testing.T) {
 	t.Parallel()
@@ -58,10 +43,8 @@ func TestAddressesBehaveLikeAMap(t *testing.T) {
 // Where the history begins late, what was alive before it and all later events must end in the final segments.
 func TestEveryRecordingEndsInItsFinalSegments(t *testing.T) {
 	t.Parallel()
-	files, _ := filepath.Glob("../../testdata/snapshots/*.pickle.gz")
-	for _, file := range files {
-		name := filepath.Base(file)
-		s := open(t, name)
+	for _, name := range recordtest.Names(t, "") {
+		s := recordtest.Snapshot(t, name)
 		r := New(s, 0)
 		if r.Contradictions != 0 {
 			t.Errorf("%s: %d contradictions", name, r.Contradictions)
@@ -116,8 +99,8 @@ func size(r *Recording, id int) units.Bytes {
 // Cutting the beginning off a recording must leave the same allocations alive at every later event.
 func TestACutHistoryFindsWhatWasAliveBeforeIt(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"gpt2-amp.pickle.gz", "cudagraph.pickle.gz", "leak-loss-list.pickle.gz", "alloc-mixed-expandable.pickle.gz"} {
-		whole := open(t, name)
+	for _, name := range []string{"gpt2-amp", "cudagraph", "leak-loss-list", "alloc-mixed-expandable"} {
+		whole := recordtest.Snapshot(t, name)
 		full := New(whole, 0)
 		n := full.Trace.Len()
 		for _, at := range []int{n / 10, n / 2, 9 * n / 10} {

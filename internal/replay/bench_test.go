@@ -5,6 +5,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/alloc"
 	"github.com/plimsoll/plimsoll/internal/recorded"
+	"github.com/plimsoll/plimsoll/internal/recordtest"
 )
 
 // BenchmarkReplay plays a real training run (variable-length GPT-2, 26,641 allocations) under one setting.
@@ -31,7 +32,7 @@ func BenchmarkReplay(b *testing.B) {
 
 // BenchmarkOpen proves a recording: every address compared.
 func BenchmarkOpen(b *testing.B) {
-	r := recorded.New(load(b, "alloc-varlen-default"), 0)
+	r := recorded.New(recordtest.Snapshot(b, "alloc-varlen-default"), 0)
 	for b.Loop() {
 		if _, err := Open(r, Options{}); err != nil {
 			b.Fatal(err)

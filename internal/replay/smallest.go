@@ -45,7 +45,7 @@ func (c *Case) serves(s Setting, t Target, capacity units.Bytes) bool {
 func (c *Case) raised(s Setting, t Target, from units.Bytes) units.Bytes {
 	t.Capacity = from
 	a, live := c.begin(s, t, c.below())
-	c.feed(a, live, &Outcome{}, func() bool {
+	c.feed(a, live, &Outcome{}, hooks{onFailure: func() bool {
 		f := a.LastFailure()
 		need := (f.Stats.Reserved + f.Segment + grain - 1) / grain * grain
 		if need <= t.Capacity {
@@ -54,6 +54,6 @@ func (c *Case) raised(s Setting, t Target, from units.Bytes) units.Bytes {
 		t.Capacity = need
 		a.SetCap(need)
 		return true
-	})
+	}})
 	return t.Capacity
 }

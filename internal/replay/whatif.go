@@ -81,7 +81,7 @@ func (c *Case) below() alloc.AddressSource {
 func (c *Case) play(s Setting, t Target, addresses alloc.AddressSource) Outcome {
 	out := Outcome{Setting: s}
 	a, live := c.begin(s, t, addresses)
-	out.OOM = c.feed(a, live, &out, nil)
+	out.OOM = c.feed(a, live, &out, hooks{})
 	stats := a.Stats()
 	out.Peak, out.Retries = stats.Peak, stats.Retries
 	return out
@@ -107,11 +107,17 @@ func (c *Case) begin(s Setting, t Target, addresses alloc.AddressSource) (*alloc
 	return a, nil
 }
 
+// hooks look on while a history is fed to an allocator; nil: nobody does.
+type hooks struct {
+	onFailure func() bool     // a request failed; true: try again
+	after     func(event int) // an event of the history has happened
+}
+
 // feed gives an allocator everything that happened until a request fails that onFailure does not help.
-func (c *Case) feed(a *alloc.Allocator, before []tape.Live, out *Outcome, onFailure func() bool) *OOM {
+func (c *Case) feed(a *alloc.Allocator, before []tape.Live, out *Outcome, h hooks) *OOM {
 	fails := func(event int, id uint32, size units.Bytes, stream, pool uint16) *OOM {
 		for !a.Malloc(id, size, stream, pool) {
-			if onFailure == nil || !onFailure() {
+			if h.onFailure == nil || !h.onFailure() {
 				return &OOM{Event: event, Request: size, Failure: a.LastFailure()}
 			}
 		}
@@ -142,6 +148,9 @@ func (c *Case) feed(a *alloc.Allocator, before []tape.Live, out *Outcome, onFail
 			}
 			a.Free(extra, false)
 			out.Served++
+		}
+		if h.after != nil {
+			h.after(int(c.event[k]))
 		}
 	}
 	return nil

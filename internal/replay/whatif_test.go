@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/internal/recordtest"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -14,7 +15,7 @@ func TestARecordingTellsWhatOtherSettingsDo(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"alloc-mixed-", "alloc-varlen-"} {
 		cases := map[string]*Case{}
-		for _, name := range names(t, program) {
+		for _, name := range recordtest.Names(t, program) {
 			cases[name] = opened(t, name)
 		}
 		for from, source := range cases {
@@ -26,7 +27,7 @@ func TestARecordingTellsWhatOtherSettingsDo(t *testing.T) {
 				for to, want := range cases {
 					target := Target{}
 					if strings.HasSuffix(to, "-capped") {
-						target.Capacity = units.Bytes(measuredOf(t, to).Cap * float64(units.GiB))
+						target.Capacity = units.Bytes(recordtest.MeasuredOf(t, to).Cap * float64(units.GiB))
 					}
 					setting, err := ParseSetting(want.ConfText, want.Torch)
 					if err != nil {
@@ -87,6 +88,24 @@ func TestExpandableSegmentsSaveTheRunThatDied(t *testing.T) {
 	for _, r := range rows {
 		if r.Recorded && r.Failure() == nil {
 			t.Error("the recorded setting must fail at its own limit")
+		}
+	}
+}
+
+func TestTheCurveOfASettingReachesItsPeak(t *testing.T) {
+	t.Parallel()
+	c := opened(t, "alloc-mixed-default")
+	edges := make([]int, 101)
+	for i := range edges {
+		edges[i] = i * c.Recording.Trace.Len() / 100
+	}
+	for _, s := range c.Sensible(0, false) {
+		highest := units.Bytes(0)
+		for _, b := range c.Held(s, Target{}, edges) {
+			highest = max(highest, b)
+		}
+		if want := c.play(s, Target{}, c.below()).Peak.Reserved; highest != want {
+			t.Errorf("%q: the curve reaches %v, the peak is %v", s.Text, highest, want)
 		}
 	}
 }

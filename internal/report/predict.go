@@ -58,9 +58,12 @@ type Owned struct {
 
 // Largest is what still fits when one size is changed and all else stays.
 type Largest struct {
-	Batch int `json:"batch"` // 0: not even one
+	Batch int `json:"batch"` // 0: not even one; LargestBatch: at least as many
 	Seq   int `json:"seq,omitempty"`
 }
+
+// LargestBatch is where the search for a largest batch ends.
+const LargestBatch = 1 << 16
 
 // Sharded is what each of several cards needs: analytic, not measured.
 type Sharded struct {

@@ -25,6 +25,8 @@ type Plan struct {
 	Stages     int  // pipeline stages; 0 and 1: none. The tape is then that of one stage's layers
 }
 
+const maxRanks = 1 << 20
+
 // Kinds lists the ways to spread a job over ranks that see different data.
 func Kinds() []string { return []string{"ddp", "zero1", "zero2", "zero3", "fsdp2"} }
 
@@ -33,8 +35,11 @@ func (p Plan) Check() error {
 	if !slices.Contains(Kinds(), p.Kind) {
 		return fmt.Errorf("sharding %.30q is not known%s", p.Kind, spelling.Hint(p.Kind, Kinds()))
 	}
-	if p.Ranks < 2 || p.Ranks > 1<<20 {
+	if p.Ranks < 2 {
 		return fmt.Errorf("%d ranks: sharding needs at least two", p.Ranks)
+	}
+	if p.Ranks > maxRanks {
+		return fmt.Errorf("%d ranks are more than any cluster has (at most %d)", p.Ranks, maxRanks)
 	}
 	if p.Stages < 0 || p.Stages > 1<<12 {
 		return fmt.Errorf("%d pipeline stages", p.Stages)

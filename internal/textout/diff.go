@@ -26,6 +26,7 @@ func Diff(s *screen.Screen, d *report.Diff) {
 		levelRow(s, c.Category, c.Before, c.After)
 	}
 	changed := false
+	several := linesOfSeveralKinds(d.ByLine)
 	for i, c := range d.ByLine {
 		if c.Before == c.After || i == maxChanges {
 			break
@@ -35,7 +36,7 @@ func Diff(s *screen.Screen, d *report.Diff) {
 			s.Line(s.Ink(screen.Bold, "By line of code, at the two peaks"))
 			changed = true
 		}
-		levelRow(s, placeName(c), c.Before, c.After)
+		levelRow(s, placeName(c, several[*c.Where]), c.Before, c.After)
 	}
 	if !d.Before.Certain || !d.After.Certain {
 		s.Blank()
@@ -70,9 +71,23 @@ func levelRow(s *screen.Screen, name string, before, after units.Bytes) {
 		s.Ink(ink, screen.PadLeft(delta, 15)))
 }
 
-func placeName(c report.Change) string {
+// linesOfSeveralKinds are lines that made memory of more than one category, and so are listed more than once.
+func linesOfSeveralKinds(changes []report.Change) map[report.Place]bool {
+	several, seen := map[report.Place]bool{}, map[report.Place]bool{}
+	for _, c := range changes {
+		several[*c.Where] = seen[*c.Where]
+		seen[*c.Where] = true
+	}
+	return several
+}
+
+func placeName(c report.Change, withCategory bool) string {
 	if c.Where.File == "" {
 		return c.Where.Function + " " + c.Category
 	}
-	return fmt.Sprintf("%s:%d %s", base(c.Where.File), c.Where.Line, c.Where.Function)
+	what := c.Where.Function
+	if withCategory {
+		what = c.Category
+	}
+	return fmt.Sprintf("%s:%d %s", base(c.Where.File), c.Where.Line, what)
 }

@@ -45,7 +45,11 @@ func doctorVerdict(d *report.Doctor) string {
 	if len(parts) == 0 {
 		return "Nothing wrong was found."
 	}
-	return strings.Join(parts, ", ") + "."
+	verdict := strings.Join(parts, ", ") + "."
+	if count[report.Error] == 0 { // nothing before it says what is counted
+		verdict = strings.Replace(strings.Replace(verdict, "1 is risky", "1 thing is risky", 1), " are risky", " things are risky", 1)
+	}
+	return verdict
 }
 
 func doctorFinding(s *screen.Screen, f report.Finding) {

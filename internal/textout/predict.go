@@ -139,6 +139,9 @@ func largestLine(s *screen.Screen, r *report.Prediction) {
 	if r.Largest.Batch > 0 {
 		batch = units.Count(r.Largest.Batch)
 	}
+	if r.Largest.Batch >= report.LargestBatch {
+		batch += " or more"
+	}
 	text := "Largest batch that fits as it is: " + batch + "."
 	if r.Largest.Seq > 0 {
 		text += " Longest sequence at this batch: " + units.Count(r.Largest.Seq) + "."

@@ -35,6 +35,12 @@ func Explain(s *screen.Screen, r *report.Explain) {
 	notes(s, r)
 }
 
+// Headline says in one or two sentences what happened, for any kind of page.
+func Headline(r *report.Explain) string {
+	text, _ := verdict(r)
+	return text
+}
+
 // headline says in one or two sentences what happened.
 func headline(s *screen.Screen, r *report.Explain) {
 	text, ink := verdict(r)
@@ -67,12 +73,7 @@ func verdict(r *report.Explain) (string, screen.Ink) {
 }
 
 func oomVerdict(r *report.Explain, d *report.Device, o *report.OOM) string {
-	where := map[string]string{"load": "while loading the model", "forward": "in the forward pass", "backward": "in the backward pass",
-		"optimizer": "in the optimizer step", "eval": "in evaluation"}[o.Phase]
-	text := fmt.Sprintf("GPU %d ran out of memory", d.Device)
-	if where != "" {
-		text += " " + where
-	}
+	text := fmt.Sprintf("GPU %d ran out of memory", d.Device) + during(o.Phase)
 	if r.Outlier != "" && len(r.Devices) > 1 {
 		text = fmt.Sprintf("%s: ", r.Outlier) + text
 	}
@@ -87,6 +88,16 @@ func oomVerdict(r *report.Explain, d *report.Device, o *report.OOM) string {
 	return text + fmt.Sprintf(" of the %s this process may use.", o.Capacity)
 }
 
+// during says when in the life of a job it happened, where that is known.
+func during(phase string) string {
+	where := map[string]string{"load": "while loading the model", "forward": "in the forward pass", "backward": "in the backward pass",
+		"optimizer": "in the optimizer step", "eval": "in evaluation"}[phase]
+	if where == "" {
+		return ""
+	}
+	return " " + where
+}
+
 func messageVerdict(r *report.Explain) string {
 	m := r.Message
 	text := "Ran out of memory"
@@ -96,6 +107,7 @@ func messageVerdict(r *report.Explain) string {
 	if f := firstOf(r, report.Error, report.Warning, report.Remark); f != nil && (f.ID == "host-oom" || f.ID == "not-an-oom" || f.ID == "library-oom" || f.ID == "cuda-in-workers") {
 		return upperFirst(f.Title) + "."
 	}
+	text += during(m.Phase)
 	var parts []string
 	if m.Requested != nil {
 		parts = append(parts, fmt.Sprintf("%s asked for", *m.Requested))

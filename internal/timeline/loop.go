@@ -9,12 +9,12 @@ import (
 // minLoop is how many times a loop must have come back to its first line to be taken for one.
 const minLoop = 3
 
-// loop finds the outermost loop of the program over allocations of a kind, and gives the event before each of its iterations but
+// loop finds the outermost loop of the program over allocations of a kind from an event on, and gives the event before each of its iterations but
 // the first. It reads stacks from the outside: as long as the program stands in one line it goes into the call there; a
 // line that it leaves and comes back to is the body of a loop. Inside a module's call are layers, which repeat as well, so the search ends there.
-func (t *Timeline) loop(keep func(*origin.Origin) bool) []int {
+func (t *Timeline) loop(from int, keep func(*origin.Origin) bool) []int {
 	var events []int
-	for i := range t.Tape.Events {
+	for i := from; i < len(t.Tape.Events); i++ {
 		e := &t.Tape.Events[i]
 		if e.Kind != tape.Alloc || t.Stack[e.ID] == 0 {
 			continue
@@ -43,8 +43,7 @@ func (t *Timeline) site(event, depth int) (snapshot.FrameID, bool) {
 
 // comesBack looks for the first line at a depth that the program leaves and comes back to at least minLoop times.
 func (t *Timeline) comesBack(events []int, depth int) []int {
-	type visit struct{ count, first int }
-	visits := map[snapshot.FrameID]*visit{}
+	visits := map[snapshot.FrameID]int{}
 	var order []snapshot.FrameID
 	last, any := snapshot.FrameID(0), false
 	for _, i := range events {
@@ -53,14 +52,13 @@ func (t *Timeline) comesBack(events []int, depth int) []int {
 			continue
 		}
 		last, any = f, true
-		if visits[f] == nil {
-			visits[f] = &visit{}
+		if visits[f] == 0 {
 			order = append(order, f)
 		}
-		visits[f].count++
+		visits[f]++
 	}
 	for _, f := range order {
-		if visits[f].count > minLoop {
+		if visits[f] > minLoop {
 			return t.iterations(events, depth, f)
 		}
 	}

@@ -18,7 +18,7 @@ func (t *Timeline) findSteps() {
 	}
 	runs := t.optimizerRuns()
 	if len(runs) < 2 {
-		if loop := t.loop(func(o *origin.Origin) bool { return !o.Eval }); len(loop) >= minLoop {
+		if loop := t.loop(0, func(o *origin.Origin) bool { return !o.Eval }); len(loop) >= minLoop {
 			t.Steps, t.StepsFrom = loop, "repetition"
 			return
 		}
@@ -28,10 +28,24 @@ func (t *Timeline) findSteps() {
 	}
 }
 
-// findBatches finds where the batches of evaluation end.
+// findBatches finds where the batches of evaluation end: those of functions whose name says so, or else of a loop after the last
+// step that never runs backward.
 func (t *Timeline) findBatches() {
-	if loop := t.loop(func(o *origin.Origin) bool { return o.Eval }); len(loop) >= minLoop {
+	if loop := t.loop(0, func(o *origin.Origin) bool { return o.Eval }); len(loop) >= minLoop {
 		t.Batches = loop
+		return
+	}
+	if len(t.Steps) == 0 || t.StepsFrom == "repetition" {
+		return
+	}
+	from := t.Steps[len(t.Steps)-1] + 1
+	for i := from; i < len(t.Tape.Events); i++ {
+		if t.Tape.Events[i].Kind == tape.Alloc && t.phaseAt(i) == origin.Backward {
+			return
+		}
+	}
+	if loop := t.loop(from, func(*origin.Origin) bool { return true }); len(loop) >= minLoop {
+		t.Batches, t.Unnamed = loop, true
 	}
 }
 

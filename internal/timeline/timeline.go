@@ -27,6 +27,8 @@ type Timeline struct {
 	// StepsFrom says how the steps were found: "annotations", "stacks", "repetition" or "" for none.
 	StepsFrom string
 	Batches   []int // tape event at which each batch of evaluation ended, where there are several
+	// Unnamed says that no function's name told evaluation: it is a loop after training that never runs backward.
+	Unnamed bool
 
 	Category []tape.Category // by allocation ID
 	Phase    []origin.Phase  // by allocation ID: what the program was doing when it asked

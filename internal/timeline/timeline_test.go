@@ -1,64 +1,26 @@
 package timeline
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/origin"
 	"github.com/plimsoll/plimsoll/internal/recorded"
+	"github.com/plimsoll/plimsoll/internal/recordtest"
 	"github.com/plimsoll/plimsoll/internal/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
-	"github.com/plimsoll/plimsoll/snapshot"
 )
 
 func open(t testing.TB, name string) *Timeline {
 	t.Helper()
-	f, err := os.Open(filepath.Join("../../testdata/snapshots", name+".pickle.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	s, err := snapshot.Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := recordtest.Snapshot(t, name)
 	return New(recorded.New(s, 0), origin.NewTable(&s.Stacks))
-}
-
-// counters are PyTorch's own, written beside each recording.
-func counters(t testing.TB, name string) map[string]int64 {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("../../testdata/snapshots", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var doc struct{ Stats map[string]int64 }
-	if err := json.Unmarshal(b, &doc); err != nil {
-		t.Fatal(err)
-	}
-	return doc.Stats
-}
-
-func names(t testing.TB) []string {
-	t.Helper()
-	files, _ := filepath.Glob("../../testdata/snapshots/*.pickle.gz")
-	if len(files) == 0 {
-		t.Fatal("no recordings in testdata")
-	}
-	var out []string
-	for _, f := range files {
-		out = append(out, strings.TrimSuffix(filepath.Base(f), ".pickle.gz"))
-	}
-	return out
 }
 
 func TestPeaksEqualPyTorchsCountersToTheByte(t *testing.T) {
 	t.Parallel()
-	for _, name := range names(t) {
-		tl, stats := open(t, name), counters(t, name)
+	for _, name := range recordtest.Names(t, "") {
+		tl, stats := open(t, name), recordtest.MeasuredOf(t, name).Stats
 		if !tl.Complete || stats["num_ooms"] > 1 {
 			continue // began late, or was written at the first of several failures: the counters cover another span
 		}
@@ -98,7 +60,7 @@ func TestCategoriesAreThoseOfTheProgram(t *testing.T) {
 
 func TestGrowthIsFoundOnlyInLeakingPrograms(t *testing.T) {
 	t.Parallel()
-	for _, name := range names(t) {
+	for _, name := range recordtest.Names(t, "") {
 		tl := open(t, name)
 		found := tl.Growing(4)
 		if leaks := strings.HasPrefix(name, "leak-"); (len(found) > 0) != leaks {

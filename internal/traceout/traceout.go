@@ -121,7 +121,7 @@ type traceEvent struct {
 }
 
 // Trace writes the curve of memory as counters of a Chrome trace. A counter is written when it has moved by a
-// two-thousandth of the peak, and at every extreme in between, so that a million events stay openable.
+// two-thousandth of the peak, at the peak itself and at failures, so that a million events stay openable.
 func Trace(w io.Writer, t *timeline.Timeline) error {
 	out := bufio.NewWriter(w)
 	out.WriteString(`{"displayTimeUnit":"ms","traceEvents":[`)

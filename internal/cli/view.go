@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/internal/compare"
+	"github.com/plimsoll/plimsoll/internal/diagnose"
+	"github.com/plimsoll/plimsoll/internal/explain"
+	"github.com/plimsoll/plimsoll/internal/lod"
+	"github.com/plimsoll/plimsoll/internal/page"
+	"github.com/plimsoll/plimsoll/internal/textout"
+	"github.com/plimsoll/plimsoll/internal/web"
+)
+
+// viewOptions are the flags of plimsoll view.
+type viewOptions struct {
+	html      string // write one file instead of serving
+	noBrowser bool
+	json      bool
+}
+
+func newViewCommand(env Env) *cobra.Command {
+	var o viewOptions
+	cmd := &cobra.Command{
+		Use:   "view FILE...",
+		Short: "the memory of a job as a page: look at it",
+		Long: `View opens a page on this machine: the answer of explain, memory over time by
+category, line or phase, what was alive at any instant as a flame graph and a
+table, the memory map with what pins it, growth from step to step, and what
+other allocator settings would have held. It stays fluid with millions of events.
+Two files are compared.
+
+The page is served on the loopback only, under an address nobody can guess, and
+no request leaves the machine. Stop it with Ctrl-C. --html writes the page into
+one file instead, to attach to an issue or send to a colleague.`,
+		Example: `  plimsoll view oom.pickle.gz
+  plimsoll view before.pickle.gz after.pickle.gz
+  plimsoll view --html report.html oom.pickle.gz`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.html != "" {
+				return writePage(env, o, args)
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+			defer stop()
+			return servePage(ctx, env, o, args)
+		},
+	}
+	cmd.Flags().StringVar(&o.html, "html", "", "write the page as one self-contained file instead of serving it")
+	cmd.Flags().BoolVar(&o.noBrowser, "no-browser", false, "only print the address, do not open a browser")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print where the page is as JSON ("+viewSchema+")")
+	return cmd
+}
+
+// viewed is the answer of plimsoll view --json: where the page is.
+type viewed struct {
+	Schema string `json:"schema"`
+	URL    string `json:"url,omitempty"`
+	File   string `json:"file,omitempty"`
+}
+
+const viewSchema = "plimsoll.view/1"
+
+// album is what a page shows: the evidence, its cases, and the book made of them.
+type album struct {
+	evidence []explain.Evidence
+	cases    []*diagnose.Case
+	book     *page.Book
+}
+
+func readAlbum(env Env, args []string) (*album, error) {
+	all, err := readEvidence(env, args)
+	if err != nil {
+		return nil, err
+	}
+	a := &album{evidence: all}
+	var recordings []page.Recording
+	messages := 0
+	for _, e := range all {
+		messages += len(e.Messages)
+		if e.Snapshot == nil {
+			continue
+		}
+		for _, c := range explain.Timelines(e) {
+			a.cases = append(a.cases, c)
+			recordings = append(recordings, page.Recording{Input: c.Input, Index: lod.New(c.Timeline)})
+		}
+	}
+	if len(recordings) == 0 && messages == 0 {
+		return nil, unreadable(fmt.Errorf("found neither a memory snapshot nor an out-of-memory message in %s", strings.Join(args, ", ")))
+	}
+	a.book = page.NewBook(recordings)
+	return a, nil
+}
+
+// summary concludes. Two recordings are compared.
+func (a *album) summary() page.Summary {
+	s := page.Summary{Kind: page.Recorded, Report: explain.Conclude(a.evidence, a.cases)}
+	s.Headline = textout.Headline(s.Report)
+	if len(a.cases) == 2 && a.cases[0].Input != a.cases[1].Input {
+		s.Kind = page.Compared
+		s.Diff = compare.Timelines(a.cases[0].Timeline, a.cases[1].Timeline)
+		s.Diff.Before.Input, s.Diff.After.Input = a.cases[0].Input, a.cases[1].Input
+	}
+	return s
+}
+
+// writePage writes the page into a file.
+func writePage(env Env, o viewOptions, args []string) error {
+	a, err := readAlbum(env, args)
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(o.html)
+	if err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	err = page.Export(f, a.summary(), a.book)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	fmt.Fprintf(env.Stderr, "plimsoll: wrote %s (open it in any browser; it needs nothing else)\n", o.html)
+	if o.json {
+		return printJSON(env.Stdout, viewed{Schema: viewSchema, File: o.html})
+	}
+	return nil
+}
+
+// servePage opens the page at once and reads while the browser starts. It ends with the context.
+func servePage(ctx context.Context, env Env, o viewOptions, args []string) error {
+	for _, arg := range args {
+		if _, err := os.Stat(arg); arg != "-" && err != nil {
+			return unreadable(err)
+		}
+	}
+	s, err := web.Listen()
+	if err != nil {
+		return fmt.Errorf("open a port on the loopback: %w", err)
+	}
+	if o.json {
+		err = printJSON(env.Stdout, viewed{Schema: viewSchema, URL: s.URL()})
+	} else {
+		_, err = fmt.Fprintln(env.Stdout, s.URL())
+	}
+	if err != nil {
+		return fmt.Errorf("print the address: %w", err)
+	}
+	fmt.Fprintln(env.Stderr, "plimsoll: the page is at the address above until Ctrl-C")
+	if !o.noBrowser && env.Browse != nil {
+		if err := env.Browse(s.URL()); err != nil {
+			fmt.Fprintf(env.Stderr, "plimsoll: no browser could be opened (%v): open the address yourself\n", err)
+		}
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		if err := show(env, s, args); err != nil {
+			stop(err)
+		}
+	}()
+	if err := s.Serve(ctx); err != nil {
+		return fmt.Errorf("serve the page: %w", err)
+	}
+	var c coded
+	if errors.As(context.Cause(ctx), &c) {
+		return c
+	}
+	return nil
+}
+
+// show reads the files and gives the page what it shows, the curve before the conclusions.
+func show(env Env, s *web.Server, args []string) error {
+	a, err := readAlbum(env, args)
+	if err != nil {
+		return err
+	}
+	debug.SetGCPercent(40) // what is held are columns without pointers, cheap to look through
+	s.Show(a.book)
+	s.Conclude(a.summary())
+	debug.FreeOSMemory() // reading leaves garbage as large as the file
+	return nil
+}
+
+// browse opens an address in the person's browser.
+func browse(url string) error {
+	name, args := "xdg-open", []string{url}
+	switch runtime.GOOS {
+	case "darwin":
+		name = "open"
+	case "windows":
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", url}
+	}
+	return exec.Command(name, args...).Start()
+}

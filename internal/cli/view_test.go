@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestViewWritesAPageIntoOneFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "report.html")
+	r := plimsoll(t, "", "view", "--html", file, recordings+"oom-batch.pickle.gz")
+	if r.code != exitOK || !strings.Contains(r.stderr, "wrote "+file) || r.stdout != "" {
+		t.Fatalf("exit %d, stdout %q, stderr %q", r.code, r.stdout, r.stderr)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.HasPrefix(b, []byte("<!doctype html>")) || !bytes.Contains(b, []byte("ran out of memory in the forward pass")) {
+		t.Error("the file is not the page of this recording")
+	}
+}
+
+func TestViewRefusesWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	empty := filepath.Join(t.TempDir(), "nothing.txt")
+	if err := os.WriteFile(empty, []byte("all is well\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"view", "no-such-file"}, {"view", "--html", filepath.Join(t.TempDir(), "x.html"), "no-such-file"}, {"view", "--no-browser", empty},
+	} {
+		if r := plimsoll(t, "", args...); r.code != exitUnreadable || r.stderr == "" {
+			t.Errorf("plimsoll %v: exit %d, stderr %q", args, r.code, r.stderr)
+		}
+	}
+}
+
+func TestViewServesUntilItIsStopped(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	out, in := io.Pipe()
+	opened := make(chan string, 1)
+	env := Env{Stdin: strings.NewReader(""), Stdout: in, Stderr: io.Discard, Getenv: func(string) string { return "" }, Browse: func(url string) error {
+		opened <- url
+		return nil
+	}}
+	code := make(chan int)
+	go func() { code <- Run(ctx, env, []string{"view", recordings + "mlp-adam.pickle.gz"}) }()
+	go io.Copy(io.Discard, out)
+	answer, err := http.Get(<-opened + "api/summary")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if b, _ := io.ReadAll(answer.Body); !bytes.Contains(b, []byte(`"headline":"GPU 0 never ran out of memory here`)) {
+		t.Errorf("the summary is %.200s", b)
+	}
+	stop()
+	if got := <-code; got != exitOK {
+		t.Errorf("exit %d", got)
+	}
+}

@@ -1,0 +1,96 @@
+// The memory held from CUDA at an instant: a bar for each segment, its blocks by what they are for, gaps left empty.
+
+import { canvas2d, h, replace } from "./dom";
+import { plural, size } from "./format";
+import { colorOf, css, trouble } from "./palette";
+import { Block, MemoryMap, Segment } from "./source";
+
+const row = 20, label = 112;
+
+export class MemoryMapView {
+  readonly canvas = h("canvas", { class: "map", role: "img", "aria-label": "Memory map by segment. Click a block to see its allocation." });
+  readonly head = h("p", { class: "lead" });
+  readonly note = h("div", { class: "trail" });
+  readonly element = h("div", {}, this.head, this.note, h("div", { class: "map-scroll" }, this.canvas));
+  private map: MemoryMap | null = null;
+  private hovered = "";
+
+  constructor(private onPick: (id: number) => void) {
+    this.canvas.addEventListener("pointermove", (e) => this.hover(e));
+    this.canvas.addEventListener("click", (e) => {
+      const b = this.find(e).block;
+      if (b) this.onPick(b.i);
+    });
+    new ResizeObserver(() => this.draw()).observe(this.canvas);
+  }
+
+  show(m: MemoryMap): void {
+    this.map = m;
+    const unused = m.reserved - m.used;
+    replace(this.head,
+      size(m.reserved) + " held from CUDA in " + plural(m.segments.length + m.more_segments, "segment") + ", " + size(m.used) + " of it in use. ",
+      unused > 0 && size(unused) + " lies unused. ", m.cached > 0 && size(m.cached) + " of that is in empty segments, which PyTorch can give back. ",
+      m.pinned > 0 && size(m.pinned) + " is in segments that mostly lie empty but are pinned by a tensor (marked).");
+    this.note.textContent = "Point at a segment; click a block to see its allocation." + (m.segments.some((s) => s.expandable) ? " ↔ can give back single pages." : "");
+    this.draw();
+  }
+
+  private width(s: Segment, room: number): number {
+    const most = this.map!.segments[0].size;
+    return Math.max(24, room * Math.sqrt(s.size / most)); // small segments stay visible
+  }
+
+  private find(e: MouseEvent): { segment?: Segment; block?: Block } {
+    if (!this.map || !this.map.segments.length) return {};
+    const r = this.canvas.getBoundingClientRect(), x = e.clientX - r.left - label;
+    const segment = this.map.segments[Math.floor((e.clientY - r.top) / row)];
+    if (!segment || x < 0) return { segment };
+    const w = this.width(segment, r.width - label - 8), at = (x / w) * segment.size, slack = (2 / w) * segment.size;
+    return { segment, block: at > segment.size ? undefined : segment.blocks.find((b) => at >= b.o - slack && at < b.o + b.s + slack) };
+  }
+
+  private hover(e: MouseEvent): void {
+    const { segment, block } = this.find(e);
+    let text = "";
+    if (segment) {
+      text = "segment " + segment.address + "  ·  " + size(segment.size) + ", " + size(segment.used) + " used by " + plural(segment.count, "tensor") +
+        (segment.expandable ? "  ·  expandable" : "") + (segment.private ? "  ·  private pool" : "");
+      if (block) text = (block.n > 1 ? plural(block.n, "small tensor") : size(block.s)) + " of " + block.c + " at +" + size(block.o) + "  ·  " + text;
+      else if (segment.pin >= 0) text += "  ·  pinned";
+    }
+    this.canvas.style.cursor = block ? "pointer" : "default";
+    if (text && text !== this.hovered) { this.hovered = text; this.note.textContent = text; }
+  }
+
+  draw(): void {
+    if (!this.map || !this.canvas.isConnected) return;
+    this.canvas.style.height = Math.max(1, this.map.segments.length) * row + 4 + "px";
+    const { g, width } = canvas2d(this.canvas);
+    g.font = "12px " + css("--sans");
+    g.textBaseline = "middle";
+    this.map.segments.forEach((s, i) => {
+      const y = i * row, w = this.width(s, width - label - 8);
+      g.fillStyle = css("--muted");
+      g.textAlign = "right";
+      g.fillText(size(s.size, 1) + (s.expandable ? " ↔" : ""), label - 12, y + row / 2);
+      g.fillStyle = css("--hollow");
+      g.fillRect(label, y + 2, w, row - 5);
+      for (const b of s.blocks) {
+        g.fillStyle = colorOf(b.c, 0);
+        g.fillRect(label + (b.o / s.size) * w, y + 2, Math.max(0.75, (b.s / s.size) * w - (b.s / s.size * w > 3 ? 0.5 : 0)), row - 5);
+      }
+      if (s.pin >= 0) {
+        const pin = s.blocks.find((b) => b.i === s.pin) || s.blocks.find((b) => b.n > 1);
+        g.fillStyle = trouble;
+        const x = label + ((pin ? pin.o : 0) / s.size) * w;
+        g.beginPath();
+        g.moveTo(x - 4, y);
+        g.lineTo(x + 4, y);
+        g.lineTo(x, y + 6);
+        g.fill();
+      }
+      g.strokeStyle = css("--edge");
+      g.strokeRect(label + 0.5, y + 2.5, w - 1, row - 6);
+    });
+  }
+}
