@@ -106,7 +106,7 @@ func TestTheFirstPlanFitsAndIsAsFastAsTheBestMeasuredOne(t *testing.T) {
 			}
 			regret := r.time()/best - 1
 			talk("  %-10s %3d GiB  %3d × %-3d %-8s checkpointing %-5s %-26s predicted %8.1f ms, measured %8.1f ms, regret %4.1f %%", model, gib, p.MicroBatch, p.Accumulate,
-				p.Precision, p.Checkpointing, p.Conf, p.StepMS, r.time(), 100*regret)
+				p.Precision, p.Checkpointing, p.Conf+p.Offload, p.StepMS, r.time(), 100*regret)
 			if regret <= 0.05 {
 				near++
 			}
