@@ -69,7 +69,7 @@ func run(only []string) error {
 	}
 	defer b.Close()
 	plans := filepath.Join(work, "plans.json")
-	if err := chromium.Answer(binary, plans, "fit", "--job", job, "--gpu", "rtx-4090", "--memory", "12GiB", "--allow", "numerics", "--json"); err != nil {
+	if err := chromium.Answer(binary, plans, "fit", "--job", job, "--gpu", "rtx-4090", "--memory", "10GiB", "--json"); err != nil {
 		return err
 	}
 	for _, s := range shots {

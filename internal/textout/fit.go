@@ -68,7 +68,8 @@ func Fit(s *screen.Screen, f *report.Fit) {
 func FitHeadline(f *report.Fit) string {
 	for _, p := range f.Plans {
 		if p.Fits {
-			return fmt.Sprintf("%s configurations; the fastest that fits takes about %s a step (±%.0f %%).", units.Count(f.Considered), milliseconds(p.StepMS), 100*p.Uncertainty)
+			return fmt.Sprintf("Of %s configurations the one to take needs about %s a step (±%.0f %%) and %s of %s.", units.Count(f.Considered),
+				milliseconds(p.StepMS), 100*p.Uncertainty, p.Peak.Device.Short(), f.Capacity.Short())
 		}
 	}
 	return fmt.Sprintf("None of %s configurations fits in %s.", units.Count(f.Considered), f.Capacity.Short())

@@ -1,6 +1,6 @@
 // Plans: memory against the time of a step, each a mark whose form and colour say whether it trains the same.
 
-import { h, replace } from "./dom";
+import { breakable, h, replace } from "./dom";
 import { count, duration, roundTicks, size } from "./format";
 import { css, trouble } from "./palette";
 import { Plot, chart, limit, plot } from "./plot";
@@ -8,12 +8,12 @@ import { tile } from "./report";
 
 interface Plan {
   micro_batch: number; accumulate: number; precision: string; checkpointing: string; checkpoint_layers?: number; layers?: number; optimizer: string; attn?: string; loop?: string;
-  alloc_conf?: string; offload?: string; gpus: number; sharding?: string; peak: { device: number }; headroom: number; step_ms: number; uncertainty: number; host_bound: boolean;
+  alloc_conf?: string; offload?: string; gpus: number; sharding?: string; peak: { device: number }; headroom: number; step_ms: number; uncertainty: number;
   fits: boolean; changes_numerics: boolean; why: string; changes: string[] | null;
 }
 export interface Fit {
   title: string; card: string; gpus: number; params: number; capacity: number; effective_batch: number; considered: number; predicted: number;
-  plans: Plan[] | null; alternatives: { what: string; why: string }[] | null; numerics?: Plan; least?: { do?: string; title?: string; text?: string }[];
+  plans: Plan[] | null; alternatives: { what: string; why: string }[] | null; numerics?: Plan;
   warnings: string[] | null; assumptions: string[] | null;
 }
 
@@ -30,8 +30,8 @@ export function planned(f: Fit): HTMLElement[] {
     h("div", { class: "columns" },
       h("div", { class: "middle" },
         h("section", { class: "card", id: "scatter" }, h("div", { class: "bar-row" }, h("h2", {}, "Memory against the time of a step"), h("span", { class: "grow" }), key()), scatter.canvas, scatter.readout),
-        h("section", { class: "card" }, h("h2", {}, "Plans, fastest first"), scatter.table())),
-      h("div", { class: "side-box" }, best >= 0 && changes("The fastest that fits", all[best]), f.numerics && changes("If numerics might change", f.numerics),
+        h("section", { class: "card" }, h("h2", {}, "Plans, the one to take first"), scatter.table())),
+      h("div", { class: "side-box" }, best >= 0 && changes("The plan to take", all[best]), f.numerics && changes("If numerics might change", f.numerics),
         list("Also tried", (f.alternatives || []).map((a) => a.what + ": " + a.why)), list("Notes", f.warnings), list("Assumed", f.assumptions))),
   ];
 }
@@ -176,7 +176,7 @@ class Scatter {
     if (!p) return;
     this.rows.forEach((row, i) => row.classList.toggle("now-plan", i === this.chosen));
     replace(this.readout, h("b", {}, duration(1000 * p.step_ms) + " a step, " + size(p.peak.device) + " needed, " + size(this.f.capacity - p.headroom) + " at most"),
-      h("span", { class: "faint" }, (this.chosen === this.best ? "the fastest that fits · " : p.fits ? "" : "does not fit · ") + kind(p) + (p.host_bound ? " · launches take longer than kernels" : "")), h("span", {}, describe(p)));
+      h("span", { class: "faint" }, kind(p) + (p.why ? " · " + p.why : "")), h("span", {}, describe(p)));
     this.readout.dataset.plan = String(this.chosen);
   }
 
@@ -186,8 +186,8 @@ class Scatter {
     this.rows = this.plans.map((p, i) => h("tr", {
       tabindex: "0", "data-plan": i, "data-step-ms": p.step_ms, "data-device": p.peak.device, "data-fits": p.fits, "data-numerics": p.changes_numerics,
       class: i === this.best ? "best" : "", title: kind(p), onpointerenter: () => this.choose(i), onfocus: () => this.choose(i),
-    }, h("td", {}, icon(p), i < (this.f.plans || []).length ? String(i + 1) : "≠"), h("td", {}, p.micro_batch + " × " + p.accumulate), h("td", {}, p.precision), h("td", {}, checkpointing(p)), h("td", {}, p.optimizer),
-      h("td", { class: "place faint" }, extras(p)), h("td", { class: "number" }, size(p.peak.device, 1)), h("td", { class: p.fits ? "number" : "number more" }, size(this.f.capacity - p.headroom, 1)), h("td", { class: "number" }, duration(1000 * p.step_ms))));
+    }, h("td", { class: "rank" }, icon(p), i < (this.f.plans || []).length ? String(i + 1) : "≠"), h("td", {}, p.micro_batch + " × " + p.accumulate), h("td", {}, p.precision), h("td", {}, checkpointing(p)), h("td", {}, p.optimizer),
+      h("td", { class: "place faint" }, breakable(extras(p))), h("td", { class: "number" }, size(p.peak.device, 1)), h("td", { class: p.fits ? "number" : "number more" }, size(this.f.capacity - p.headroom, 1)), h("td", { class: "number" }, duration(1000 * p.step_ms))));
     this.tell();
     return h("div", { class: "scroll" }, h("table", { class: "rows plans" }, h("thead", {}, h("tr", {}, ...head, ...numbers)), h("tbody", {}, ...this.rows)));
   }

@@ -181,6 +181,7 @@ function phaseRow(p: Plot, X: (i: number) => number, all: Moment[]): void {
       g.fillStyle = css("--muted");
       g.textAlign = "left";
       g.fillText("step " + step, a, p.top - row - 12);
+      g.fillStyle = css("--root");
       g.fillRect(Math.round(a), p.top, 1, p.h);
     }
   }
@@ -209,9 +210,11 @@ function batches(p: Prediction, all: Need[], show: (n: Need) => void): HTMLEleme
       g.textAlign = "center";
       g.textBaseline = "middle";
       g.fillText(count(n.batch), x, area.top + area.h + 14);
-      if (wide > 56 || i === chosen) g.fillText(size(n.peak.device, 1), x, Math.max(area.Y(Math.min(level, high)) - 9, area.top - 10));
     });
     limit(area, p.capacity);
+    all.forEach((n, i) => {
+      if (wide > 56 || i === chosen) tag(area, size(n.peak.device, 1), area.left + (i + 0.5) * wide, Math.max(area.Y(Math.min(n.peak.device, high)) - 11, area.top - 12), "center");
+    });
   };
   const canvas = chart("Memory needed with each batch, by category, with the limit.", draw);
   canvas.classList.add("low");
