@@ -63,13 +63,13 @@ func TestAPredictionOnThePageEqualsItsJSON(t *testing.T) {
 	}
 	file := answer(t, &want, "predict", "--job", jobFile, "--gpu", "rtx-4090", "--json", "--timeline", "800")
 	bothWays(t, file, func(t *testing.T, tab *chromium.Tab) {
-		var got struct {
+		type page struct {
 			Device, Capacity   int64
 			Largest, Steps     int
 			Phases, Categories map[string]int64
 			Batches            []need
 		}
-		tab.Eval(t, `(() => {
+		got := eval[page](t, tab, `(() => {
 			const number = (name) => Number(document.querySelector("[data-" + name + "]").dataset[name]);
 			const all = (name) => Object.fromEntries([...document.querySelectorAll("[data-" + name + "]")].map(e => [e.dataset[name], Number(e.dataset.bytes)]));
 			const out = {Device: number("device"), Capacity: number("capacity"), Largest: number("largest"), Steps: document.querySelectorAll("#steps canvas").length,
@@ -83,7 +83,7 @@ func TestAPredictionOnThePageEqualsItsJSON(t *testing.T) {
 				out.Batches.push({Batch: batch, Own: batch === own, Fits: verdict.dataset.fits === "true", Peak: {Device: number("device")}});
 			}
 			return out;
-		})()`, &got)
+		})()`)
 		if got.Device != want.Peak.Device || got.Capacity != want.Capacity || got.Largest != want.Largest.Batch || got.Steps != 1 {
 			t.Errorf("the page shows %+v, predict says %+v", got, want)
 		}
@@ -115,18 +115,18 @@ func TestPlansOnThePageEqualTheirJSON(t *testing.T) {
 		all = append(all, *want.Numerics)
 	}
 	bothWays(t, file, func(t *testing.T, tab *chromium.Tab) {
-		var got struct {
+		type page struct {
 			Plans []plan
 			Best  string
 			Hover string
 		}
-		tab.Eval(t, `(() => {
+		got := eval[page](t, tab, `(() => {
 			const rows = [...document.querySelectorAll("tr[data-plan]")], readout = document.querySelector(".plan-readout");
 			const best = document.querySelector("tr.best").dataset.plan;
 			rows[rows.length - 1].dispatchEvent(new PointerEvent("pointerenter"));
 			return {Best: best, Hover: readout.dataset.plan === String(rows.length - 1) ? readout.textContent : "",
 				Plans: rows.map(r => ({step_ms: Number(r.dataset.stepMs), Peak: {Device: Number(r.dataset.device)}, Fits: r.dataset.fits === "true", changes_numerics: r.dataset.numerics === "true"}))};
-		})()`, &got)
+		})()`)
 		if !reflect.DeepEqual(got.Plans, all) || got.Best != "0" || got.Hover == "" {
 			t.Errorf("the page shows %+v, fit says %+v", got, all)
 		}

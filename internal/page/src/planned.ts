@@ -123,7 +123,7 @@ class Scatter {
     g.fillStyle = css("--muted");
     for (const ms of roundTicks(from, to, area.w / 110)) {
       g.fillRect(Math.round(X(ms)), area.top + area.h, 1, 5);
-      g.fillText(duration(1000 * ms), X(ms), area.top + area.h + 15);
+      g.fillText(count(ms) + " ms", X(ms), area.top + area.h + 15);
     }
     g.textAlign = "right";
     g.fillText("time of a step", area.left + area.w, area.top + area.h + 32);
@@ -184,7 +184,7 @@ class Scatter {
     const head = ["", "Micro-batch", "Precision", "Checkpointing", "Optimizer", "Also"].map((t) => h("th", {}, t));
     const numbers = ["Needed", "At most", "Step"].map((t) => h("th", { class: "number" }, t));
     this.rows = this.plans.map((p, i) => h("tr", {
-      tabindex: "0", "data-plan": i, "data-step-ms": p.step_ms, "data-device": p.peak.device, "data-fits": p.fits, "data-numerics": p.changes_numerics,
+      tabindex: "0", "data-plan": i, "data-step-ms": p.step_ms, "data-device": p.peak.device, "data-fits": String(p.fits), "data-numerics": String(p.changes_numerics),
       class: i === this.best ? "best" : "", title: kind(p), onpointerenter: () => this.choose(i), onfocus: () => this.choose(i),
     }, h("td", { class: "rank" }, icon(p), i < (this.f.plans || []).length ? String(i + 1) : "≠"), h("td", {}, p.micro_batch + " × " + p.accumulate), h("td", {}, p.precision), h("td", {}, checkpointing(p)), h("td", {}, p.optimizer),
       h("td", { class: "place faint" }, breakable(extras(p))), h("td", { class: "number" }, size(p.peak.device, 1)), h("td", { class: p.fits ? "number" : "number more" }, size(this.f.capacity - p.headroom, 1)), h("td", { class: "number" }, duration(1000 * p.step_ms))));

@@ -9,9 +9,9 @@ import { tile } from "./report";
 type Sizes = Record<string, number>;
 interface Peak { allocated: number; reserved: number; device: number }
 interface Moment { event: number; step: number; phase: string; requested: number; by_category: Sizes | null }
-interface Need { batch: number; own?: boolean; peak: Peak; safe: number; phase: string; step: number; by_category: Sizes | null; fits: boolean }
+interface Need { batch: number; own?: boolean; peak: Peak; safe: number; phase: string; step: number; by_category: Sizes | null; fits: boolean; where?: string }
 export interface Prediction extends Omit<Need, "batch"> {
-  title?: string; card?: string; params: number; capacity: number; phases: Sizes | null; after_load: number; where?: string;
+  title?: string; card?: string; params: number; capacity: number; phases: Sizes | null; after_load: number;
   largest?: { batch: number; seq?: number }; timeline?: Moment[]; batches?: Need[];
   top?: { category: string; module: string; bytes: number; count: number }[]; sharded?: { allocated: number; safe: number; fits: boolean; assumptions: string[] | null };
   assumptions: string[] | null; unknown_operators?: string[];
@@ -74,7 +74,7 @@ function breakdown(n: Need | Prediction): HTMLElement {
   }
   const doing = n.phase === "optimizer" ? "in the optimizer" : "in the " + n.phase + " pass";
   return h("section", { class: "card" }, h("h2", {}, "At the peak"),
-    h("p", { class: "lead" }, doing + " of step " + n.step + ("where" in n && n.where ? ", at " + n.where : "") + ("batch" in n ? ", batch " + n.batch : "")), list);
+    h("p", { class: "lead" }, doing + " of step " + n.step + (n.where ? ", at " + n.where : "") + ("batch" in n ? ", batch " + n.batch : "")), list);
 }
 
 function phases(p: Prediction): HTMLElement {
@@ -219,6 +219,8 @@ function batches(p: Prediction, all: Need[], show: (n: Need) => void): HTMLEleme
   const canvas = chart("Memory needed with each batch, by category, with the limit.", draw);
   canvas.classList.add("low");
   const slider = h("input", { type: "range", id: "batch", min: 0, max: all.length - 1, step: 1, "aria-label": "batch" });
+  slider.style.width = "calc(" + (100 * (all.length - 1)) / all.length + "% + 16px)"; // its ends stand under the first and the last column
+  slider.style.marginLeft = "calc(" + 50 / all.length + "% - 8px)";
   const choose = (i: number) => {
     const n = all[(chosen = i)];
     slider.value = String(i);
@@ -227,7 +229,7 @@ function batches(p: Prediction, all: Need[], show: (n: Need) => void): HTMLEleme
     verdict.dataset.batch = String(n.batch);
     verdict.dataset.fits = String(n.fits);
     draw(canvas);
-    show(n);
+    show(n.own ? { ...n, where: p.where } : n);
   };
   const go = (i: number) => {
     history.replaceState(null, "", all[i].own ? "#" : "#batch=" + all[i].batch);
