@@ -11,6 +11,9 @@ CGO_ENABLED=0 go build ./...
 if [ -z "${PLIMSOLL_PYTHON:-}" ] && python=$(scripts/python-env.sh); then
   export PLIMSOLL_PYTHON=$python
 fi
+if [ -n "${PLIMSOLL_PYTHON:-}" ] && extra=$(scripts/handover-env.sh); then
+  export PLIMSOLL_HANDOVER=$extra
+fi
 go test -count=1 ./...
 # The bundle of the page is what its sources make, and the page keeps its promises in a real browser.
 (cd tools && go vet ./... && go test -count=1 ./...)

@@ -1,9 +1,6 @@
 package arch
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -15,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/eager"
 	"github.com/plimsoll/plimsoll/internal/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/job"
+	"github.com/plimsoll/plimsoll/internal/recordtest"
 	"github.com/plimsoll/plimsoll/internal/tape"
 	"github.com/plimsoll/plimsoll/internal/tensor"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -37,27 +35,11 @@ func measuredRows(t *testing.T) []row { return rowsOf(t, "testdata/memory.jsonl.
 
 func rowsOf(t *testing.T, file string) []row {
 	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows []row
-	lines := bufio.NewScanner(z)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var r row
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
+	rows := recordtest.Lines[row](t, file)
+	for i := range rows {
+		if err := rows[i].Check(); err != nil {
+			t.Fatalf("%s: %v", rows[i].ID, err)
 		}
-		if err := r.Check(); err != nil {
-			t.Fatalf("%s: %v", r.ID, err)
-		}
-		rows = append(rows, r)
 	}
 	return rows
 }

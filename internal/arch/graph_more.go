@@ -16,6 +16,8 @@ var morePointwise = map[string]func(*eager.Tensor) *eager.Tensor{
 	"selu": (*eager.Tensor).ELU, "celu": (*eager.Tensor).ELU, "log_sigmoid": (*eager.Tensor).Softplus, "square": (*eager.Tensor).Pow, "erf": (*eager.Tensor).Exp,
 	"clamp_min": (*eager.Tensor).Clamp, "clamp_max": (*eager.Tensor).Clamp, "log1p": (*eager.Tensor).Log, "flip": (*eager.Tensor).Roll, "reciprocal": (*eager.Tensor).Sqrt,
 	"lift_fresh": identity, "rrelu": (*eager.Tensor).LeakyReLU,
+	"expm1": (*eager.Tensor).Exp, "log2": (*eager.Tensor).Log, "log10": (*eager.Tensor).Log, // on autocast's fp32 list as well
+	"round": (*eager.Tensor).Floor, "ceil": (*eager.Tensor).Floor, "trunc": (*eager.Tensor).Floor, // gradients of zeros
 }
 
 var moreOps = map[string]graphOpFunc{
@@ -46,8 +48,13 @@ var moreOps = map[string]graphOpFunc{
 	"upsample_trilinear3d": func(o *graphOp) *eager.Tensor {
 		return o.self().Upsample(o.sizes(0)[2:]...)
 	},
-	"avg_pool1d": func(o *graphOp) *eager.Tensor { return o.self().AvgPool(o.window()) },
-	"sub_":       func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).AddInPlace, identity) },
+	"_upsample_nearest_exact1d": func(o *graphOp) *eager.Tensor { return o.self().Upsample(o.sizes(0)[2:]...) },
+	"_upsample_nearest_exact2d": func(o *graphOp) *eager.Tensor { return o.self().Upsample(o.sizes(0)[2:]...) },
+	"minimum":                   func(o *graphOp) *eager.Tensor { return o.self().Maximum(o.second()) }, // the same formula
+	"tril":                      func(o *graphOp) *eager.Tensor { return o.triangle() },
+	"triu":                      func(o *graphOp) *eager.Tensor { return o.triangle() },
+	"avg_pool1d":                func(o *graphOp) *eager.Tensor { return o.self().AvgPool(o.window()) },
+	"sub_":                      func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).AddInPlace, identity) },
 	"constant_pad_nd": func(o *graphOp) *eager.Tensor {
 		return o.self().Moved("constant_pad_nd", o.sizes(0))
 	},
@@ -141,6 +148,14 @@ func (o *graphOp) channels(w *eager.Tensor) *eager.Tensor {
 		sizes = append(sizes, 1)
 	}
 	return w.Reshape(sizes...)
+}
+
+// triangle is tril or triu: the gradient is the same triangle of the gradient, nothing is saved. Masks take no gradient.
+func (o *graphOp) triangle() *eager.Tensor {
+	if !o.differentiable() {
+		return o.plain()[0]
+	}
+	return o.self().Moved(o.name(), o.sizes(0))
 }
 
 func (o *graphOp) cumsum() *eager.Tensor {

@@ -94,14 +94,11 @@ func TestGraphPeaksAgreeWithMeasuredOnes(t *testing.T) {
 // program is a graph of one operator on a parameter of shape [4, 4] and an input of shape [batch, 4], and a sum.
 func program(target, args string) []byte {
 	meta := func(sizes ...string) string {
-		var dims, strides []string
+		var strides []string
 		for range sizes {
 			strides = append(strides, `{"as_int":1}`)
 		}
-		for _, s := range sizes {
-			dims = append(dims, s)
-		}
-		return `{"dtype":7,"requires_grad":true,"sizes":[` + strings.Join(dims, ",") + `],"strides":[` + strings.Join(strides, ",") + `]}`
+		return `{"dtype":7,"requires_grad":true,"sizes":[` + strings.Join(sizes, ",") + `],"strides":[` + strings.Join(strides, ",") + `]}`
 	}
 	batch, four := `{"as_expr":{"expr_str":"s0"}}`, `{"as_int":4}`
 	return []byte(`{"graph_module":{"graph":{"inputs":[{"as_tensor":{"name":"w"}},{"as_tensor":{"name":"x"}}],"outputs":[{"as_tensor":{"name":"loss"}}],"nodes":[

@@ -1,41 +1,12 @@
 package arch
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/json"
 	"math"
-	"os"
 	"testing"
 )
 
 // planningRows are measurements of other sizes and precisions of three models; no rule was looked for in them.
-func planningRows(t *testing.T) []row {
-	t.Helper()
-	f, err := os.Open("testdata/planning.jsonl.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows []row
-	lines := bufio.NewScanner(z)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var r row
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Check(); err != nil {
-			t.Fatalf("%s: %v", r.ID, err)
-		}
-		rows = append(rows, r)
-	}
-	return rows
-}
+func planningRows(t *testing.T) []row { return rowsOf(t, "testdata/planning.jsonl.gz") }
 
 func TestSizesNobodyLookedAtAreAsExact(t *testing.T) {
 	t.Parallel()

@@ -16,9 +16,6 @@ import (
 // maxAttempts bounds how often a command is started anew.
 const maxAttempts = 8
 
-// refusedCode is the exit code of an attempt that the probe stopped because the script cannot honour the plan.
-const refusedCode = 86
-
 type fitRunOptions struct {
 	on         bool
 	allow      []string

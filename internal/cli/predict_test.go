@@ -228,6 +228,7 @@ func TestGraphsAsTorchSavesThemAreRead(t *testing.T) {
 		args   []string
 	}{
 		"cnn": {5514, []string{"--channels-last"}},
+		"ops": {1056, nil},
 		"gru": {12053, []string{"--precision", "amp-bf16"}},
 	} {
 		args := append([]string{"predict", "--graph", "testdata/pt2/" + name + ".pt2", "--batch", "8", "--loss", "cross-entropy", "--json"}, c.args...)

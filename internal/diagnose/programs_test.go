@@ -92,6 +92,16 @@ func trainingSicknesses() []sickness {
 			}
 			return p
 		}},
+		{"a retry inside except while the failed attempt is held", "exception-holds-tensors", "train.py", 22, 960 * mib, 960 * mib, func() *program {
+			p := on(3 * gib)
+			p.load()
+			p.train(2)
+			for _, scale := range []float64{12, 6, 3} { // nothing of a failed attempt is given up before the next
+				p.caught()
+				p.forward(scale)
+			}
+			return p
+		}},
 		{"Adam's state in the first step", "optimizer-state-first-step", "train.py", 76, 1440 * mib, 1440 * mib, func() *program {
 			p := on(2*gib + 300*mib)
 			p.parameter, p.activation = 90*mib, 12*mib

@@ -60,6 +60,10 @@ func TestTheRealLibrariesAcceptWhatIsWritten(t *testing.T) {
 		}
 		t.Skip("PLIMSOLL_PYTHON names no interpreter with torch, transformers, accelerate, deepspeed and lightning (make handover)")
 	}
+	extra := os.Getenv("PLIMSOLL_HANDOVER") // scripts/handover-env.sh makes it
+	if extra == "" && os.Getenv("CI") != "" {
+		t.Fatal("PLIMSOLL_HANDOVER is not set: make handover sets it")
+	}
 	dir := t.TempDir()
 	b, err := json.Marshal(plans())
 	if err != nil {
@@ -67,6 +71,10 @@ func TestTheRealLibrariesAcceptWhatIsWritten(t *testing.T) {
 	}
 	files := map[string]string{"plans.json": string(b)}
 	for format, names := range cases {
+		if extra == "" && (format == "deepspeed" || format == "lightning") {
+			t.Logf("%s is not checked: PLIMSOLL_HANDOVER names no folder that has it (make handover)", format)
+			continue
+		}
 		for _, name := range names {
 			text, err := Write(format, plans()[name], Model{Hub: true})
 			if err != nil {
@@ -80,7 +88,9 @@ func TestTheRealLibrariesAcceptWhatIsWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, err := exec.Command(python, "testdata/check.py", dir).CombinedOutput()
+	command := exec.Command(python, "testdata/check.py", dir)
+	command.Env = append(os.Environ(), "PYTHONPATH="+extra)
+	out, err := command.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

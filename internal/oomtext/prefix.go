@@ -269,7 +269,7 @@ func clocks(rest []byte) int {
 	for length+1 < len(rest) && rest[length] == ' ' && digit(rest[length+1]) {
 		word := rest[length+1:]
 		end := tokenEnd(word)
-		if bytes.IndexAny(word[:end], ":-/") < 0 {
+		if !bytes.ContainsAny(word[:end], ":-/") {
 			break
 		}
 		length += 1 + end

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/predict"
 	"github.com/plimsoll/plimsoll/internal/report"
@@ -100,7 +101,7 @@ func (s *search) buys(c candidate) []string {
 	differ := func(name string, other point, layers int) {
 		text := name
 		if d, err := s.time(other, layers); err == nil && math.Abs(d.total/c.took.total-1) >= 0.005 {
-			text += fmt.Sprintf(", %+.0f %% time", 100*(c.took.total/d.total-1))
+			text += ", " + strings.Replace(fmt.Sprintf("%+.0f %% time", 100*(c.took.total/d.total-1)), "-", "−", 1)
 		}
 		if m, ok := s.memories[s.key(other, layers)]; ok && m.err == nil && m.safe > 0 {
 			text += fmt.Sprintf(", %s", signed(c.need.safe-m.safe))

@@ -19,8 +19,13 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 		if err != nil {
 			return
 		}
-		m := s.need(s.key(p, layers))
 		a := report.Alternative{What: what, StepMS: 1000 * d.total}
+		if bound := max(s.floor(p, layers), s.shallowUse(s.key(p, layers))); bound > s.room {
+			a.Why = fmt.Sprintf("does not fit: at least %s too much", (bound - s.room).Short())
+			out = append(out, a)
+			return
+		}
+		m := s.need(s.key(p, layers))
 		switch {
 		case m.err != nil:
 			return
@@ -103,15 +108,30 @@ func (s *search) least() []report.Remedy {
 			verdict = fmt.Sprintf("still %s too much", (o.safe - s.room).Short())
 		}
 		add(report.ByArithmetic, m.safe-o.safe, false, "optimizer state and step on the host: %s on the card, %s", (o.safe + context).Short(), verdict)
-		// Adapters train a few matrices: the base has neither gradients nor state.
-		lora := o.safe - o.grads
-		verdict = "fits"
+		out[len(out)-1].Command = "plimsoll fit … --offload optimizer"
+	}
+	if lora, ok := s.adapters(p, layers); ok {
+		verdict := "fits"
 		if lora > s.room {
 			verdict = fmt.Sprintf("still %s too much", (lora - s.room).Short())
 		}
-		add(report.ByArithmetic, m.safe-lora, true, "LoRA instead of full training: about %s, %s", (lora + context).Short(), verdict)
+		add(report.ByPrediction, m.safe-lora, true, "LoRA of rank %d instead of full training: %s, %s", adapterRank, (lora + context).Short(), verdict)
 	}
 	return out
+}
+
+// adapterRank is the rank LoRA is predicted with: usual, and its own size hardly counts.
+const adapterRank = 16
+
+// adapters is what LoRA on the same model needs.
+func (s *search) adapters(p point, layers int) (units.Bytes, bool) {
+	if s.r.GPUs > 1 || s.r.Source.Config == nil || s.r.Job.LoRARank > 0 || len(s.r.Job.Freeze) > 0 {
+		return 0, false
+	}
+	k := s.key(p, layers)
+	k.adapters = adapterRank
+	m := s.need(k)
+	return m.safe, m.err == nil
 }
 
 // smallest is the point that needs least of those that are allowed.

@@ -12,7 +12,6 @@ import (
 type memory struct {
 	peak   report.PredictedPeak
 	safe   units.Bytes // reserved bytes that are not expected to be exceeded
-	grads  units.Bytes // at the peak
 	params int64
 	err    error
 }
@@ -25,6 +24,7 @@ type memoryKey struct {
 	accumulated                 bool
 	sharding                    string
 	ranks                       int
+	adapters                    int // rank of LoRA instead of full training
 }
 
 func unitsOf(n int64) units.Bytes { return units.Bytes(n) }
@@ -66,6 +66,9 @@ func (s *search) predictOf(k memoryKey, src predict.Source) memory {
 	if k.accumulated {
 		j.Accumulate = 2
 	}
+	if k.adapters > 0 {
+		j.LoRARank = k.adapters
+	}
 	if k.conf != "" {
 		conf, err := alloc.ParseConf(k.conf, machine.Torch)
 		if err != nil {
@@ -81,7 +84,7 @@ func (s *search) predictOf(k memoryKey, src predict.Source) memory {
 		return memory{err: err}
 	}
 	r := res.Report
-	return memory{peak: r.Peak, safe: r.Safe, grads: r.ByCategory["gradients"], params: r.Params}
+	return memory{peak: r.Peak, safe: r.Safe, params: r.Params}
 }
 
 // spread reads what each of several cards needs.
@@ -100,10 +103,7 @@ func spread(res *predict.Result, err error) memory {
 // fits asks the bounds first: memory grows with the batch and falls with checkpointing, all else equal.
 func (s *search) fits(p point, layers int) (memory, bool) {
 	k := s.key(p, layers)
-	if m, ok := s.memories[k]; ok {
-		return m, m.err == nil && m.safe <= s.room
-	}
-	if s.hopeless(p, k) {
+	if _, known := s.memories[k]; !known && s.hopeless(p, k) {
 		return memory{}, false
 	}
 	m := s.need(k)
@@ -135,7 +135,8 @@ func (s *search) hopeless(p point, k memoryKey) bool {
 }
 
 // shallowUse predicts two shallow stand-ins and draws the line to the full depth. What is in use at the peak is the highest of several sums that grow
-// with the depth in straight lines, so the line lies below it. 0 where there are no stand-ins.
+// with the depth in straight lines, so the line lies below it, up to the rounding of a few blocks: far less than the one percent the safe bound allows.
+// 0 where there are no stand-ins.
 func (s *search) shallowUse(k memoryKey) units.Bytes {
 	few, more, depth := s.shallow()
 	if few.Config == nil || k.ranks > 1 || k.layers > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/plimsoll/plimsoll/internal/predict"
 	"github.com/plimsoll/plimsoll/internal/report"
@@ -122,7 +123,7 @@ func (s *search) run() error {
 	}
 	want := s.r.Plans
 	if want == 0 {
-		want = 8
+		want = 5
 		if s.groups() <= smallGrid {
 			want = s.considered
 		}
@@ -188,6 +189,7 @@ func (s *search) solve(c candidate) {
 	if c.checkpointing == Full {
 		layers = -1
 	}
+	s.ahead(c, layers)
 	var closest *candidate
 	for _, v := range append([]candidate{c}, c.others...) {
 		need, ok := s.fits(v.point, layers)
@@ -202,6 +204,46 @@ func (s *search) solve(c candidate) {
 	}
 	if closest != nil {
 		s.refused = append(s.refused, *closest)
+	}
+}
+
+// ahead predicts the first open point of a group and, beside it, that of the group that is next in the queue: a second core has nothing else to do.
+func (s *search) ahead(c candidate, layers int) {
+	var keys []memoryKey
+	open := func(c candidate, layers int) {
+		for _, v := range append([]candidate{c}, c.others...) {
+			k := s.key(v.point, layers)
+			if _, known := s.memories[k]; known || s.hopeless(v.point, k) {
+				continue
+			}
+			keys = append(keys, k)
+			return
+		}
+	}
+	open(c, layers)
+	if len(s.queue) > 0 && len(keys) == 1 {
+		if next := s.queue[0]; !next.solved && next.checkpointing != Selective && next.group() != c.group() {
+			open(next, map[string]int{Full: -1}[next.checkpointing])
+		}
+	}
+	if len(keys) > 1 {
+		s.together(keys...)
+	}
+}
+
+// together predicts what is not known yet of some keys, each in a goroutine of its own. They only run predictions, which share nothing that changes,
+// and end before it returns.
+func (s *search) together(keys ...memoryKey) {
+	keys = slices.DeleteFunc(keys, func(k memoryKey) bool { _, known := s.memories[k]; return known })
+	results := make([]memory, len(keys))
+	var wait sync.WaitGroup
+	for i, k := range keys {
+		wait.Go(func() { results[i] = s.predictOf(k, s.r.Source) })
+	}
+	wait.Wait()
+	for i, k := range keys {
+		s.memories[k] = results[i]
+		s.predictions++
 	}
 }
 
@@ -241,19 +283,20 @@ func (s *search) atLeast(p point) int {
 }
 
 // fewest is the smallest number of checkpointed layers that fits, 0 where none are needed or all would not do. Memory falls with the number nearly
-// in a straight line, and lies above the bound by about as much as it does with all of them.
+// in a straight line; what is reserved lies a little above it.
 func (s *search) fewest(p point) int {
-	all, ok := s.fits(p, -1)
-	if !ok || s.layers < 2 {
+	if s.layers < 2 {
 		return 0
 	}
-	above := float64(all.safe) / float64(max(1, s.floor(p, -1)))
-	low, high := s.atLeast(p)-1, s.layers // low does not fit, high does
+	low, high := s.atLeast(p)-1, s.layers // low does not fit, high is full checkpointing
 	guess := low + 1
-	for guess < high-1 && float64(s.floor(p, guess))*above > float64(s.room) {
+	for guess < high-1 && float64(s.line(p, guess))*heldAbove > float64(s.room) {
 		guess++
 	}
 	for high-low > 1 {
+		if other := guess + 1; other < high {
+			s.together(s.key(p, guess), s.key(p, other))
+		}
 		if _, ok := s.fits(p, guess); ok {
 			high = guess
 			guess = max(low+1, guess-1)
@@ -266,6 +309,15 @@ func (s *search) fewest(p point) int {
 		return 0 // that is no checkpointing, or full
 	}
 	return high
+}
+
+// heldAbove is where a guess begins: what is reserved, with the safe bound's margin, over what is in use. Only the number of trials depends on it.
+const heldAbove = 1.02
+
+// line is about what is in use with so many checkpointed layers.
+func (s *search) line(p point, layers int) units.Bytes {
+	none, all := s.shallowUse(s.key(p, 0)), s.shallowUse(s.key(p, -1))
+	return max(s.floor(p, layers), none+(all-none)*units.Bytes(layers)/units.Bytes(max(1, s.layers)))
 }
 
 // enumerate puts every point into the queue.

@@ -1,9 +1,6 @@
 package predict
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -17,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/job"
 	"github.com/plimsoll/plimsoll/internal/opgraph"
+	"github.com/plimsoll/plimsoll/internal/recordtest"
 	"github.com/plimsoll/plimsoll/internal/report"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -40,27 +38,11 @@ type row struct {
 
 func measuredRows(t testing.TB) []row {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "arch", "testdata", "memory.jsonl.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows []row
-	lines := bufio.NewScanner(z)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var r row
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
+	rows := recordtest.Lines[row](t, filepath.Join("..", "arch", "testdata", "memory.jsonl.gz"))
+	for i := range rows {
+		if err := rows[i].Check(); err != nil {
+			t.Fatalf("%s: %v", rows[i].ID, err)
 		}
-		if err := r.Check(); err != nil {
-			t.Fatalf("%s: %v", r.ID, err)
-		}
-		rows = append(rows, r)
 	}
 	return rows
 }

@@ -1,7 +1,7 @@
-// Package recordtest opens the recordings under testdata/snapshots for tests.
+// Package recordtest opens recordings and measurements under testdata for tests.
 //
 // In goes a test and the name of a recording, without folder and ending; out come its snapshot, or what PyTorch itself counted while it was
-// made. A recording that is missing or unreadable fails the test. It is imported by tests only.
+// made; Lines reads files of measurements. A recording that is missing or unreadable fails the test. It is imported by tests only.
 package recordtest
 
 import (

@@ -134,9 +134,7 @@ func (c *Case) fragmented() report.Fragmented {
 		Event: f.Event, Reserved: f.Reserved, InUse: f.Active, Cached: f.Cached, Pinned: f.Pinned, Pins: []report.Pin{},
 	}
 	stacks := origin.NewTable(&c.Recording.Snapshot.Stacks)
-	for _, p := range byLine(f.Pins, stacks) {
-		out.Pins = append(out.Pins, p)
-	}
+	out.Pins = append(out.Pins, byLine(f.Pins, stacks)...)
 	return out
 }
 

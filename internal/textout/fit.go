@@ -161,6 +161,9 @@ func nothingFits(s *screen.Screen, f *report.Fit) {
 		if l.Numerics {
 			text += " (changes what is trained)"
 		}
+		if l.Command != "" {
+			text += " (" + l.Command + ")"
+		}
 		s.Hanging("  · ", screen.Plain, text)
 	}
 }

@@ -43,8 +43,7 @@ func (t *Timeline) site(event, depth int) (snapshot.FrameID, bool) {
 
 // comesBack looks for the first line at a depth that the program leaves and comes back to at least minLoop times.
 func (t *Timeline) comesBack(events []int, depth int) []int {
-	type visit struct{ count, first int }
-	visits := map[snapshot.FrameID]*visit{}
+	visits := map[snapshot.FrameID]int{}
 	var order []snapshot.FrameID
 	last, any := snapshot.FrameID(0), false
 	for _, i := range events {
@@ -53,14 +52,13 @@ func (t *Timeline) comesBack(events []int, depth int) []int {
 			continue
 		}
 		last, any = f, true
-		if visits[f] == nil {
-			visits[f] = &visit{}
+		if visits[f] == 0 {
 			order = append(order, f)
 		}
-		visits[f].count++
+		visits[f]++
 	}
 	for _, f := range order {
-		if visits[f].count > minLoop {
+		if visits[f] > minLoop {
 			return t.iterations(events, depth, f)
 		}
 	}
