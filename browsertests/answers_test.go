@@ -132,3 +132,14 @@ func TestPlansOnThePageEqualTheirJSON(t *testing.T) {
 		}
 	})
 }
+
+func TestWherePlansDoNotFitThePageSaysWhatWould(t *testing.T) {
+	var want struct{ Least []struct{ Action string } }
+	file := answer(t, &want, "fit", "--job", jobFile, "--memory", "2GiB", "--json")
+	bothWays(t, file, func(t *testing.T, tab *chromium.Tab) {
+		got := eval[[]string](t, tab, `[...document.querySelectorAll(".middle li")].map(e => e.textContent)`)
+		if len(got) == 0 || len(got) != len(want.Least) || got[0] != want.Least[0].Action {
+			t.Errorf("the page shows %q, fit says %q", got, want.Least)
+		}
+	})
+}

@@ -13,7 +13,7 @@ interface Plan {
 }
 export interface Fit {
   title: string; card: string; gpus: number; params: number; capacity: number; effective_batch: number; considered: number; predicted: number;
-  plans: Plan[] | null; alternatives: { what: string; why: string }[] | null; numerics?: Plan;
+  plans: Plan[] | null; alternatives: { what: string; why: string }[] | null; numerics?: Plan; least?: { action: string; changes_numerics?: boolean }[];
   warnings: string[] | null; assumptions: string[] | null;
 }
 
@@ -29,8 +29,9 @@ export function planned(f: Fit): HTMLElement[] {
     h("div", { id: "numbers" }, tiles(f, all[best])),
     h("div", { class: "columns" },
       h("div", { class: "middle" },
-        h("section", { class: "card", id: "scatter" }, h("div", { class: "bar-row" }, h("h2", {}, "Memory against the time of a step"), h("span", { class: "grow" }), key()), scatter.canvas, scatter.readout),
-        h("section", { class: "card" }, h("h2", {}, "Plans, the one to take first"), scatter.table())),
+        list("The least that would fit", (f.least || []).map((l) => l.action + (l.changes_numerics ? " (changes numerics)" : ""))),
+        shown.length > 0 && h("section", { class: "card", id: "scatter" }, h("div", { class: "bar-row" }, h("h2", {}, "Memory against the time of a step"), h("span", { class: "grow" }), key()), scatter.canvas, scatter.readout),
+        shown.length > 0 && h("section", { class: "card" }, h("h2", {}, "Plans, the one to take first"), scatter.table())),
       h("div", { class: "side-box" }, best >= 0 && changes("The plan to take", all[best]), f.numerics && changes("If numerics might change", f.numerics),
         list("Also tried", (f.alternatives || []).map((a) => a.what + ": " + a.why)), list("Notes", f.warnings), list("Assumed", f.assumptions))),
   ];
@@ -121,7 +122,7 @@ class Scatter {
     g.textAlign = "center";
     g.textBaseline = "middle";
     g.fillStyle = css("--muted");
-    for (const ms of roundTicks(from, to, area.w / 110)) {
+    for (const ms of roundTicks(from, to, Math.max(3, area.w / 110))) {
       g.fillRect(Math.round(X(ms)), area.top + area.h, 1, 5);
       g.fillText(count(ms) + " ms", X(ms), area.top + area.h + 15);
     }
@@ -181,14 +182,15 @@ class Scatter {
   }
 
   table(): HTMLElement {
-    const head = ["", "Micro-batch", "Precision", "Checkpointing", "Optimizer", "Also"].map((t) => h("th", {}, t));
+    const head = ["", "Micro-batch", "Precision", "Checkpointing", "Optimizer"].map((t) => h("th", {}, t));
     const numbers = ["Needed", "At most", "Step"].map((t) => h("th", { class: "number" }, t));
     this.rows = this.plans.map((p, i) => h("tr", {
       tabindex: "0", "data-plan": i, "data-step-ms": p.step_ms, "data-device": p.peak.device, "data-fits": String(p.fits), "data-numerics": String(p.changes_numerics),
       class: i === this.best ? "best" : "", title: kind(p), onpointerenter: () => this.choose(i), onfocus: () => this.choose(i),
     }, h("td", { class: "rank" }, icon(p), i < (this.f.plans || []).length ? String(i + 1) : "≠"), h("td", {}, p.micro_batch + " × " + p.accumulate), h("td", {}, p.precision), h("td", {}, checkpointing(p)), h("td", {}, p.optimizer),
-      h("td", { class: "place faint" }, breakable(extras(p))), h("td", { class: "number" }, size(p.peak.device, 1)), h("td", { class: p.fits ? "number" : "number more" }, size(this.f.capacity - p.headroom, 1)), h("td", { class: "number" }, duration(1000 * p.step_ms))));
+      h("td", { class: "number" }, size(p.peak.device, 1)), h("td", { class: p.fits ? "number" : "number more" }, size(this.f.capacity - p.headroom, 1)), h("td", { class: "number" }, duration(1000 * p.step_ms)),
+      h("td", { class: "also faint" }, breakable(extras(p)))));
     this.tell();
-    return h("div", { class: "scroll" }, h("table", { class: "rows plans" }, h("thead", {}, h("tr", {}, ...head, ...numbers)), h("tbody", {}, ...this.rows)));
+    return h("div", { class: "scroll" }, h("table", { class: "rows plans" }, h("thead", {}, h("tr", {}, ...head, ...numbers, h("th", { class: "also" }, "Also"))), h("tbody", {}, ...this.rows)));
   }
 }

@@ -88,7 +88,7 @@ function phases(p: Prediction): HTMLElement {
 function largest(p: Prediction): HTMLElement | null {
   if (!p.top || !p.top.length) return null;
   return h("section", { class: "card" }, h("h2", {}, "Largest at the peak"), h("table", { class: "categories" }, ...p.top.slice(0, 8).map((t) =>
-    h("tr", {}, h("td", { class: "place" }, swatch(color(t.category)), t.module || t.category, h("span", { class: "faint" }, " " + t.category)), h("td", { class: "number" }, size(t.bytes, 1))))));
+    h("tr", {}, h("td", { class: "place" }, swatch(color(t.category)), t.module || t.category, t.module ? h("span", { class: "faint" }, " " + t.category) : null), h("td", { class: "number" }, size(t.bytes, 1))))));
 }
 
 function assumed(p: Prediction): HTMLElement | null {
