@@ -12,7 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/browsertests/chromium"
 )
 
-// shot is a picture: a recording, the view as its address says, and a screen.
+// shot is a picture: recordings or what else view is given, the view as its address says, and a screen.
 type shot struct {
 	name   string
 	files  []string
@@ -26,6 +26,11 @@ var (
 	phone = chromium.Screen{Width: 390, Height: 844, Scale: 1.5, Touch: true}
 )
 
+const (
+	job     = "answers/gpt2-job.json"
+	plansOf = "plans of the job" // stands for a file made by plimsoll fit
+)
+
 var shots = []shot{
 	{"view-oom", []string{"oom-batch"}, "", desk},
 	{"view-leak", []string{"leak-loss-list"}, "by=line&tab=table", desk},
@@ -37,6 +42,8 @@ var shots = []shot{
 	{"view-exception", []string{"exception-holds"}, "by=line", desk},
 	{"view-compare", []string{"mlp-adam", "float64"}, "", chromium.Screen{Width: 1280, Height: 1180}},
 	{"view-phone", []string{"leak-loss-list"}, "", phone},
+	{"view-prediction", []string{"--job", job, "--gpu", "rtx-4090"}, "", chromium.Screen{Width: 1280, Height: 1180}},
+	{"view-plans", []string{plansOf}, "", chromium.Screen{Width: 1280, Height: 1000}},
 }
 
 func main() {
@@ -61,21 +68,32 @@ func run(only []string) error {
 		return err
 	}
 	defer b.Close()
+	plans := filepath.Join(work, "plans.json")
+	if err := chromium.Answer(binary, plans, "fit", "--job", job, "--gpu", "rtx-4090", "--memory", "10GiB", "--json"); err != nil {
+		return err
+	}
 	for _, s := range shots {
 		if len(only) > 0 && only[0] != s.name {
 			continue
 		}
-		if err := take(b, binary, s); err != nil {
+		if err := take(b, binary, plans, s); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
 	return nil
 }
 
-func take(b *chromium.Browser, binary string, s shot) error {
+func take(b *chromium.Browser, binary, plans string, s shot) error {
 	var files []string
 	for _, f := range s.files {
-		files = append(files, filepath.Join("..", "testdata", "snapshots", f+".pickle.gz"))
+		recording := filepath.Join("..", "testdata", "snapshots", f+".pickle.gz")
+		if _, err := os.Stat(recording); err == nil {
+			f = recording
+		}
+		if f == plansOf {
+			f = plans
+		}
+		files = append(files, f)
 	}
 	server, err := chromium.Serve(binary, files...)
 	if err != nil {

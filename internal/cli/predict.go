@@ -78,7 +78,7 @@ Exit code 3: it does not fit.`,
 	cmd.Flags().StringVar(&o.Capture, "capture", "", "with a command: keep the captured job and its graph in this folder")
 	cmd.Flags().StringVar(&o.Sweep, "sweep", "", "try every combination of values, for example batch=1..64,seq=512,1024 (a..b doubles)")
 	cmd.Flags().StringSliceVar(&o.Weights, "weights", nil, "safetensors files of the model: their parameters are counted and compared (headers only are read)")
-	cmd.Flags().IntVar(&o.Moments, "timeline", 0, "with --json: add about this many instants of the run, by category")
+	cmd.Flags().IntVar(&o.Moments, "timeline", 0, "with --json: add about this many instants of the run by category, and other batches (for plimsoll view)")
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON ("+report.PredictSchema+"), one object a line")
 	return cmd
 }
@@ -117,6 +117,7 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	r.Largest = predict.Largest(j.Job, src, m)
 	if o.Moments > 0 {
 		r.Timeline = predict.Moments(res.Tape, min(o.Moments, maxMoments))
+		r.Batches = predict.Batches(j.Job, src, m, r.Largest)
 	}
 	if err := compareWeights(o.Weights, &r); err != nil {
 		return err

@@ -27,6 +27,8 @@ type viewOptions struct {
 	html      string // write one file instead of serving
 	noBrowser bool
 	json      bool
+	job       string // file of a job to predict and show
+	machineFlags
 }
 
 func newViewCommand(env Env) *cobra.Command {
@@ -40,14 +42,23 @@ table, the memory map with what pins it, growth from step to step, and what
 other allocator settings would have held. It stays fluid with millions of events.
 Two files are compared.
 
+The answer of plimsoll predict --json or fit --json is shown too: what a job will
+need and with which batches it fits, or its plans by memory and time. --job predicts
+a job for the page.
+
 The page is served on the loopback only, under an address nobody can guess, and
 no request leaves the machine. Stop it with Ctrl-C. --html writes the page into
 one file instead, to attach to an issue or send to a colleague.`,
 		Example: `  plimsoll view oom.pickle.gz
   plimsoll view before.pickle.gz after.pickle.gz
-  plimsoll view --html report.html oom.pickle.gz`,
-		Args: cobra.MinimumNArgs(1),
+  plimsoll view --html report.html oom.pickle.gz
+  plimsoll view --job job.json --gpu rtx-4090
+  plimsoll fit --job job.json --gpu rtx-4090 --json | plimsoll view -`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.contradiction(cmd, args); err != nil {
+				return err
+			}
 			if o.html != "" {
 				return writePage(env, o, args)
 			}
@@ -59,7 +70,25 @@ one file instead, to attach to an issue or send to a colleague.`,
 	cmd.Flags().StringVar(&o.html, "html", "", "write the page as one self-contained file instead of serving it")
 	cmd.Flags().BoolVar(&o.noBrowser, "no-browser", false, "only print the address, do not open a browser")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print where the page is as JSON ("+viewSchema+")")
+	cmd.Flags().StringVar(&o.job, "job", "", "predict this job (JSON, as for plimsoll predict) and show it instead of a file")
+	o.machineFlags.add(cmd)
 	return cmd
+}
+
+// contradiction refuses a page about nothing, or about two things.
+func (o *viewOptions) contradiction(cmd *cobra.Command, args []string) error {
+	switch {
+	case o.job == "" && len(args) == 0:
+		return usageError("view what? Name a snapshot, a log, or the JSON of plimsoll predict or fit; or a job with --job")
+	case o.job != "" && len(args) > 0:
+		return usageError("--job and %s: one page at a time", args[0])
+	}
+	for _, flag := range []string{"gpu", "memory", "torch", "conf"} {
+		if o.job == "" && cmd.Flags().Changed(flag) {
+			return usageError("--%s is for a job; a file was made for its own machine", flag)
+		}
+	}
+	return nil
 }
 
 // viewed is the answer of plimsoll view --json: where the page is.
@@ -71,14 +100,22 @@ type viewed struct {
 
 const viewSchema = "plimsoll.view/1"
 
-// album is what a page shows: the evidence, its cases, and the book made of them.
+// album is what a page shows: the evidence, its cases, and the book made of them; or an answer, whose book is empty.
 type album struct {
 	evidence []explain.Evidence
 	cases    []*diagnose.Case
 	book     *page.Book
+	answer   *page.Summary
 }
 
-func readAlbum(env Env, args []string) (*album, error) {
+func readAlbum(env Env, o viewOptions, args []string) (*album, error) {
+	answer, err := readAnswer(&env, o, args)
+	if err != nil {
+		return nil, err
+	}
+	if answer != nil {
+		return &album{book: page.NewBook(nil), answer: answer}, nil
+	}
 	all, err := readEvidence(env, args)
 	if err != nil {
 		return nil, err
@@ -105,6 +142,9 @@ func readAlbum(env Env, args []string) (*album, error) {
 
 // summary concludes. Two recordings are compared.
 func (a *album) summary() page.Summary {
+	if a.answer != nil {
+		return *a.answer
+	}
 	s := page.Summary{Kind: page.Recorded, Report: explain.Conclude(a.evidence, a.cases)}
 	s.Headline = textout.Headline(s.Report)
 	if len(a.cases) == 2 && a.cases[0].Input != a.cases[1].Input {
@@ -117,7 +157,7 @@ func (a *album) summary() page.Summary {
 
 // writePage writes the page into a file.
 func writePage(env Env, o viewOptions, args []string) error {
-	a, err := readAlbum(env, args)
+	a, err := readAlbum(env, o, args)
 	if err != nil {
 		return err
 	}
@@ -164,7 +204,7 @@ func servePage(ctx context.Context, env Env, o viewOptions, args []string) error
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
-		if err := show(env, s, args); err != nil {
+		if err := show(env, s, o, args); err != nil {
 			stop(err)
 		}
 	}()
@@ -179,8 +219,8 @@ func servePage(ctx context.Context, env Env, o viewOptions, args []string) error
 }
 
 // show reads the files and gives the page what it shows, the curve before the conclusions.
-func show(env Env, s *web.Server, args []string) error {
-	a, err := readAlbum(env, args)
+func show(env Env, s *web.Server, o viewOptions, args []string) error {
+	a, err := readAlbum(env, o, args)
 	if err != nil {
 		return err
 	}

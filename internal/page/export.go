@@ -54,7 +54,7 @@ func Export(w io.Writer, s Summary, b *Book) error {
 		return fmt.Errorf("write the page: %w", err)
 	}
 	fmt.Fprintf(out, `%s<meta http-equiv="Content-Security-Policy" content="%s"><style>%s</style></head><body>`+"\n",
-		head(title(s.Report)), html.EscapeString(filePolicy()), style)
+		head(title(s)), html.EscapeString(filePolicy()), style)
 	fmt.Fprintf(out, `<script type="application/json" id="data">%s</script>`+"\n<script>%s</script></body></html>\n", data, script)
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write the page: %w", err)

@@ -37,16 +37,21 @@ type Kind string
 
 // Kinds of pages.
 const (
-	Recorded Kind = "recorded" // recordings, or only the text of an error
-	Compared Kind = "compared" // two recordings
+	Recorded  Kind = "recorded"  // recordings, or only the text of an error
+	Compared  Kind = "compared"  // two recordings
+	Predicted Kind = "predicted" // what a job will need
+	Planned   Kind = "planned"   // ways to run a job
 )
 
 // Summary is the answer at the top of the page, and what else is known without asking about an instant.
 type Summary struct {
-	Kind     Kind            `json:"kind"`
-	Headline string          `json:"headline"`
-	Report   *report.Explain `json:"report"`
-	Diff     *report.Diff    `json:"diff,omitempty"`
+	Kind     Kind   `json:"kind"`
+	Headline string `json:"headline"`
+	// Report is that of recordings; pages of other kinds have one of those below instead.
+	Report     *report.Explain    `json:"report,omitempty"`
+	Diff       *report.Diff       `json:"diff,omitempty"`
+	Prediction *report.Prediction `json:"prediction,omitempty"`
+	Fit        *report.Fit        `json:"fit,omitempty"`
 }
 
 // Recording is one device of one input.
@@ -98,10 +103,16 @@ func hash(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// title names the inputs.
-func title(r *report.Explain) string {
+// title names the inputs, or the job.
+func title(s Summary) string {
+	switch {
+	case s.Prediction != nil:
+		return s.Prediction.Title + " — Plimsoll"
+	case s.Fit != nil:
+		return s.Fit.Title + " — Plimsoll"
+	}
 	names := []string{}
-	for i, in := range r.Inputs {
+	for i, in := range s.Report.Inputs {
 		if i == 3 {
 			names = append(names, "…")
 			break

@@ -34,7 +34,8 @@ type Prediction struct {
 
 	Sharded *Sharded `json:"sharded,omitempty"` // where the job is spread over cards; Fits is then each card's
 
-	Timeline []Moment `json:"timeline,omitempty"` // where asked for
+	Timeline []Moment    `json:"timeline,omitempty"` // where asked for
+	Batches  []BatchNeed `json:"batches,omitempty"`  // with the timeline: the same job with other batches, smallest first
 
 	Assumptions []string `json:"assumptions"`
 	Unknown     []string `json:"unknown_operators,omitempty"`
@@ -76,6 +77,18 @@ type Sharded struct {
 	Safe        units.Bytes `json:"safe"`
 	Fits        bool        `json:"fits"`
 	Assumptions []string    `json:"assumptions"`
+}
+
+// BatchNeed is what a job needs with one batch.
+type BatchNeed struct {
+	Batch      int                    `json:"batch"`
+	Own        bool                   `json:"own,omitempty"` // the batch the job has
+	Peak       PredictedPeak          `json:"peak"`
+	Safe       units.Bytes            `json:"safe"`
+	Phase      string                 `json:"phase"`
+	Step       int                    `json:"step"`
+	ByCategory map[string]units.Bytes `json:"by_category"`
+	Fits       bool                   `json:"fits"`
 }
 
 // Moment is one instant of a predicted run.

@@ -64,6 +64,17 @@ func Fit(s *screen.Screen, f *report.Fit) {
 	}
 }
 
+// FitHeadline is the answer in a sentence, for any kind of page.
+func FitHeadline(f *report.Fit) string {
+	for _, p := range f.Plans {
+		if p.Fits {
+			return fmt.Sprintf("Of %s configurations the one to take needs about %s a step (±%.0f %%) and %s of %s.", units.Count(f.Considered),
+				milliseconds(p.StepMS), 100*p.Uncertainty, p.Peak.Device.Short(), f.Capacity.Short())
+		}
+	}
+	return fmt.Sprintf("None of %s configurations fits in %s.", units.Count(f.Considered), f.Capacity.Short())
+}
+
 func sameTraining(plans []report.Plan) string {
 	for _, p := range plans[:min(len(plans), shownPlans)] {
 		if p.ChangesNumerics {

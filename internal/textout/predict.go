@@ -14,15 +14,7 @@ import (
 func Predict(s *screen.Screen, r *report.Prediction) {
 	s.Paragraph(0, screen.Clean(fmt.Sprintf("%s · %s parameters · %s (%s)", r.Title, shortCount(r.Params), r.Card, r.Capacity.Short())))
 	s.Blank()
-	need := r.Peak.Device
-	safe := r.Safe + r.ByCategory["context"]
-	verdict, ink := fmt.Sprintf("Fits: %s needed (at most %s), %s available.", need.Short(), safe.Short(), r.Capacity.Short()), screen.Green
-	if !r.Fits {
-		verdict, ink = fmt.Sprintf("Does not fit: %s needed (at most %s), %s available.", need.Short(), safe.Short(), r.Capacity.Short()), screen.Red
-	}
-	if r.Sharded != nil {
-		verdict, ink = shardedVerdict(r)
-	}
+	verdict, ink := predictVerdict(r)
 	for _, line := range screen.Wrap(verdict, s.Width()) {
 		s.Line(s.Ink(ink, line))
 	}
@@ -47,6 +39,24 @@ func Predict(s *screen.Screen, r *report.Prediction) {
 		}
 		s.Hanging("  assumed  ", screen.Faint, screen.Clean(a))
 	}
+}
+
+// PredictHeadline is the answer in a sentence, for any kind of page.
+func PredictHeadline(r *report.Prediction) string {
+	text, _ := predictVerdict(r)
+	return text
+}
+
+func predictVerdict(r *report.Prediction) (string, screen.Ink) {
+	if r.Sharded != nil {
+		return shardedVerdict(r)
+	}
+	safe := r.Safe + r.ByCategory["context"]
+	text := fmt.Sprintf("%s needed (at most %s), %s available.", r.Peak.Device.Short(), safe.Short(), r.Capacity.Short())
+	if r.Fits {
+		return "Fits: " + text, screen.Green
+	}
+	return "Does not fit: " + text, screen.Red
 }
 
 func shardedVerdict(r *report.Prediction) (string, screen.Ink) {

@@ -10,6 +10,8 @@ import { State, read, write } from "./state";
 import { Timeline } from "./timeline";
 import * as instant from "./instant";
 import * as report from "./report";
+import { planned } from "./planned";
+import { predicted } from "./predicted";
 import { theme, help } from "./chrome";
 
 const tabs: [string, string][] = [["flame", "Flame graph"], ["table", "Lines"], ["map", "Memory map"], ["events", "Events"], ["settings", "Other settings"]];
@@ -54,7 +56,7 @@ class Page {
             this.extra),
           h("div", { class: "side-box" }, this.detail, this.side))),
       h("footer", {}, "Everything here was computed on this machine and stays on it."));
-    addEventListener("hashchange", () => this.restore(read(location.hash)));
+    addEventListener("hashchange", () => { if (this.overviews.length) this.restore(read(location.hash)); });
     addEventListener("keydown", (e) => this.key(e));
     document.addEventListener("theme", () => { this.timeline.draw(); this.flame.draw(); this.map.draw(); this.tell(); });
   }
@@ -63,7 +65,7 @@ class Page {
     const summary = this.source.summary().then((s) => this.conclude(s));
     this.overviews = await this.source.overview();
     if (this.overviews.length) await this.openRecording();
-    else document.body.classList.add("text-only");
+    else document.body.classList.add((await this.source.summary()).report ? "text-only" : "answer");
     await summary;
     document.body.dataset.ready = "1";
   }
@@ -120,6 +122,11 @@ class Page {
   private conclude(s: Summary): void {
     this.summary = s;
     this.headline.textContent = s.headline;
+    if (s.prediction || s.fit) {
+      document.title = ((s.prediction || s.fit)!.title || "Prediction") + " — Plimsoll";
+      document.querySelector("main")!.replaceChildren(this.headline, ...(s.prediction ? predicted(s.prediction) : planned(s.fit!)));
+      return;
+    }
     this.showReport();
     if (this.overviews.length) this.showLimit();
   }

@@ -9,7 +9,7 @@ export function place(p: Place): HTMLElement {
   return h("span", { class: "place", title: p.file + ":" + p.line }, h("b", {}, base(p.file) + ":" + p.line), " " + p.function);
 }
 
-function tile(value: string, label: string, attributes: Record<string, unknown> = {}, bad = false): HTMLElement {
+export function tile(value: string, label: string, attributes: Record<string, unknown> = {}, bad = false): HTMLElement {
   return h("div", { class: bad ? "tile bad" : "tile", ...attributes }, h("div", { class: "value" }, value), h("div", { class: "label" }, label));
 }
 

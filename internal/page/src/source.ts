@@ -1,5 +1,8 @@
 // Where answers come from: a server on this machine, or the data in the page's own file.
 
+import { Fit } from "./planned";
+import { Prediction } from "./predicted";
+
 export interface Place { file: string; line: number; function: string }
 export interface Instant { event: number; time_us: number; step: number; steps: number; in_use: number; reserved: number }
 export interface Overview {
@@ -28,7 +31,7 @@ export interface Allocation {
 }
 export interface Happening { event: number; kind: string; bytes: number; id: number; category?: string; where?: Place; name?: string }
 export interface WhatIf { replay?: any; refuse?: string; event: number[]; time_us: number[]; curves: { conf: string; held: number[] }[] }
-export interface Summary { kind: string; headline: string; report: any; diff?: any }
+export interface Summary { kind: string; headline: string; report?: any; diff?: any; prediction?: Prediction; fit?: Fit }
 
 export interface Source {
   stored: boolean;
