@@ -89,6 +89,8 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 	}
 	// Predictions make much and keep little: collecting it less often saves a quarter of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	stop := progress(env, func() string { return "searching configurations" })
+	defer stop()
 	fit, err := plan.Find(r)
 	if err != nil {
 		return usageError("%w", err)
@@ -96,6 +98,7 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 	if err := o.beyond(fit, r); err != nil {
 		return err
 	}
+	stop()
 	switch {
 	case o.JSON:
 		err = json.NewEncoder(env.Stdout).Encode(fit)
