@@ -50,6 +50,12 @@ func (c *Conf) divisions(size units.Bytes) int {
 	return c.Divisions[min(max(interval, 0), Intervals-1)]
 }
 
+// SegmentSize is what a request that has been rounded asks of the device under these settings.
+func (c Conf) SegmentSize(rounded units.Bytes) units.Bytes {
+	r := c.resolved()
+	return r.segmentSize(rounded)
+}
+
 // segmentSize is what a request asks of the device when no cached block serves it: get_allocation_size.
 func (c *Conf) segmentSize(size units.Bytes) units.Bytes {
 	switch {

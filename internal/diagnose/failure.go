@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"github.com/plimsoll/plimsoll/internal/alloc"
 	"github.com/plimsoll/plimsoll/internal/origin"
 	"github.com/plimsoll/plimsoll/internal/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -36,7 +37,7 @@ func (c *Case) failure(event int) Failure {
 		Stack:      c.Trace.Stack[at],
 		Step:       c.StepOf(event),
 	}
-	f.Segment = segmentFor(f.Request)
+	f.Segment = alloc.Conf{}.SegmentSize(f.Request) // the recorded request is rounded already
 	o := c.Origins.Of(f.Stack)
 	f.Phase, f.Eval = o.Phase, o.Eval
 	if f.Phase == origin.User && c.forwardBefore(event) {
@@ -60,18 +61,6 @@ func (c *Case) forwardBefore(event int) bool {
 }
 
 func (c *Case) phaseOf(id uint32) origin.Phase { return c.Origins.Of(c.Stack[id]).Phase }
-
-// segmentFor is the size PyTorch asks the driver for to serve a request (CUDACachingAllocator.cpp,
-// get_allocation_size, with the default large_segment_size).
-func segmentFor(request units.Bytes) units.Bytes {
-	switch {
-	case request <= units.MiB:
-		return 2 * units.MiB
-	case request < 10*units.MiB:
-		return 20 * units.MiB
-	}
-	return (request + 2*units.MiB - 1) / (2 * units.MiB) * (2 * units.MiB)
-}
 
 // limit bounds what the process could have had. When the driver had less than was needed, it is what was held plus
 // what was free. Otherwise a memory fraction was in force: it lies at or above the most that was ever held and below what
