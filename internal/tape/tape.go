@@ -83,3 +83,23 @@ type Live struct {
 	Owner  uint32
 	Size   units.Bytes
 }
+
+// Before is what was in use when the tape began.
+func (t *Tape) Before() units.Bytes {
+	var sum units.Bytes
+	for _, l := range t.Initial {
+		sum += l.Size
+	}
+	return sum
+}
+
+// Change is what an event adds to the bytes in use: a deferred Free takes nothing away until it is completed.
+func (e *Event) Change() units.Bytes {
+	switch {
+	case e.Kind == Alloc:
+		return e.Size
+	case e.Kind == FreeCompleted, e.Kind == Free && !e.Deferred:
+		return -e.Size
+	}
+	return 0
+}

@@ -96,19 +96,10 @@ func (t *Timeline) StepLevels() []units.Bytes { return t.levelsAt(t.Steps) }
 
 // levelsAt is what was in use after each of some events, which are in order.
 func (t *Timeline) levelsAt(ends []int) []units.Bytes {
-	var now units.Bytes
-	for _, l := range t.Tape.Initial {
-		now += l.Size
-	}
+	now := t.Tape.Before()
 	levels := make([]units.Bytes, 0, len(ends))
 	for i := range t.Tape.Events {
-		e := &t.Tape.Events[i]
-		switch {
-		case e.Kind == tape.Alloc:
-			now += e.Size
-		case e.Kind == tape.FreeCompleted, e.Kind == tape.Free && !e.Deferred:
-			now -= e.Size
-		}
+		now += t.Tape.Events[i].Change()
 		for len(levels) < len(ends) && ends[len(levels)] == i {
 			levels = append(levels, now)
 		}

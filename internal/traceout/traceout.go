@@ -162,19 +162,12 @@ func (tr *tracer) meta() {
 }
 
 func (tr *tracer) curve() {
-	var now units.Bytes
-	for _, l := range tr.t.Tape.Initial {
-		now += l.Size
-	}
+	now := tr.t.Tape.Before()
 	steps := 0
 	for i := range tr.t.Tape.Events {
 		e := &tr.t.Tape.Events[i]
-		switch {
-		case e.Kind == tape.Alloc:
-			now += e.Size
-		case e.Kind == tape.FreeCompleted, e.Kind == tape.Free && !e.Deferred:
-			now -= e.Size
-		case e.Kind == tape.OOM:
+		now += e.Change()
+		if e.Kind == tape.OOM {
 			tr.counter(i, now)
 			tr.write(traceEvent{Name: "out of memory: " + e.Size.String(), Phase: "i", Time: tr.time(i), PID: tr.t.Device, Scope: "p"})
 		}
