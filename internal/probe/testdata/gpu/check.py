@@ -146,21 +146,26 @@ SHAPES = ("mlp", "vgg", "amp", "attention", "channels", "encoder", "trainer", "l
 def predictions(lines, folder):
     lines += ["", "## Peaks predicted from captures, `plimsoll predict --json -- python SHAPE.py`, and measured by `plimsoll run`", "",
               "| script | measured MiB | predicted MiB | error | capture and prediction, s |", "|---|---|---|---|---|"]
-    for name in SHAPES:
-        script = ["-m", "shapes.encoder"] if name == "encoder" else [os.path.join(HERE, "shapes", name + ".py")]
-        report, path = os.path.join(folder, "shape-" + name), {"PYTHONPATH": HERE}
-        code, _, err, _ = run(PLIMSOLL, "run", "--record", "off", "--report", report, "--", PYTHON, *script, env=path)
-        notes = [json.load(open(p)) for p in glob.glob(os.path.join(report, "rank*.json"))]
-        if code or not notes:
-            lines.append(f"| {name} | failed: {err[-200:]!r} | | | |")
-            continue
-        measured = max(n["peak"]["allocated"] for n in notes)
-        code, out, err, seconds = run(PLIMSOLL, "predict", "--json", "--", PYTHON, *script, env={**path, "CUDA_VISIBLE_DEVICES": ""})
-        try:
-            predicted = json.loads(out.strip().splitlines()[-1] if out.count("\n{") else out)["peak"]["allocated"]
-            lines.append(f"| {name} | {measured / 2**20:.1f} | {predicted / 2**20:.1f} | {100 * (predicted / measured - 1):+.2f} % | {seconds:.0f} |")
-        except (ValueError, KeyError, IndexError):
-            lines.append(f"| {name} | {measured / 2**20:.1f} | exit {code}: {err.strip()[-160:]!r} | | {seconds:.0f} |")
+    with ThreadPoolExecutor(5) as pool:
+        for line in pool.map(lambda name: predicted(name, folder), SHAPES):
+            lines.append(line)
+
+
+def predicted(name, folder):
+    """The table's line of one script: run on the card, and predicted without it."""
+    script = ["-m", "shapes.encoder"] if name == "encoder" else [os.path.join(HERE, "shapes", name + ".py")]
+    report, path = os.path.join(folder, "shape-" + name), {"PYTHONPATH": HERE}
+    code, _, err, _ = run(PLIMSOLL, "run", "--record", "off", "--report", report, "--", PYTHON, *script, env=path)
+    notes = [json.load(open(p)) for p in glob.glob(os.path.join(report, "rank*.json"))]
+    if code or not notes:
+        return f"| {name} | failed: {err[-200:]!r} | | | |"
+    measured = max(n["peak"]["allocated"] for n in notes)
+    code, out, err, seconds = run(PLIMSOLL, "predict", "--gpu", "h200", "--json", "--", PYTHON, *script, env={**path, "CUDA_VISIBLE_DEVICES": ""})
+    try:
+        peak = json.loads(out.strip().splitlines()[-1] if out.count("\n{") else out)["peak"]["allocated"]
+    except (ValueError, KeyError, IndexError):
+        return f"| {name} | {measured / 2**20:.1f} | exit {code}: {err.strip()[-160:]!r} | | {seconds:.0f} |"
+    return f"| {name} | {measured / 2**20:.1f} | {peak / 2**20:.1f} | {100 * (peak / measured - 1):+.2f} % | {seconds:.0f} |"
 
 
 def main():
