@@ -48,6 +48,8 @@ type Process struct {
 	again    int       // checkpoints that are running again
 	fresh    []*Tensor // while a checkpoint runs again: every tensor it made
 	latest   *Node     // the node that was recorded last
+	layers   *layerLog // where set: which layer ran at each event
+	seams    Seams
 }
 
 // NewProcess starts a process on a card.
@@ -70,6 +72,7 @@ func (p *Process) Mark(label string) {
 		p.labels[label] = i
 		p.tape.Labels = append(p.tape.Labels, label)
 	}
+	p.layers.note("")
 	p.tape.Events = append(p.tape.Events, tape.Event{Kind: tape.Mark, Owner: i})
 }
 
@@ -141,6 +144,7 @@ func (p *Process) alloc(size units.Bytes) *storage {
 	}
 	s := &storage{p: p, id: uint32(p.tape.Allocs), event: uint32(len(p.tape.Events)), refs: 1}
 	p.tape.Allocs++
+	p.layers.note(p.module())
 	p.tape.Events = append(p.tape.Events, tape.Event{Kind: tape.Alloc, Owner: p.owner(p.category), ID: s.id, Size: size})
 	return s
 }
@@ -181,6 +185,7 @@ func (s *storage) release() {
 		panic(fault("storage %d released twice", s.id))
 	}
 	a := &s.p.tape.Events[s.event]
+	s.p.layers.note(s.p.module())
 	s.p.tape.Events = append(s.p.tape.Events, tape.Event{Kind: tape.Free, Owner: a.Owner, ID: s.id, Size: a.Size})
 }
 

@@ -108,10 +108,13 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	return &Result{Report: r, Tape: p.Tape()}, nil
 }
 
-// train runs steps of a job (0: three) and remembers its convolutions.
-func train(j job.Job, src Source, m Machine, steps int) (*eager.Process, eager.Model, convolutions, error) {
+// train runs steps of a job (0: three) and remembers its convolutions. prepare is told of the process before anything runs.
+func train(j job.Job, src Source, m Machine, steps int, prepare ...func(*eager.Process)) (*eager.Process, eager.Model, convolutions, error) {
 	var conv convolutions
 	p := eager.NewProcess(m.device())
+	for _, f := range prepare {
+		f(p)
+	}
 	p.CheckpointFirst = j.Layers
 	var model eager.Model
 	var err error
