@@ -128,3 +128,22 @@ func TestMoreRanksCommunicateMoreButShardingKeepsItBounded(t *testing.T) {
 		t.Error("gathering parameters for every micro-batch costs nothing")
 	}
 }
+
+func TestACopyToTheHostIsWaitedForAndOneBackIsNot(t *testing.T) {
+	t.Parallel()
+	r := h200(t)
+	size := units.Bytes(r.Link) // a second
+	step := func(kinds ...eager.Kind) Step {
+		c := NewClock(r)
+		for _, k := range kinds {
+			c.See(eager.Work{Kind: k, Kernels: 1, Read: size, Written: size})
+		}
+		return c.Step()
+	}
+	if down := step(eager.ToHost); down.Seconds < 1 || down.Ahead != 0 {
+		t.Errorf("a second's copy down takes %.3f s, the card is %.3f s behind", down.Seconds, down.Ahead)
+	}
+	if up := step(eager.FromHost); up.Seconds < 1 || up.Ahead < 0.99 {
+		t.Errorf("a second's copy up takes %.3f s, the card is %.3f s behind", up.Seconds, up.Ahead)
+	}
+}
