@@ -120,11 +120,11 @@ func TestMoreRanksCommunicateMoreButShardingKeepsItBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	trained := Trained{Tensors: 300, Elements: 8e9, Width: 2}
-	two, eight := Collectives(c, "ddp", 2, 4, trained), Collectives(c, "ddp", 8, 4, trained)
+	two, eight := Collectives(c, "ddp", Ranks{2, 2}, 4, trained), Collectives(c, "ddp", Ranks{8, 8}, 4, trained)
 	if two >= eight || eight >= 2*two {
 		t.Errorf("all-reduce over 2: %g s, over 8: %g s", two, eight)
 	}
-	if Collectives(c, "fsdp2", 8, 4, trained) <= eight {
+	if Collectives(c, "fsdp2", Ranks{8, 8}, 4, trained) <= eight {
 		t.Error("gathering parameters for every micro-batch costs nothing")
 	}
 }
