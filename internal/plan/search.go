@@ -326,6 +326,9 @@ const heldAbove = 1.02
 // line is about what is in use with so many checkpointed layers.
 func (s *search) line(p point, layers int) units.Bytes {
 	none, all := s.shallowUse(s.key(p, 0)), s.shallowUse(s.key(p, -1))
+	if s.r.GPUs > 1 && none == 0 { // no bound holds among cards: both ends are predicted
+		none, all = s.need(s.key(p, 0)).peak.Allocated, s.need(s.key(p, -1)).peak.Allocated
+	}
 	return max(s.floor(p, layers), none+(all-none)*units.Bytes(layers)/units.Bytes(max(1, s.depth(p.layout))))
 }
 
