@@ -9,7 +9,7 @@ type checkpointFrame struct {
 	p      *Process
 	run    func() []*Tensor
 	args   []*Tensor
-	given  []slot     // of a call inside another checkpointed one: where that one keeps the arguments
+	given  []slot     // of a call under other hooks (a checkpointed call, the host): where these keep the arguments
 	count  int        // tensors that forward would have saved
 	refs   int        // slots that still point here
 	again  []*storage // recomputed tensors, each until it is handed out
@@ -47,7 +47,7 @@ func (p *Process) Regions() int { return p.regions }
 
 // Checkpoint runs a function without keeping its activations. args are the tensors it reads: they live until
 // its backward is complete. Inside another checkpointed call the arguments are tensors which that call saves, so they too are
-// computed again (_NoopSaveInputs runs under the outer hooks).
+// computed again, and under save_on_cpu they are on the host (_NoopSaveInputs runs under the outer hooks).
 func (p *Process) Checkpoint(run func() []*Tensor, args ...*Tensor) []*Tensor {
 	p.regions++
 	if !p.grad || p.CheckpointFirst > 0 && p.regions > p.CheckpointFirst {
@@ -96,10 +96,10 @@ func (f *checkpointFrame) unref() {
 	f.args = nil
 }
 
-// revive brings the arguments back that the outer call keeps, for the time of the second run.
+// revive brings the arguments back that the outer hooks keep, for the time of the second run.
 func (f *checkpointFrame) revive() {
 	for i, s := range f.given {
-		store, a := s.frame.take(s.index), f.args[i]
+		store, a := f.p.take(s), f.args[i]
 		if a.refs > 0 {
 			store.release()
 			a.refs++

@@ -36,7 +36,7 @@ type Process struct {
 
 	grad     bool // gradient mode
 	sequence uint64
-	hooks    []saveHook // innermost last: where saved tensors go (checkpointing)
+	hooks    []saveHook // innermost last: where saved tensors go (checkpointing, the host)
 	casting  *autocastState
 	thread   int // 0 the main thread, 1 the autograd engine's
 	blas     [2]bool
@@ -50,6 +50,8 @@ type Process struct {
 	latest   *Node     // the node that was recorded last
 	layers   *layerLog // where set: which layer ran at each event
 	seams    Seams
+
+	pinned units.Bytes // host memory with what this forward pass saved there
 }
 
 // NewProcess starts a process on a card.

@@ -28,6 +28,8 @@ type Options struct {
 	Freeze     []string
 	Steps      int // 0 is 3
 
+	SavedOnHost bool // forward runs under torch.autograd.graph.save_on_cpu(pin_memory=True)
+
 	ChannelsLast bool  // the model is converted after it was loaded
 	LoRA         *LoRA // adapters instead of the model's own parameters
 }
@@ -159,6 +161,10 @@ func (l *loop) phase(number int, name string) {
 
 func (l *loop) forward(batch []*Tensor) (loss *Tensor, outputs []*Tensor) {
 	run := func() { loss, outputs = l.m.Forward(batch) }
+	if l.o.SavedOnHost {
+		inner := run
+		run = func() { l.p.savedOnHost(inner) }
+	}
 	if l.o.Autocast.Half() {
 		l.p.Autocast(l.o.Autocast, run)
 	} else {

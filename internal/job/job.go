@@ -46,6 +46,8 @@ type Job struct {
 	Layers int `json:"checkpoint_layers,omitempty"`
 	// CheckpointModules are the modules of a graph whose calls are checkpointed, by their paths in it.
 	CheckpointModules []string `json:"checkpoint_modules,omitempty"`
+	// OffloadActivations keeps what autograd saves on the host: forward runs under torch.autograd.graph.save_on_cpu(pin_memory=True).
+	OffloadActivations bool `json:"offload_activations,omitempty"`
 	// ResidentBytes lie on the card all the time beside the model: weights of models that run without gradients.
 	ResidentBytes int64    `json:"resident_bytes,omitempty"`
 	Attn          string   `json:"attn,omitempty"`       // sdpa | eager

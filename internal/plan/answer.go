@@ -96,7 +96,7 @@ func (s *search) buys(c candidate) []string {
 	out := []string{}
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if c.batch != j.Batch {
-		add("micro-batch %d × %d instead of %d", c.batch, s.r.Effective/s.r.GPUs/c.batch, j.Batch)
+		add("micro-batch %d × %d instead of %d", c.batch, s.times(c.point), j.Batch)
 	}
 	differ := func(name string, other point, layers int) {
 		text := name
@@ -120,7 +120,7 @@ func (s *search) buys(c candidate) []string {
 		case c.checkpointing == None:
 			out = append(out, "no checkpointing")
 		case c.checkpointing == Selective:
-			differ(fmt.Sprintf("the first %d of %d layers checkpointed", c.layers, s.layers), other, 0)
+			differ(fmt.Sprintf("the first %d of %d layers checkpointed", c.layers, s.depth(c.layout)), other, 0)
 		default:
 			differ("every layer checkpointed", other, 0)
 		}
@@ -134,7 +134,8 @@ func (s *search) buys(c candidate) []string {
 		{c.attn != j.Attn, "attention " + c.attn, func(p *point) { p.attn = j.Attn }},
 		{c.loop != j.Loop, "the step as a function, so that its locals die", func(p *point) { p.loop = j.Loop }},
 		{c.conf != s.r.Conf, "allocator " + c.conf, func(p *point) { p.conf = s.r.Conf }},
-		{c.offload != "", "optimizer state on the host", func(p *point) { p.offload = "" }},
+		{c.onHost(OffloadOptimizer), "optimizer state on the host", func(p *point) { p.offload = without(p.offload, OffloadOptimizer) }},
+		{c.onHost(OffloadActivations), "activations on the host", func(p *point) { p.offload = without(p.offload, OffloadActivations) }},
 	} {
 		if d.differs {
 			other := c.point
@@ -142,7 +143,34 @@ func (s *search) buys(c candidate) []string {
 			differ(d.name, other, c.layers)
 		}
 	}
+	return append(out, s.cuts(c)...)
+}
+
+// cuts says what cutting the model among cards costs.
+func (s *search) cuts(c candidate) []string {
+	var out []string
+	times := s.times(c.point)
+	if c.tensor > 1 {
+		spent := float64(times+max(c.stages, 1)-1) * s.reduced(c.point, c.layers) / c.took.total
+		out = append(out, fmt.Sprintf("every layer cut among %d cards: its all-reduces take %.0f %% of the step", c.tensor, 100*spent))
+	}
+	if c.stages > 1 {
+		out = append(out, fmt.Sprintf("a pipeline of %d stages, one forward one backward: it takes %.0f %% of the step to fill and drain", c.stages, 100*float64(c.stages-1)/float64(times+c.stages-1)))
+	}
 	return out
+}
+
+// without takes one thing off the host again.
+func without(offload, what string) string {
+	switch {
+	case offload == what:
+		return ""
+	case offload == OffloadBoth && what == OffloadOptimizer:
+		return OffloadActivations
+	case offload == OffloadBoth:
+		return OffloadOptimizer
+	}
+	return offload
 }
 
 // signed prints a difference of memory.
@@ -156,7 +184,7 @@ func signed(b units.Bytes) string {
 // warnings say where the plan's accumulation is not quite the larger batch.
 func (s *search) warnings(c candidate) []string {
 	out := []string{}
-	if s.r.Effective/s.r.GPUs/c.batch > 1 {
+	if s.times(c.point) > 1 {
 		if s.batchNorm {
 			out = append(out, "batch norm sees one micro-batch at a time: its statistics are those of "+fmt.Sprint(c.batch)+" samples, not of the effective batch")
 		}

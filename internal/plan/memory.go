@@ -24,7 +24,9 @@ type memoryKey struct {
 	accumulated                 bool
 	sharding                    string
 	ranks                       int
-	adapters                    int // rank of LoRA instead of full training
+	layout                      layout
+	away                        bool // activations are on the host
+	adapters                    int  // rank of LoRA instead of full training
 }
 
 func unitsOf(n int64) units.Bytes { return units.Bytes(n) }
@@ -35,9 +37,9 @@ func (s *search) key(p point, layers int) memoryKey {
 	_ = j.SetPrecision(p.precision)
 	k := memoryKey{
 		batch: p.batch, layers: layers, params: j.ParamDType, cast: j.Autocast, optimizer: p.optimizer, attn: p.attn, loop: p.loop, conf: p.conf,
-		accumulated: s.r.Effective/s.r.GPUs/p.batch > 1, sharding: p.sharding, ranks: s.r.GPUs,
+		accumulated: s.times(p) > 1, sharding: p.sharding, ranks: s.ranks(p.layout), layout: p.layout, away: p.onHost(OffloadActivations),
 	}
-	if p.offload == OffloadOptimizer {
+	if p.onHost(OffloadOptimizer) {
 		k.optimizer = "sgd" // no state on the card, no temporaries
 	}
 	return k
@@ -55,14 +57,14 @@ func (s *search) need(k memoryKey) memory {
 
 func (s *search) predict(k memoryKey) memory {
 	s.predictions++
-	return s.predictOf(k, s.r.Source)
+	return s.predictOf(k, s.part(k.layout))
 }
 
 func (s *search) predictOf(k memoryKey, src predict.Source) memory {
 	j, machine := s.r.Job, s.r.Machine
 	j.Batch, j.Optimizer, j.Attn, j.Loop = k.batch, k.optimizer, k.attn, k.loop
 	j.ParamDType, j.Autocast, j.TF32 = k.params, k.cast, false
-	j.Checkpointing, j.Layers, j.Accumulate = k.layers != 0, max(k.layers, 0), 1
+	j.Checkpointing, j.Layers, j.Accumulate, j.OffloadActivations = k.layers != 0, max(k.layers, 0), 1, k.away
 	if k.accumulated {
 		j.Accumulate = 2
 	}
@@ -76,8 +78,9 @@ func (s *search) predictOf(k memoryKey, src predict.Source) memory {
 		}
 		machine.Conf = conf
 	}
-	if k.ranks > 1 {
-		return spread(predict.RunSpread(j, src, machine, predict.Spread{Plan: shard.Plan{Kind: k.sharding, Ranks: k.ranks, BucketView: true}}))
+	if k.ranks > 1 || k.layout != whole {
+		cut := shard.Plan{Kind: k.sharding, Ranks: k.ranks, BucketView: true, Stages: k.layout.stages}
+		return spread(predict.RunPart(j, src, machine, predict.Spread{Plan: cut, Tensor: k.layout.tensor}))
 	}
 	res, err := predict.Run(j, src, machine)
 	if err != nil {
@@ -125,7 +128,7 @@ func (s *search) hopeless(p point, k memoryKey) bool {
 	if low, ok := s.tooLarge[column]; ok && k.batch >= low {
 		return true
 	}
-	if k.layers == 0 {
+	if k.layers == 0 && !k.away { // with activations on the host a second run needs more
 		column.layers = -1
 		if low, ok := s.tooLarge[column]; ok && k.batch >= low {
 			return true
@@ -138,7 +141,7 @@ func (s *search) hopeless(p point, k memoryKey) bool {
 // with the depth in straight lines, so the line lies below it, up to the rounding of a few blocks: far less than the one percent the safe bound allows.
 // 0 where there are no stand-ins.
 func (s *search) shallowUse(k memoryKey) units.Bytes {
-	few, more, depth := s.shallow()
+	few, more, depth := s.shallow(k.layout)
 	if few.Config == nil || k.ranks > 1 || k.layers > 0 {
 		return 0
 	}
@@ -155,6 +158,23 @@ func (s *search) shallowUse(k memoryKey) units.Bytes {
 	return line
 }
 
+// onHost tells whether something is kept there.
+func (p point) onHost(what string) bool { return p.offload == what || p.offload == OffloadBoth }
+
+// onHost is the pinned memory that a candidate's process needs: what autograd saves of a micro-batch, a copy of parameters and gradients beside the
+// optimizer's state (torchao/optim/cpu_offload.py, 0.14).
+func (s *search) onHost(c candidate) units.Bytes {
+	var sum units.Bytes
+	if c.onHost(OffloadActivations) {
+		sum += s.streamed(c.pass(c.checkpointing == Full)).facts.Pinned
+	}
+	if c.onHost(OffloadOptimizer) {
+		t := s.streamed(c.pass(c.checkpointing == Full)).facts
+		sum += units.Bytes(2+states[kind(c.optimizer)]) * t.Bytes / units.Bytes(s.ranks(c.layout))
+	}
+	return sum
+}
+
 // inUse is a lower bound from a configuration that is known already: other allocator settings change what is held, not what is in use, and
 // moving the optimizer to the host saves its state and the temporaries of its step.
 func (s *search) inUse(p point, k memoryKey) units.Bytes {
@@ -164,7 +184,7 @@ func (s *search) inUse(p point, k memoryKey) units.Bytes {
 	if !ok || m.err != nil || s.r.GPUs > 1 {
 		return 0
 	}
-	if p.offload == "" {
+	if !p.onHost(OffloadOptimizer) {
 		return m.peak.Allocated
 	}
 	return m.peak.Allocated - units.Bytes(states[kind(p.optimizer)]+1)*s.weight(p.precision)
@@ -187,7 +207,7 @@ func (s *search) floor(p point, layers int) units.Bytes {
 		return 0
 	}
 	state, step := states[kind(p.optimizer)], temporaries[p.optimizer]
-	if p.offload == OffloadOptimizer {
+	if p.onHost(OffloadOptimizer) {
 		state, step = 0, 0
 	}
 	weight := s.weight(p.precision)
@@ -202,8 +222,8 @@ func (s *search) floor(p point, layers int) units.Bytes {
 // live is the same for a pass alone, where its stream has run. Every checkpointed layer saves as much as another.
 func (s *search) live(p point, layers int) (units.Bytes, bool) {
 	of := func(checkpointed bool) (units.Bytes, bool) {
-		t, ok := s.passes[passKey{p.batch, p.precision, p.attn, checkpointed}]
-		if s.r.Effective/s.r.GPUs/p.batch > 1 {
+		t, ok := s.passes[p.pass(checkpointed)]
+		if s.times(p) > 1 {
 			return t.facts.Held, ok && t.err == nil
 		}
 		return t.facts.Live, ok && t.err == nil

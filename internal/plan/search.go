@@ -19,6 +19,7 @@ type point struct {
 	precision, checkpointing    string
 	optimizer, attn, loop, conf string
 	offload, sharding           string
+	layout
 }
 
 // group is what a person would call one plan: points of a group differ in what costs no time.
@@ -27,10 +28,11 @@ type group struct {
 	precision, checkpointing string
 	optimizer, attn          string
 	offload, sharding        string
+	layout                   layout
 }
 
 func (p point) group() group {
-	return group{p.batch, p.precision, p.checkpointing, kind(p.optimizer), p.attn, p.offload, p.sharding}
+	return group{p.batch, p.precision, p.checkpointing, kind(p.optimizer), p.attn, p.offload, p.sharding, p.layout}
 }
 
 // before puts points that are equal otherwise into an order, so that runs repeat.
@@ -38,6 +40,7 @@ func (p point) before(o point) bool {
 	return cmp.Or(
 		cmp.Compare(o.batch, p.batch), cmp.Compare(p.checkpointing, o.checkpointing), cmp.Compare(p.precision, o.precision), cmp.Compare(p.optimizer, o.optimizer),
 		cmp.Compare(p.attn, o.attn), cmp.Compare(p.sharding, o.sharding), cmp.Compare(p.offload, o.offload),
+		cmp.Compare(p.tensor, o.tensor), cmp.Compare(p.stages, o.stages),
 	) < 0
 }
 
@@ -60,6 +63,7 @@ type search struct {
 
 	trainable int64 // parameters
 
+	parts       map[layout]predict.Source
 	passes      map[passKey]timed
 	memories    map[memoryKey]memory
 	shallowUses map[memoryKey]units.Bytes
@@ -97,9 +101,11 @@ func (d duration) tie() float64 {
 }
 
 func newSearch(r Request) (*search, error) {
-	s := &search{r: r, passes: map[passKey]timed{}, memories: map[memoryKey]memory{}, tooLarge: map[memoryKey]int{}, shallowUses: map[memoryKey]units.Bytes{}}
+	s := &search{r: r, parts: map[layout]predict.Source{}, passes: map[passKey]timed{}, memories: map[memoryKey]memory{}, tooLarge: map[memoryKey]int{}, shallowUses: map[memoryKey]units.Bytes{}}
 	// One stream tells how many layers can be checkpointed, and refuses what has no code path.
-	first := passKey{max(r.Job.Batch, 1), r.Job.Precision(), r.Job.Attn, r.Source.Graph == nil || len(r.Job.CheckpointModules) > 0}
+	first := passKey{
+		batch: max(r.Job.Batch, 1), precision: r.Job.Precision(), attn: r.Job.Attn, checkpointed: r.Source.Graph == nil || len(r.Job.CheckpointModules) > 0, layout: whole,
+	}
 	t := s.streamed(first)
 	if t.err != nil {
 		return nil, t.err
@@ -144,8 +150,10 @@ func (s *search) run() error {
 	return nil
 }
 
-// plain tells that a plan fits with the allocator as it is and its optimizer on the card.
-func (s *search) plain(c candidate) bool { return c.offload == "" && c.conf == s.r.Conf }
+// plain tells that a plan fits with the allocator as it is, everything on the card and the model in one piece.
+func (s *search) plain(c candidate) bool {
+	return c.offload == "" && c.conf == s.r.Conf && c.layout == whole
+}
 
 // reach is how much slower than the fastest a plan may be and still become the first.
 func (s *search) reach() float64 {
@@ -155,7 +163,7 @@ func (s *search) reach() float64 {
 	return leaning
 }
 
-// needless tells that a plan moves the optimizer to the host where the same one fits without.
+// needless tells that a plan moves something to the host where the same one fits without.
 func (s *search) needless(c candidate) bool {
 	if c.offload == "" {
 		return false
@@ -176,7 +184,7 @@ func (s *search) groups() int {
 	for _, o := range a.Optimizer {
 		kinds[kind(o)] = true
 	}
-	return len(a.MicroBatch) * len(a.Precision) * len(a.Checkpointing) * len(kinds) * len(a.Attn) * len(a.Offload) * len(a.Sharding)
+	return len(a.MicroBatch) * len(a.Precision) * len(a.Checkpointing) * len(kinds) * len(a.Attn) * len(a.Offload) * max(1, len(a.Sharding)) * len(s.r.layouts)
 }
 
 // solve finds out whether a group fits and puts it back with the time it really has.
@@ -238,7 +246,8 @@ func (s *search) together(keys ...memoryKey) {
 	results := make([]memory, len(keys))
 	var wait sync.WaitGroup
 	for i, k := range keys {
-		wait.Go(func() { results[i] = s.predictOf(k, s.r.Source) })
+		src := s.part(k.layout)
+		wait.Go(func() { results[i] = s.predictOf(k, src) })
 	}
 	wait.Wait()
 	for i, k := range keys {
@@ -272,23 +281,23 @@ func (s *search) solveSelective(c candidate) {
 // atLeast is the number of checkpointed layers below which what is in use alone does not fit.
 func (s *search) atLeast(p point) int {
 	low := 0
-	for low < s.layers && s.floor(p, low) > s.room {
+	for low < s.depth(p.layout) && s.floor(p, low) > s.room {
 		low++
 	}
 	none, all := s.shallowUse(s.key(p, 0)), s.shallowUse(s.key(p, -1))
 	if none > all && none > s.room {
-		low = max(low, int(math.Ceil(float64(none-s.room)/float64(none-all)*float64(s.layers))))
+		low = max(low, int(math.Ceil(float64(none-s.room)/float64(none-all)*float64(s.depth(p.layout)))))
 	}
-	return min(low, s.layers)
+	return min(low, s.depth(p.layout))
 }
 
 // fewest is the smallest number of checkpointed layers that fits, 0 where none are needed or all would not do. Memory falls with the number nearly
 // in a straight line; what is reserved lies a little above it.
 func (s *search) fewest(p point) int {
-	if s.layers < 2 {
+	if s.depth(p.layout) < 2 {
 		return 0
 	}
-	low, high := s.atLeast(p)-1, s.layers // low does not fit, high is full checkpointing
+	low, high := s.atLeast(p)-1, s.depth(p.layout) // low does not fit, high is full checkpointing
 	guess := low + 1
 	for guess < high-1 && float64(s.line(p, guess))*heldAbove > float64(s.room) {
 		guess++
@@ -305,7 +314,7 @@ func (s *search) fewest(p point) int {
 			guess = min(high-1, guess+1)
 		}
 	}
-	if high == 0 || high == s.layers {
+	if high == 0 || high == s.depth(p.layout) {
 		return 0 // that is no checkpointing, or full
 	}
 	return high
@@ -317,17 +326,22 @@ const heldAbove = 1.02
 // line is about what is in use with so many checkpointed layers.
 func (s *search) line(p point, layers int) units.Bytes {
 	none, all := s.shallowUse(s.key(p, 0)), s.shallowUse(s.key(p, -1))
-	return max(s.floor(p, layers), none+(all-none)*units.Bytes(layers)/units.Bytes(max(1, s.layers)))
+	if s.r.GPUs > 1 && none == 0 { // no bound holds among cards: both ends are predicted
+		none, all = s.need(s.key(p, 0)).peak.Allocated, s.need(s.key(p, -1)).peak.Allocated
+	}
+	return max(s.floor(p, layers), none+(all-none)*units.Bytes(layers)/units.Bytes(max(1, s.depth(p.layout))))
 }
 
 // enumerate puts every point into the queue.
 func (s *search) enumerate() {
 	a := s.r.Axes
-	for _, batch := range a.MicroBatch {
-		for _, precision := range a.Precision {
-			for _, checkpointing := range a.Checkpointing {
-				for _, attn := range a.Attn {
-					s.column(point{batch: batch, precision: precision, checkpointing: checkpointing, attn: attn})
+	for _, l := range s.r.layouts {
+		for _, batch := range s.r.batches(l) {
+			for _, precision := range a.Precision {
+				for _, checkpointing := range a.Checkpointing {
+					for _, attn := range a.Attn {
+						s.column(point{batch: batch, precision: precision, checkpointing: checkpointing, attn: attn, layout: l})
+					}
 				}
 			}
 		}
@@ -339,11 +353,11 @@ func (s *search) enumerate() {
 func (s *search) column(p point) {
 	a := s.r.Axes
 	groups := map[group][]candidate{}
-	for _, p.sharding = range a.Sharding {
+	for _, p.sharding = range s.r.kinds(p.layout) {
 		for _, p.offload = range a.Offload {
 			for _, p.optimizer = range a.Optimizer {
-				if p.offload == OffloadOptimizer && states[kind(p.optimizer)] == 0 {
-					continue // there is nothing to move
+				if p.onHost(OffloadOptimizer) && states[kind(p.optimizer)] == 0 || p.onHost(OffloadActivations) && p.checkpointing == Selective {
+					continue // there is nothing to move; what a layer saves is either computed again or moved
 				}
 				s.considered += len(a.Loop) * len(a.Conf)
 				if s.tooLargeByBound(p) {
@@ -394,7 +408,7 @@ func (s *search) changes(p point) int {
 	n := 0
 	for _, differs := range []bool{
 		p.conf != s.r.Conf, p.loop != j.Loop, p.optimizer != j.Optimizer, p.attn != j.Attn, p.offload != "", p.precision != j.Precision(),
-		p.checkpointing == Selective,
+		p.checkpointing == Selective, p.tensor > 1, p.stages > 1,
 	} {
 		if differs {
 			n++
@@ -429,7 +443,7 @@ func (s *search) ordered() []candidate {
 // plan is a candidate as it is reported.
 func (s *search) plan(c candidate) report.Plan {
 	p := report.Plan{
-		MicroBatch: c.batch, Accumulate: s.r.Effective / s.r.GPUs / c.batch, Precision: c.precision, Checkpointing: c.checkpointing, OfLayers: s.layers,
+		MicroBatch: c.batch, Accumulate: s.times(c.point), Precision: c.precision, Checkpointing: c.checkpointing, OfLayers: s.depth(c.layout),
 		Optimizer: c.optimizer, Attn: c.attn, Loop: c.loop, Conf: c.conf, Offload: c.offload, GPUs: s.r.GPUs, Sharding: c.sharding,
 		Peak: c.need.peak, Safe: c.need.safe, Headroom: s.room - c.need.safe,
 		StepMS: 1000 * c.took.total, PassMS: 1000 * c.took.pass, OptimizerMS: 1000 * c.took.optimizer,
@@ -439,6 +453,10 @@ func (s *search) plan(c candidate) report.Plan {
 	if c.checkpointing == Selective {
 		p.Layers = c.layers
 	}
+	if c.layout != whole {
+		p.Tensor, p.Stages, p.Ranks = max(c.tensor, 1), max(c.stages, 1), s.ranks(c.layout)
+	}
+	p.Host = s.onHost(c)
 	return p
 }
 

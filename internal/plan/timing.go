@@ -21,6 +21,13 @@ type passKey struct {
 	batch           int
 	precision, attn string
 	checkpointed    bool
+	away            bool // activations are on the host
+	layout          layout
+}
+
+// pass is the key of a point's micro-batch, with all of its layers checkpointed or none.
+func (p point) pass(checkpointed bool) passKey {
+	return passKey{p.batch, p.precision, p.attn, checkpointed, p.onHost(OffloadActivations), p.layout}
 }
 
 // streamed runs the stream of a configuration once.
@@ -35,7 +42,7 @@ func (s *search) streamed(k passKey) timed {
 
 func (s *search) stream(k passKey) timed {
 	j := s.r.Job
-	j.Batch, j.Attn, j.Checkpointing, j.Layers = k.batch, k.attn, k.checkpointed, 0
+	j.Batch, j.Attn, j.Checkpointing, j.Layers, j.OffloadActivations = k.batch, k.attn, k.checkpointed, 0, k.away
 	if err := j.SetPrecision(k.precision); err != nil {
 		return timed{err: err}
 	}
@@ -43,7 +50,7 @@ func (s *search) stream(k passKey) timed {
 	if err != nil {
 		return timed{err: err}
 	}
-	step, facts, err := s.measure(j, rates)
+	step, facts, err := s.measure(j, k.layout, rates)
 	if err != nil {
 		return timed{err: err}
 	}
@@ -55,10 +62,10 @@ func (s *search) stream(k passKey) timed {
 }
 
 // measure walks the stream of one micro-batch. The layers of a deep model are alike, so its time is a straight line through those of two shallow ones.
-func (s *search) measure(j job.Job, rates cost.Rates) (cost.Step, predict.Streamed, error) {
-	few, more, layers := s.shallow()
+func (s *search) measure(j job.Job, cut layout, rates cost.Rates) (cost.Step, predict.Streamed, error) {
+	few, more, layers := s.shallow(cut)
 	if few.Config == nil {
-		return s.walk(j, s.r.Source, rates)
+		return s.walk(j, s.part(cut), rates)
 	}
 	a, fa, err := s.walk(j, few, rates)
 	if err != nil {
@@ -78,7 +85,7 @@ func (s *search) measure(j job.Job, rates cost.Rates) (cost.Step, predict.Stream
 	return step, predict.Streamed{
 		Params: fa.Params + count*(fb.Params-fa.Params), Trainable: fa.Trainable + count*(fb.Trainable-fa.Trainable),
 		Tensors: fa.Tensors + int(count)*(fb.Tensors-fa.Tensors), Bytes: fa.Bytes + (fb.Bytes-fa.Bytes)*unitsOf(count),
-		Layers: fa.Layers + int(count)*(fb.Layers-fa.Layers),
+		Layers: fa.Layers + int(count)*(fb.Layers-fa.Layers), Pinned: fa.Pinned + (fb.Pinned-fa.Pinned)*unitsOf(count),
 		// The peak is the highest of several sums that grow with the depth in straight lines: the line through two depths lies below it.
 		Live: fa.Live + (fb.Live-fa.Live)*unitsOf(count), Held: fa.Held + (fb.Held-fa.Held)*unitsOf(count),
 	}, nil
@@ -88,8 +95,8 @@ func (s *search) measure(j job.Job, rates cost.Rates) (cost.Step, predict.Stream
 const shallowLayers = 2
 
 // shallow gives two stand-ins of a deep model whose layers are alike, and its depth; nothing where there are none.
-func (s *search) shallow() (few, more predict.Source, layers int) {
-	c := s.r.Source.Config
+func (s *search) shallow(cut layout) (few, more predict.Source, layers int) {
+	c := s.part(cut).Config
 	if c == nil || len(s.r.Job.Freeze) > 0 {
 		return few, more, 0
 	}
@@ -128,35 +135,36 @@ type duration struct {
 
 // time adds up a point's effective batch. layers: how many are checkpointed of those that can be.
 func (s *search) time(p point, layers int) (duration, error) {
-	t := s.streamed(passKey{p.batch, p.precision, p.attn, p.checkpointing == Full})
+	t := s.streamed(p.pass(p.checkpointing == Full))
 	if t.err != nil {
 		return duration{}, t.err
 	}
-	step := t.step
-	if p.checkpointing == Selective { // every checkpointed layer costs as much as another
-		all := s.streamed(passKey{p.batch, p.precision, p.attn, true})
+	step, again := t.step, 0
+	switch p.checkpointing {
+	case Full:
+		again = -1
+	case Selective: // every checkpointed layer costs as much as another
+		all := s.streamed(p.pass(true))
 		if all.err != nil {
 			return duration{}, all.err
 		}
-		share := float64(layers) / float64(max(1, s.layers))
+		again = layers
+		share := float64(layers) / float64(max(1, s.depth(p.layout)))
 		mix := func(a, b float64) float64 { return a + share*(b-a) }
 		step.Seconds, step.GPU, step.Host = mix(step.Seconds, all.step.Seconds), mix(step.GPU, all.step.GPU), mix(step.Host, all.step.Host)
 		step.Ahead = min(step.Ahead, step.Seconds)
 	}
-	times := s.r.Effective / s.r.GPUs / p.batch
-	d := duration{pass: step.Seconds, hostBound: step.Waits()}
+	times := s.times(p)
+	d := duration{pass: step.Seconds + s.reduced(p, again) + s.sent(p), hostBound: step.Waits()}
 	trained := t.trained
-	if s.r.GPUs > 1 && p.sharding != "ddp" { // each rank updates its part
-		trained.Elements /= float64(s.r.GPUs)
+	if ranks := s.ranks(p.layout); ranks > 1 && p.sharding != "ddp" { // each rank updates its part
+		trained.Elements /= float64(ranks)
 	}
 	d.optimizer = t.rates.Optimizer(p.optimizer, trained, step)
-	if p.offload == OffloadOptimizer {
+	if p.onHost(OffloadOptimizer) {
 		d.optimizer = cost.HostOptimizer(s.r.Machine.Card, trained)
 	}
-	compute := float64(times)*d.pass + float64(times-1)*t.rates.Accumulate(t.trained)
-	d.total = compute + d.optimizer
-	if s.r.GPUs > 1 {
-		d.total = cost.Overlapped(compute, cost.Collectives(s.r.Machine.Card, p.sharding, s.r.GPUs, times, t.trained)) + d.optimizer
-	}
+	compute := cost.Pipelined(d.pass, times, max(p.stages, 1)) + float64(times-1)*t.rates.Accumulate(t.trained)
+	d.total = s.communicated(p, compute, t.trained) + d.optimizer
 	return d, nil
 }

@@ -236,7 +236,7 @@ func checkInput(j job.Job, b *opgraph.Bound) error {
 }
 
 func options(j job.Job) eager.Options {
-	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == "plain", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast}
+	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == "plain", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, SavedOnHost: j.OffloadActivations}
 	if j.Autocast != "" {
 		o.Autocast = elementTypes[j.Autocast]
 		o.Scaler = j.Autocast == "fp16"
@@ -326,6 +326,9 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 	}
 	if strings.HasSuffix(j.Optimizer, "8bit") {
 		add("8-bit Adam follows the code of bitsandbytes; it was not measured")
+	}
+	if j.OffloadActivations {
+		add("activations on the host follow the code of torch.autograd.graph.save_on_cpu; it was not measured")
 	}
 	if j.TF32 {
 		add("TF32 changes speed, not memory")

@@ -15,6 +15,7 @@ type Streamed struct {
 	Bytes     units.Bytes // of those
 	Layers    int         // calls that the model can checkpoint; 0: it cannot
 	Live      units.Bytes // the most that was asked for at once, without an optimizer's state
+	Pinned    units.Bytes // host memory with saved tensors, where they are kept there
 	Held      units.Bytes // the same with every gradient there all the time, as in the later micro-batches of a step
 }
 
@@ -51,7 +52,7 @@ func Stream(j job.Job, src Source, m Machine, see func(eager.Work)) (Streamed, e
 	if err != nil {
 		return Streamed{}, err
 	}
-	s := Streamed{Layers: p.Regions()}
+	s := Streamed{Layers: p.Regions(), Pinned: p.Pinned()}
 	s.live(p.Tape())
 	for _, t := range model.Root().Parameters() {
 		s.Params += int64(t.Numel())

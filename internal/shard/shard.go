@@ -191,6 +191,11 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 		buffers = bucket
 	case "fsdp2":
 		state = share(state)
+		if p.Stages > 1 { // stages keep parameters gathered and reduce gradients once, after the last micro-batch
+			params += share(params)
+			buffers = min(bucket, 2*m.layer)
+			break
+		}
 		grads = min(grads, share(grads)+m.layer)
 		params = min(params, share(params)+p.gathered(m))
 		buffers = min(bucket, 2*m.layer) // gather and reduce-scatter buffers
@@ -211,6 +216,10 @@ func (p Plan) assumptions() []string {
 	case "zero1", "zero2":
 		out = append(out, "DeepSpeed's default bucket of 5e8 elements, or all gradients where they are fewer")
 	case "zero3", "fsdp2":
+		if p.Stages > 1 { // torch/distributed/pipelining/stage.py, 2.11: set_reshard_after_backward(False), set_requires_gradient_sync(False)
+			out = append(out, "in a pipeline only the optimizer's state is shared: parameters stay gathered over the micro-batches of a step")
+			break
+		}
 		out = append(out, "each repeated layer is a unit; one more is fetched ahead; parameters outside of layers stay gathered")
 	}
 	return append(out, "NCCL's buffers (some hundred MiB) come on top")
