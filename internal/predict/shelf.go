@@ -4,44 +4,70 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/plimsoll/plimsoll/internal/alloc"
 	"github.com/plimsoll/plimsoll/internal/eager"
 	"github.com/plimsoll/plimsoll/internal/job"
 	"github.com/plimsoll/plimsoll/internal/reel"
+	"github.com/plimsoll/plimsoll/internal/shard"
 	"github.com/plimsoll/plimsoll/internal/tape"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // Shelf answers many questions about the memory of one job, varied, at a fraction of the price of as many Runs, and with the same numbers. The passes of a
 // step do not depend on the optimizer, nor on allocator settings, nor on how cards share the work; layers are alike; the third step is like the second. So few
-// short runs are made, and kept as reels (package reel). Safe for concurrent use.
+// short runs are made, and kept as reels (package reel). May be varied: batch, accumulation, precision, checkpointing, attention, loop, optimizer,
+// activations on the host, the rank of adapters. Safe for concurrent use.
 type Shelf struct {
 	src Source
 	m   Machine
 
-	mu    sync.Mutex
-	reels map[reelKey]func() recorded
-	turns map[turnsKey]func() (reel.Turns, error)
+	parts    memo[Cut, divided]
+	reels    memo[passes, recorded]
+	outlines memo[passes, outlined]
+	turns    memo[turn, turned]
+	models   memo[turn, modelled]
+	plays    memo[playing, playedOut]
 }
+
+// Cut is what tensor and pipeline parallelism leave of a model on one card; 0 and 1: all of it.
+type Cut struct{ Tensor, Stages int }
 
 // NewShelf makes an empty shelf for a model on a machine.
 func NewShelf(src Source, m Machine) *Shelf {
 	m.Observe = nil
-	return &Shelf{src: src, m: m, reels: map[reelKey]func() recorded{}, turns: map[turnsKey]func() (reel.Turns, error){}}
+	return &Shelf{src: src, m: m}
 }
 
-// reelKey is what the passes of a job depend on, of what is varied.
-type reelKey struct {
-	batch, seq, accumulate int
-	params, cast           string
-	attn, loop             string
-	checkpointing          bool
-	layers                 [2]int // of each zone of the recording; zero: the whole model is recorded
-	adapters               int
+// passes is what the passes of a job depend on, of what may be varied.
+type passes struct {
+	batch, accumulate int
+	params, cast      string
+	attn, loop        string
+	checkpointing     bool
+	layers            int // checkpointed ones, 0 for all
+	away              bool
+	adapters          int
+	cut               Cut
+	zones             [2]int // layers that were recorded of each zone; zero: all
 }
 
-// turnsKey is what an optimizer's turns depend on.
-type turnsKey struct {
+// turn is what an optimizer's turns depend on.
+type turn struct {
 	optimizer, params, cast string
 	adapters                int
+	cut                     Cut
+}
+
+// playing is what reserved bytes depend on.
+type playing struct {
+	passes    passes
+	optimizer string
+	conf      alloc.Conf
+}
+
+type divided struct {
+	src Source
+	err error
 }
 
 // recorded is a reel and what was learned beside it.
@@ -54,12 +80,71 @@ type recorded struct {
 	err     error
 }
 
+type turned struct {
+	turns  reel.Turns
+	sketch reel.Sketch
+	err    error
+}
+
+type modelled struct {
+	model shard.Model
+	err   error
+}
+
+type outlined struct {
+	outline reel.Outline
+	err     error
+}
+
+// memo remembers the answers to questions; each is computed once.
+type memo[K comparable, V any] struct {
+	mu    sync.Mutex
+	known map[K]func() V
+}
+
+func (m *memo[K, V]) get(k K, compute func() V) V {
+	m.mu.Lock()
+	once, ok := m.known[k]
+	if !ok {
+		if m.known == nil {
+			m.known = map[K]func() V{}
+		}
+		once = sync.OnceValue(compute)
+		m.known[k] = once
+	}
+	m.mu.Unlock()
+	return once()
+}
+
+func passesOf(j job.Job, c Cut) passes {
+	return passes{
+		batch: j.Batch, accumulate: j.Accumulate, params: j.ParamDType, cast: j.Autocast, attn: j.Attn, loop: j.Loop, checkpointing: j.Checkpointing,
+		layers: j.Layers, away: j.OffloadActivations, adapters: j.LoRARank, cut: c,
+	}
+}
+
+func turnOf(j job.Job, c Cut) turn {
+	return turn{optimizer: j.Optimizer, params: j.ParamDType, cast: j.Autocast, adapters: j.LoRARank, cut: c}
+}
+
+// part is the model that is left on one card.
+func (s *Shelf) part(c Cut) (Source, error) {
+	if c.Tensor < 2 && c.Stages < 2 {
+		return s.src, nil
+	}
+	d := s.parts.get(c, func() divided {
+		src, err := Divide(s.src, c.Tensor, c.Stages)
+		return divided{src, err}
+	})
+	return d.src, d.err
+}
+
 // zones are the stretches of equal layers of a job: checkpointed ones and others. None where its layers are not alike.
-func (s *Shelf) zones(j job.Job) []int {
-	if s.src.Config == nil || len(j.Freeze) > 0 {
+func zones(src Source, j job.Job) []int {
+	if src.Config == nil || len(j.Freeze) > 0 {
 		return nil
 	}
-	depth := s.src.Config.Depth()
+	depth := src.Config.Depth()
 	switch {
 	case depth < 2:
 		return nil
@@ -69,9 +154,31 @@ func (s *Shelf) zones(j job.Job) []int {
 	return []int{depth}
 }
 
+// reelOf is the reel of a job, with the zones it is to be played with.
+func (s *Shelf) reelOf(j job.Job, c Cut) recorded {
+	src, err := s.part(c)
+	if err != nil {
+		return recorded{err: err}
+	}
+	if zones := zones(src, j); zones != nil {
+		k := passesOf(j, Cut{Tensor: c.Tensor}) // stages cut between layers
+		k.layers = 0
+		short := make([]int, len(zones))
+		for i, n := range zones {
+			short[i] = min(n, reel.Least)
+			k.zones[i] = short[i]
+		}
+		r := s.reels.get(k, func() recorded { return s.record(j, src, short) })
+		if !errors.Is(r.err, reel.ErrIrregular) {
+			r.zones = zones
+			return r
+		}
+	}
+	return s.reels.get(passesOf(j, c), func() recorded { return s.record(j, src, nil) })
+}
+
 // record makes the reel of a job with so many layers in its zones, nil: the whole model.
-func (s *Shelf) record(j job.Job, zones []int) recorded {
-	src := s.src
+func (s *Shelf) record(j job.Job, src Source, zones []int) recorded {
 	if zones != nil {
 		depth := 0
 		for _, n := range zones {
@@ -83,94 +190,84 @@ func (s *Shelf) record(j job.Job, zones []int) recorded {
 		}
 	}
 	j.Optimizer = "sgd" // does nothing in its turns
-	var out recorded
 	p, model, conv, err := train(j, src, s.m, 2, (*eager.Process).TrackLayers)
 	if err != nil {
 		return recorded{err: err}
 	}
-	out.conv = conv
-	out.process = p
-	seams := p.Seams()
-	out.reel, out.err = reel.Cut(reel.Recording{Tape: p.Tape(), Layers: p.Layers(), Made: seams.Made, Steps: seams.Steps, Zones: zones})
-	out.trained = map[string]bool{}
+	out := recorded{conv: conv, process: p, trained: map[string]bool{}}
 	for _, name := range eager.Trained(model.Root()) {
 		out.trained[alike(name)] = true
 	}
+	seams := p.Seams()
+	out.reel, out.err = reel.Cut(reel.Recording{Tape: p.Tape(), Layers: p.Layers(), Made: seams.Made, Steps: seams.Steps, Zones: zones})
 	return out
 }
 
-// reelOf is the reel of a job, with the zones it is to be played with.
-func (s *Shelf) reelOf(j job.Job) recorded {
-	zones := s.zones(j)
-	if zones != nil {
-		short := make([]int, len(zones))
-		for i, n := range zones {
-			short[i] = min(n, reel.Least)
+// turnsOf are the optimizer's turns over the whole model. r: any recording of it.
+func (s *Shelf) turnsOf(j job.Job, c Cut, r recorded) turned {
+	return s.turns.get(turnOf(j, c), func() turned {
+		src, err := s.part(c)
+		if err != nil {
+			return turned{err: err}
 		}
-		if r := s.remembered(j, short); !errors.Is(r.err, reel.ErrIrregular) {
-			r.zones = zones
-			return r
+		p := eager.NewProcess(s.m.device())
+		var model eager.Model
+		if crash := p.Guard(func() { model, err = build(p, j, src) }); crash != nil {
+			err = crash
 		}
-	}
-	return s.remembered(j, nil)
-}
-
-func (s *Shelf) remembered(j job.Job, zones []int) recorded {
-	k := reelKey{
-		batch: j.Batch, seq: j.Seq, accumulate: j.Accumulate, params: j.ParamDType, cast: j.Autocast, attn: j.Attn, loop: j.Loop,
-		checkpointing: j.Checkpointing, adapters: j.LoRARank,
-	}
-	copy(k.layers[:], zones)
-	if zones == nil {
-		k.layers[1] = -j.Layers
-	}
-	s.mu.Lock()
-	once, ok := s.reels[k]
-	if !ok {
-		once = sync.OnceValue(func() recorded { return s.record(j, zones) })
-		s.reels[k] = once
-	}
-	s.mu.Unlock()
-	return once()
-}
-
-// turnsOf are the optimizer's turns over the whole model.
-func (s *Shelf) turnsOf(j job.Job, r recorded) (reel.Turns, error) {
-	k := turnsKey{optimizer: j.Optimizer, params: j.ParamDType, cast: j.Autocast, adapters: j.LoRARank}
-	s.mu.Lock()
-	once, ok := s.turns[k]
-	if !ok {
-		once = sync.OnceValues(func() (reel.Turns, error) { return s.optimize(j, r) })
-		s.turns[k] = once
-	}
-	s.mu.Unlock()
-	return once()
-}
-
-func (s *Shelf) optimize(j job.Job, r recorded) (reel.Turns, error) {
-	p := eager.NewProcess(s.m.device())
-	var model eager.Model
-	var err error
-	if crash := p.Guard(func() { model, err = build(p, j, s.src) }); crash != nil {
-		err = crash
-	}
-	if err != nil {
-		return reel.Turns{}, err
-	}
-	t, err := p.Turns(model, options(j), func(name string) bool { return r.trained[alike(name)] }, r.process)
-	return reel.Turns{Owners: t.Owners, Made: t.Made, First: t.First, Later: t.Later}, err
+		if err != nil {
+			return turned{err: err}
+		}
+		t, err := p.Turns(model, options(j), func(name string) bool { return r.trained[alike(name)] }, r.process)
+		turns := reel.Turns{Owners: t.Owners, Made: t.Made, First: t.First, Later: t.Later}
+		return turned{turns, turns.Sketch(), err}
+	})
 }
 
 // tapeOf is the tape of three steps of a job, as a Run would record it.
-func (s *Shelf) tapeOf(j job.Job) (*tape.Tape, recorded, error) {
-	r := s.reelOf(j)
+func (s *Shelf) tapeOf(j job.Job, c Cut) (*tape.Tape, recorded, error) {
+	r := s.reelOf(j, c)
 	if r.err != nil {
 		return nil, r, r.err
 	}
-	turns, err := s.turnsOf(j, r)
-	if err != nil {
-		return nil, r, err
+	t := s.turnsOf(j, c, r)
+	if t.err != nil {
+		return nil, r, t.err
 	}
-	t, err := r.reel.Write(r.zones, turns)
-	return t, r, err
+	out, err := r.reel.Write(r.zones, t.turns)
+	return out, r, err
+}
+
+// modelOf is what sharding needs to know of a job.
+func (s *Shelf) modelOf(j job.Job, c Cut, o reel.Outline) (shard.Model, error) {
+	k := turnOf(j, c)
+	k.optimizer = ""
+	m := s.models.get(k, func() modelled {
+		t, _, err := s.tapeOf(j, c)
+		if err != nil {
+			return modelled{err: err}
+		}
+		return modelled{model: shard.Measure(t)}
+	})
+	return m.model.WithSaved(o.Saved), m.err
+}
+
+// asked is the most that a measure of moments reaches in a job.
+func (s *Shelf) asked(j job.Job, c Cut, value func(reel.Instant) units.Bytes) (units.Bytes, recorded, error) {
+	r := s.reelOf(j, c)
+	if r.err != nil {
+		return 0, r, r.err
+	}
+	t, o := s.turnsOf(j, c, r), s.outlineOf(j, c, r)
+	if err := errors.Join(t.err, o.err); err != nil {
+		return 0, r, err
+	}
+	return o.outline.Highest(t.sketch, value), r, nil
+}
+
+func (s *Shelf) outlineOf(j job.Job, c Cut, r recorded) outlined {
+	return s.outlines.get(passesOf(j, c), func() outlined {
+		o, err := r.reel.Outline(r.zones)
+		return outlined{o, err}
+	})
 }

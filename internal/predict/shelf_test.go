@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/internal/alloc"
 	"github.com/plimsoll/plimsoll/internal/job"
+	"github.com/plimsoll/plimsoll/internal/shard"
 	"github.com/plimsoll/plimsoll/internal/tape"
 )
 
@@ -86,7 +88,7 @@ func TestAShelfWritesTheTapeThatARunRecords(t *testing.T) {
 			if err != nil {
 				continue // no code path
 			}
-			got, r, err := s.tapeOf(j)
+			got, r, err := s.tapeOf(j, Cut{})
 			if err != nil {
 				t.Errorf("%s, variant %d: %v", j.ID, v, err)
 				continue
@@ -103,5 +105,69 @@ func TestAShelfWritesTheTapeThatARunRecords(t *testing.T) {
 	}
 	if stretched < 50 {
 		t.Errorf("only %d tapes were written from fewer layers than the model has", stretched)
+	}
+}
+
+func TestAShelfNeedsWhatARunPredicts(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for i, row := range measuredRows(t) {
+		if seen[row.Model] {
+			continue
+		}
+		seen[row.Model] = true
+		src, err := source(t, row.Job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := h200(t)
+		s := NewShelf(src, m)
+		for v, j := range variants(row.Job, i) {
+			m.Conf = alloc.Conf{Expandable: v == 1}
+			want, err := Run(j, src, m)
+			if err != nil {
+				continue // no code path
+			}
+			got, err := s.Need(j, m.Conf, Spread{})
+			if r := want.Report; err != nil || got.Safe != r.Safe || got.Allocated != r.Peak.Allocated || got.Reserved != r.Peak.Reserved {
+				t.Errorf("%s, variant %d: %+v (%v), a run predicts %+v, safe %s", j.ID, v, got, err, r.Peak, r.Safe)
+			}
+			bound, err := s.AtLeast(j, Spread{})
+			if err != nil || bound > got.Safe || bound < got.Allocated/2 {
+				t.Errorf("%s, variant %d: at least %s, needed %s (%v)", j.ID, v, bound, got.Safe, err)
+			}
+			spreads(t, s, j, src, m)
+		}
+	}
+}
+
+// spreads compares what each of several cards needs.
+func spreads(t *testing.T, s *Shelf, j job.Job, src Source, m Machine) {
+	t.Helper()
+	for i, kind := range append(shard.Kinds(), "fsdp2") {
+		spread := Spread{Plan: shard.Plan{Kind: kind, Ranks: 2 << i, BucketView: i%2 == 0}}
+		if i >= 4 {
+			spread.Tensor, spread.Plan.Stages = 2, 2*(i-4)
+		}
+		part, err := src, error(nil)
+		if spread.cut() != (Cut{}) {
+			if part, err = Divide(src, spread.Tensor, spread.Plan.Stages); err != nil {
+				return
+			}
+		}
+		if j.Layers > 0 && part.Config.Depth() < j.Layers {
+			return
+		}
+		want, err := RunPart(j, part, m, spread)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Need(j, m.Conf, spread)
+		if r := want.Report.Sharded; err != nil || got.Safe != r.Safe || got.Allocated != r.Allocated {
+			t.Errorf("%s, %+v: %+v (%v), a run predicts %+v", j.ID, spread, got, err, r)
+		}
+		if bound, err := s.AtLeast(j, spread); err != nil || bound > got.Safe {
+			t.Errorf("%s, %+v: at least %s, needed %s (%v)", j.ID, spread, bound, got.Safe, err)
+		}
 	}
 }

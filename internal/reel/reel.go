@@ -86,7 +86,8 @@ type place struct {
 type name struct {
 	category     tape.Category
 	list, within string
-	layered      bool
+	layered      bool // the layer is left open
+	inLayer      bool // it belongs to a layer at all
 	op           string
 }
 
@@ -130,7 +131,9 @@ func (c *cutter) name() {
 	for _, o := range c.r.Tape.Owners {
 		n := name{category: o.Category, within: o.Module, op: o.Op}
 		layer := int32(-1)
-		if list, within, at, ok := tape.Layer(o.Module); ok && c.reel.depth > 0 && at < c.reel.depth {
+		list, within, at, ok := tape.Layer(o.Module)
+		n.inLayer = ok
+		if ok && at < c.reel.depth {
 			n.list, n.within, n.layered, layer = list, within, true, int32(at)
 		}
 		i, ok := known[n]

@@ -119,6 +119,10 @@ type model struct {
 func measure(t *tape.Tape) model {
 	var m model
 	layers := map[string]units.Bytes{}
+	layer := make([]string, len(t.Owners))
+	for i := range t.Owners {
+		layer[i] = layerOf(t.Owners[i].Module)
+	}
 	var grads, saved units.Bytes
 	for i := range t.Events {
 		e := &t.Events[i]
@@ -136,11 +140,11 @@ func measure(t *tape.Tape) model {
 		switch {
 		case o.Category == tape.Parameters && e.Kind == tape.Alloc:
 			m.params += e.Size
-			layers[layerOf(o.Module)] += e.Size
+			layers[layer[e.Owner]] += e.Size
 		case o.Category == tape.Gradients:
 			grads += sign * e.Size
 			m.grads = max(m.grads, grads)
-		case o.Category == tape.Activations && layerOf(o.Module) != "":
+		case o.Category == tape.Activations && layer[e.Owner] != "":
 			saved += sign * e.Size
 		}
 	}
@@ -155,13 +159,11 @@ func measure(t *tape.Tape) model {
 
 // layerOf is the repeated layer a module belongs to: model.layers.3 of model.layers.3.mlp; "" for others.
 func layerOf(module string) string {
-	parts := strings.Split(module, ".")
-	for i, part := range parts {
-		if part != "" && strings.Trim(part, "0123456789") == "" {
-			return strings.Join(parts[:i+1], ".")
-		}
+	_, within, _, found := tape.Layer(module)
+	if !found {
+		return ""
 	}
-	return ""
+	return strings.TrimSuffix(module[:len(module)-len(within)], ".")
 }
 
 // rank is what a rank holds at an instant, and how much of it are the plan's buffers.

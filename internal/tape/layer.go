@@ -10,7 +10,7 @@ import (
 func Layer(module string) (list, within string, layer int, found bool) {
 	for rest, at := module, 0; ; {
 		part, after, more := strings.Cut(rest, ".")
-		if n, err := strconv.Atoi(part); err == nil && n >= 0 && part[0] != '+' {
+		if n, err := strconv.Atoi(part); err == nil && part[0] >= '0' {
 			return strings.TrimSuffix(module[:at], "."), after, n, true
 		}
 		if !more {
