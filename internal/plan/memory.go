@@ -2,6 +2,7 @@ package plan
 
 import (
 	"github.com/plimsoll/plimsoll/internal/alloc"
+	"github.com/plimsoll/plimsoll/internal/job"
 	"github.com/plimsoll/plimsoll/internal/predict"
 	"github.com/plimsoll/plimsoll/internal/report"
 	"github.com/plimsoll/plimsoll/internal/shard"
@@ -10,10 +11,9 @@ import (
 
 // memory is what a configuration needs.
 type memory struct {
-	peak   report.PredictedPeak
-	safe   units.Bytes // reserved bytes that are not expected to be exceeded
-	params int64
-	err    error
+	peak report.PredictedPeak
+	safe units.Bytes // reserved bytes that are not expected to be exceeded
+	err  error
 }
 
 // memoryKey is what memory depends on: fp32 and TF32 need the same, and so do all numbers of micro-batches beyond one.
@@ -52,16 +52,41 @@ func (s *search) need(k memoryKey) memory {
 	}
 	m := s.predict(k)
 	s.memories[k] = m
+	s.predictions++
 	return m
 }
 
+// predict asks the shelf; it may run in several goroutines.
 func (s *search) predict(k memoryKey) memory {
-	s.predictions++
-	return s.predictOf(k, s.part(k.layout))
+	conf, err := s.conf(k.conf)
+	if err != nil {
+		return memory{err: err}
+	}
+	n, err := s.shelf.Need(s.job(k), conf, k.spread())
+	if err != nil {
+		return memory{err: err}
+	}
+	peak := report.PredictedPeak{Allocated: n.Allocated, Reserved: n.Reserved, Device: n.Reserved + predict.Capacity(s.r.Machine) - predict.Room(s.r.Machine)}
+	return memory{peak: peak, safe: n.Safe}
 }
 
-func (s *search) predictOf(k memoryKey, src predict.Source) memory {
-	j, machine := s.r.Job, s.r.Machine
+// bound is what a key needs at least, found without the allocator: what is asked for at once. It does not depend on the allocator's settings.
+func (s *search) bound(k memoryKey) units.Bytes {
+	k.conf = ""
+	if b, ok := s.bounds[k]; ok {
+		return b
+	}
+	b, err := s.shelf.AtLeast(s.job(k), k.spread())
+	if err != nil {
+		b = 0 // need says why
+	}
+	s.bounds[k] = b
+	return b
+}
+
+// job is the job with what a key varies.
+func (s *search) job(k memoryKey) job.Job {
+	j := s.r.Job
 	j.Batch, j.Optimizer, j.Attn, j.Loop = k.batch, k.optimizer, k.attn, k.loop
 	j.ParamDType, j.Autocast, j.TF32 = k.params, k.cast, false
 	j.Checkpointing, j.Layers, j.Accumulate, j.OffloadActivations = k.layers != 0, max(k.layers, 0), 1, k.away
@@ -71,91 +96,35 @@ func (s *search) predictOf(k memoryKey, src predict.Source) memory {
 	if k.adapters > 0 {
 		j.LoRARank = k.adapters
 	}
-	if k.conf != "" {
-		conf, err := alloc.ParseConf(k.conf, machine.Torch)
-		if err != nil {
-			return memory{err: err}
-		}
-		machine.Conf = conf
-	}
-	if k.ranks > 1 || k.layout != whole {
-		cut := shard.Plan{Kind: k.sharding, Ranks: k.ranks, BucketView: true, Stages: k.layout.stages}
-		return spread(predict.RunPart(j, src, machine, predict.Spread{Plan: cut, Tensor: k.layout.tensor}))
-	}
-	res, err := predict.Run(j, src, machine)
-	if err != nil {
-		return memory{err: err}
-	}
-	r := res.Report
-	return memory{peak: r.Peak, safe: r.Safe, params: r.Params}
+	return j
 }
 
-// spread reads what each of several cards needs.
-func spread(res *predict.Result, err error) memory {
-	if err != nil {
-		return memory{err: err}
-	}
-	r := res.Report
-	return memory{
-		peak:   report.PredictedPeak{Allocated: r.Sharded.Allocated, Reserved: r.Sharded.Safe, Device: r.Sharded.Safe + r.ByCategory["context"]},
-		safe:   r.Sharded.Safe,
-		params: r.Params,
-	}
+// spread is how a key's job is spread over cards.
+func (k memoryKey) spread() predict.Spread {
+	return predict.Spread{Plan: shard.Plan{Kind: k.sharding, Ranks: k.ranks, BucketView: true, Stages: k.layout.stages}, Tensor: k.layout.tensor}
 }
 
-// fits asks the bounds first: memory grows with the batch and falls with checkpointing, all else equal.
+// conf reads allocator settings; without any they are the machine's.
+func (s *search) conf(text string) (alloc.Conf, error) {
+	if text == "" {
+		return s.r.Machine.Conf, nil
+	}
+	return alloc.ParseConf(text, s.r.Machine.Torch)
+}
+
+// fits asks the bound first.
 func (s *search) fits(p point, layers int) (memory, bool) {
 	k := s.key(p, layers)
-	if _, known := s.memories[k]; !known && s.hopeless(p, k) {
+	if s.hopeless(p, k) {
 		return memory{}, false
 	}
 	m := s.need(k)
-	fits := m.err == nil && m.safe <= s.room
-	if !fits {
-		column := k
-		column.batch = 0
-		if low, ok := s.tooLarge[column]; !ok || k.batch < low {
-			s.tooLarge[column] = k.batch
-		}
-	}
-	return m, fits
+	return m, m.err == nil && m.safe <= s.room
 }
 
-// hopeless tells that a point cannot fit without predicting it: a smaller batch did not, or state alone does not.
+// hopeless tells that a point cannot fit without predicting it.
 func (s *search) hopeless(p point, k memoryKey) bool {
-	column := k
-	column.batch = 0
-	if low, ok := s.tooLarge[column]; ok && k.batch >= low {
-		return true
-	}
-	if k.layers == 0 && !k.away { // with activations on the host a second run needs more
-		column.layers = -1
-		if low, ok := s.tooLarge[column]; ok && k.batch >= low {
-			return true
-		}
-	}
-	return s.floor(p, k.layers) > s.room || s.inUse(p, k) > s.room || s.shallowUse(k) > s.room
-}
-
-// shallowUse predicts two shallow stand-ins and draws the line to the full depth. What is in use at the peak is the highest of several sums that grow
-// with the depth in straight lines, so the line lies below it, up to the rounding of a few blocks: far less than the one percent the safe bound allows.
-// 0 where there are no stand-ins.
-func (s *search) shallowUse(k memoryKey) units.Bytes {
-	few, more, depth := s.shallow(k.layout)
-	if few.Config == nil || k.ranks > 1 || k.layers > 0 {
-		return 0
-	}
-	k.conf = ""
-	if b, ok := s.shallowUses[k]; ok {
-		return b
-	}
-	a, b := s.predictOf(k, few), s.predictOf(k, more)
-	var line units.Bytes
-	if a.err == nil && b.err == nil {
-		line = a.peak.Allocated + unitsOf(int64(depth-shallowLayers))*(b.peak.Allocated-a.peak.Allocated)
-	}
-	s.shallowUses[k] = line
-	return line
+	return s.floor(p) > s.room || s.bound(k) > s.room
 }
 
 // onHost tells whether something is kept there.
@@ -175,21 +144,6 @@ func (s *search) onHost(c candidate) units.Bytes {
 	return sum
 }
 
-// inUse is a lower bound from a configuration that is known already: other allocator settings change what is held, not what is in use, and
-// moving the optimizer to the host saves its state and the temporaries of its step.
-func (s *search) inUse(p point, k memoryKey) units.Bytes {
-	plain := k
-	plain.conf, plain.optimizer = s.r.Conf, p.optimizer
-	m, ok := s.memories[plain]
-	if !ok || m.err != nil || s.r.GPUs > 1 {
-		return 0
-	}
-	if !p.onHost(OffloadOptimizer) {
-		return m.peak.Allocated
-	}
-	return m.peak.Allocated - units.Bytes(states[kind(p.optimizer)]+1)*s.weight(p.precision)
-}
-
 // states counts the tensors like the parameters that an optimizer keeps.
 var states = map[string]int{
 	"sgdm": 1, "adam": 2, "adamw": 2, "amsgrad": 3, "nadam": 2, "radam": 2, "adamax": 2, "adagrad": 1, "adadelta": 2, "rmsprop": 1, "asgd": 1, "rprop": 2,
@@ -200,9 +154,8 @@ var temporaries = map[string]int{
 	"adam": 1, "adamw": 1, "amsgrad": 1, "nadam": 1, "radam": 1, "adamax": 1, "adagrad": 2, "adadelta": 2, "rmsprop": 1, "asgd": 1, "rprop": 1,
 }
 
-// floor is a lower bound of what a point asks for at once: in its optimizer's step, and in backward, with so many of its layers checkpointed.
-// Shared among cards it says nothing.
-func (s *search) floor(p point, layers int) units.Bytes {
+// floor is a lower bound of what a point asks for at once, in its optimizer's step, that takes no run at all. Shared among cards it says nothing.
+func (s *search) floor(p point) units.Bytes {
 	if s.r.GPUs > 1 {
 		return 0
 	}
@@ -210,30 +163,7 @@ func (s *search) floor(p point, layers int) units.Bytes {
 	if p.onHost(OffloadOptimizer) {
 		state, step = 0, 0
 	}
-	weight := s.weight(p.precision)
-	bound := units.Bytes(2+state+step) * weight
-	live, ok := s.live(p, layers)
-	if !ok {
-		return bound
-	}
-	return max(bound, live+units.Bytes(state)*weight)
-}
-
-// live is the same for a pass alone, where its stream has run. Every checkpointed layer saves as much as another.
-func (s *search) live(p point, layers int) (units.Bytes, bool) {
-	of := func(checkpointed bool) (units.Bytes, bool) {
-		t, ok := s.passes[p.pass(checkpointed)]
-		if s.times(p) > 1 {
-			return t.facts.Held, ok && t.err == nil
-		}
-		return t.facts.Live, ok && t.err == nil
-	}
-	if layers <= 0 {
-		return of(layers < 0)
-	}
-	none, ok := of(false)
-	all, known := of(true)
-	return none + (all-none)*units.Bytes(layers)/units.Bytes(max(1, s.layers)), ok && known
+	return units.Bytes(2+state+step) * s.weight(p.precision)
 }
 
 // weight is the size of what is trained.

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"fmt"
-	"math"
 	"slices"
-	"sync"
 
 	"github.com/plimsoll/plimsoll/internal/predict"
 	"github.com/plimsoll/plimsoll/internal/report"
@@ -63,11 +61,12 @@ type search struct {
 
 	trainable int64 // parameters
 
-	parts       map[layout]predict.Source
-	passes      map[passKey]timed
-	memories    map[memoryKey]memory
-	shallowUses map[memoryKey]units.Bytes
-	tooLarge    map[memoryKey]int // by column (batch 0): the smallest batch known not to fit
+	parts    map[layout]predict.Source
+	passes   map[passKey]timed
+	walked   map[walkKey]walked
+	shelf    *predict.Shelf
+	memories map[memoryKey]memory
+	bounds   map[memoryKey]units.Bytes
 
 	queue       queue
 	considered  int
@@ -101,7 +100,7 @@ func (d duration) tie() float64 {
 }
 
 func newSearch(r Request) (*search, error) {
-	s := &search{r: r, parts: map[layout]predict.Source{}, passes: map[passKey]timed{}, memories: map[memoryKey]memory{}, tooLarge: map[memoryKey]int{}, shallowUses: map[memoryKey]units.Bytes{}}
+	s := &search{r: r, parts: map[layout]predict.Source{}, passes: map[passKey]timed{}, walked: map[walkKey]walked{}, memories: map[memoryKey]memory{}, bounds: map[memoryKey]units.Bytes{}, shelf: predict.NewShelf(r.Source, r.Machine)}
 	// One stream tells how many layers can be checkpointed, and refuses what has no code path.
 	first := passKey{
 		batch: max(r.Job.Batch, 1), precision: r.Job.Precision(), attn: r.Job.Attn, checkpointed: r.Source.Graph == nil || len(r.Job.CheckpointModules) > 0, layout: whole,
@@ -197,7 +196,6 @@ func (s *search) solve(c candidate) {
 	if c.checkpointing == Full {
 		layers = -1
 	}
-	s.ahead(c, layers)
 	var closest *candidate
 	for _, v := range append([]candidate{c}, c.others...) {
 		need, ok := s.fits(v.point, layers)
@@ -213,123 +211,6 @@ func (s *search) solve(c candidate) {
 	if closest != nil {
 		s.refused = append(s.refused, *closest)
 	}
-}
-
-// ahead predicts the first open point of a group and, beside it, that of the group that is next in the queue: a second core has nothing else to do.
-func (s *search) ahead(c candidate, layers int) {
-	var keys []memoryKey
-	open := func(c candidate, layers int) {
-		for _, v := range append([]candidate{c}, c.others...) {
-			k := s.key(v.point, layers)
-			if _, known := s.memories[k]; known || s.hopeless(v.point, k) {
-				continue
-			}
-			keys = append(keys, k)
-			return
-		}
-	}
-	open(c, layers)
-	if len(s.queue) > 0 && len(keys) == 1 {
-		if next := s.queue[0]; !next.solved && next.checkpointing != Selective && next.group() != c.group() {
-			open(next, map[string]int{Full: -1}[next.checkpointing])
-		}
-	}
-	if len(keys) > 1 {
-		s.together(keys...)
-	}
-}
-
-// together predicts what is not known yet of some keys, each in a goroutine of its own. They only run predictions, which share nothing that changes,
-// and end before it returns.
-func (s *search) together(keys ...memoryKey) {
-	keys = slices.DeleteFunc(keys, func(k memoryKey) bool { _, known := s.memories[k]; return known })
-	results := make([]memory, len(keys))
-	var wait sync.WaitGroup
-	for i, k := range keys {
-		src := s.part(k.layout)
-		wait.Go(func() { results[i] = s.predictOf(k, src) })
-	}
-	wait.Wait()
-	for i, k := range keys {
-		s.memories[k] = results[i]
-		s.predictions++
-	}
-}
-
-// solveSelective takes what costs no time for granted: the group's point that needs least memory checkpoints fewest layers.
-func (s *search) solveSelective(c candidate) {
-	for _, v := range c.others {
-		if v.optimizer == c.optimizer {
-			c.point, c.changes = v.point, v.changes
-		}
-	}
-	c.others = nil
-	if c.layers == 0 { // a number it cannot do with fewer than gives a better place in the queue
-		c.layers = max(1, s.atLeast(c.point))
-	} else {
-		if c.layers = s.fewest(c.point); c.layers <= 0 {
-			return
-		}
-		c.need, c.solved = s.need(s.key(c.point, c.layers)), true
-	}
-	var err error
-	if c.took, err = s.time(c.point, c.layers); err == nil {
-		heap.Push(&s.queue, c)
-	}
-}
-
-// atLeast is the number of checkpointed layers below which what is in use alone does not fit.
-func (s *search) atLeast(p point) int {
-	low := 0
-	for low < s.depth(p.layout) && s.floor(p, low) > s.room {
-		low++
-	}
-	none, all := s.shallowUse(s.key(p, 0)), s.shallowUse(s.key(p, -1))
-	if none > all && none > s.room {
-		low = max(low, int(math.Ceil(float64(none-s.room)/float64(none-all)*float64(s.depth(p.layout)))))
-	}
-	return min(low, s.depth(p.layout))
-}
-
-// fewest is the smallest number of checkpointed layers that fits, 0 where none are needed or all would not do. Memory falls with the number nearly
-// in a straight line; what is reserved lies a little above it.
-func (s *search) fewest(p point) int {
-	if s.depth(p.layout) < 2 {
-		return 0
-	}
-	low, high := s.atLeast(p)-1, s.depth(p.layout) // low does not fit, high is full checkpointing
-	guess := low + 1
-	for guess < high-1 && float64(s.line(p, guess))*heldAbove > float64(s.room) {
-		guess++
-	}
-	for high-low > 1 {
-		if other := guess + 1; other < high {
-			s.together(s.key(p, guess), s.key(p, other))
-		}
-		if _, ok := s.fits(p, guess); ok {
-			high = guess
-			guess = max(low+1, guess-1)
-		} else {
-			low = guess
-			guess = min(high-1, guess+1)
-		}
-	}
-	if high == 0 || high == s.depth(p.layout) {
-		return 0 // that is no checkpointing, or full
-	}
-	return high
-}
-
-// heldAbove is where a guess begins: what is reserved, with the safe bound's margin, over what is in use. Only the number of trials depends on it.
-const heldAbove = 1.02
-
-// line is about what is in use with so many checkpointed layers.
-func (s *search) line(p point, layers int) units.Bytes {
-	none, all := s.shallowUse(s.key(p, 0)), s.shallowUse(s.key(p, -1))
-	if s.r.GPUs > 1 && none == 0 { // no bound holds among cards: both ends are predicted
-		none, all = s.need(s.key(p, 0)).peak.Allocated, s.need(s.key(p, -1)).peak.Allocated
-	}
-	return max(s.floor(p, layers), none+(all-none)*units.Bytes(layers)/units.Bytes(max(1, s.depth(p.layout))))
 }
 
 // enumerate puts every point into the queue.
@@ -360,15 +241,13 @@ func (s *search) column(p point) {
 					continue // there is nothing to move; what a layer saves is either computed again or moved
 				}
 				s.considered += len(a.Loop) * len(a.Conf)
-				if s.tooLargeByBound(p) {
+				if s.floor(p) > s.room {
+					s.bounded = true
 					continue
 				}
 				d, err := s.time(p, 1)
 				if err != nil { // this size or precision has no code path
 					s.failed = err
-					continue
-				}
-				if s.tooLargeByBound(p) { // now that the stream has run the bound is sharper
 					continue
 				}
 				for _, p.loop = range a.Loop {
@@ -387,19 +266,6 @@ func (s *search) column(p point) {
 		first.others = points[1:]
 		s.queue = append(s.queue, first)
 	}
-}
-
-// tooLargeByBound tells that a point cannot fit however many layers it checkpoints of those it may.
-func (s *search) tooLargeByBound(p point) bool {
-	layers := -1
-	if p.checkpointing == None {
-		layers = 0
-	}
-	if s.floor(p, layers) <= s.room {
-		return false
-	}
-	s.bounded = true
-	return true
 }
 
 // changes counts what differs from the job as it is: of two equal plans the one with fewer is better.

@@ -3,7 +3,6 @@ package plan
 import (
 	"github.com/plimsoll/plimsoll/internal/cost"
 	"github.com/plimsoll/plimsoll/internal/eager"
-	"github.com/plimsoll/plimsoll/internal/job"
 	"github.com/plimsoll/plimsoll/internal/predict"
 )
 
@@ -30,7 +29,25 @@ func (p point) pass(checkpointed bool) passKey {
 	return passKey{p.batch, p.precision, p.attn, checkpointed, p.onHost(OffloadActivations), p.layout}
 }
 
-// streamed runs the stream of a configuration once.
+// walkKey is what one walk of a stream depends on: TF32 does not change it, and stages only cut between layers.
+type walkKey struct {
+	batch              int
+	params, cast, attn string
+	checkpointed, away bool
+	tensor             int
+	stages             int // of a model whose layers are not alike
+	depth              int // of a model whose layers are; 0: its own
+}
+
+// walked is what a walk of a stream came to.
+type walked struct {
+	step, tf32         cost.Step // without and with TF32
+	facts              predict.Streamed
+	batchNorm, dropout bool // it has what makes accumulation something else than a larger batch
+	err                error
+}
+
+// streamed puts the time of a configuration together.
 func (s *search) streamed(k passKey) timed {
 	if t, ok := s.passes[k]; ok {
 		return t
@@ -42,7 +59,6 @@ func (s *search) streamed(k passKey) timed {
 
 func (s *search) stream(k passKey) timed {
 	j := s.r.Job
-	j.Batch, j.Attn, j.Checkpointing, j.Layers, j.OffloadActivations = k.batch, k.attn, k.checkpointed, 0, k.away
 	if err := j.SetPrecision(k.precision); err != nil {
 		return timed{err: err}
 	}
@@ -50,81 +66,118 @@ func (s *search) stream(k passKey) timed {
 	if err != nil {
 		return timed{err: err}
 	}
-	step, facts, err := s.measure(j, k.layout, rates)
-	if err != nil {
-		return timed{err: err}
+	w := s.measure(k)
+	if w.err != nil {
+		return timed{err: w.err}
 	}
-	width := 4.0
-	if facts.Trainable > 0 {
-		width = float64(facts.Bytes) / float64(facts.Trainable)
+	t := timed{step: w.step, facts: w.facts, rates: rates}
+	if j.TF32 {
+		t.step = w.tf32
 	}
-	return timed{step: step, facts: facts, rates: rates, trained: cost.Trained{Tensors: facts.Tensors, Elements: float64(facts.Trainable), Width: width}}
+	t.trained = cost.Trained{Tensors: w.facts.Tensors, Elements: float64(w.facts.Trainable), Width: 4}
+	if w.facts.Trainable > 0 {
+		t.trained.Width = float64(w.facts.Bytes) / float64(w.facts.Trainable)
+	}
+	return t
 }
 
-// measure walks the stream of one micro-batch. The layers of a deep model are alike, so its time is a straight line through those of two shallow ones.
-func (s *search) measure(j job.Job, cut layout, rates cost.Rates) (cost.Step, predict.Streamed, error) {
-	few, more, layers := s.shallow(cut)
-	if few.Config == nil {
-		return s.walk(j, s.part(cut), rates)
+// measure is the stream of one micro-batch. The layers of a deep model are alike, so its time is a straight line through those of two shallow ones.
+func (s *search) measure(k passKey) walked {
+	keys, depth := s.walks(k)
+	a := s.walk(keys[0])
+	if len(keys) == 1 || a.err != nil {
+		return a
 	}
-	a, fa, err := s.walk(j, few, rates)
-	if err != nil {
-		return a, fa, err
+	b := s.walk(keys[1])
+	if b.err != nil {
+		return b
 	}
-	b, fb, err := s.walk(j, more, rates)
-	if err != nil {
-		return b, fb, err
+	n := depth - shallowLayers
+	line := func(x, y float64) float64 { return x + float64(n)*(y-x) }
+	steps := func(x, y cost.Step) cost.Step {
+		return cost.Step{
+			Seconds: line(x.Seconds, y.Seconds), GPU: line(x.GPU, y.GPU), Host: line(x.Host, y.Host), Ahead: max(0, line(x.Ahead, y.Ahead)), FLOPs: line(x.FLOPs, y.FLOPs),
+		}
 	}
-	n := float64(layers - shallowLayers)
-	line := func(x, y float64) float64 { return x + n*(y-x) }
-	step := cost.Step{
-		Seconds: line(a.Seconds, b.Seconds), GPU: line(a.GPU, b.GPU), Host: line(a.Host, b.Host),
-		Ahead: max(0, line(a.Ahead, b.Ahead)), FLOPs: line(a.FLOPs, b.FLOPs),
-	}
-	count := int64(layers - shallowLayers)
-	return step, predict.Streamed{
+	fa, fb, count := a.facts, b.facts, int64(n)
+	return walked{step: steps(a.step, b.step), tf32: steps(a.tf32, b.tf32), facts: predict.Streamed{
 		Params: fa.Params + count*(fb.Params-fa.Params), Trainable: fa.Trainable + count*(fb.Trainable-fa.Trainable),
-		Tensors: fa.Tensors + int(count)*(fb.Tensors-fa.Tensors), Bytes: fa.Bytes + (fb.Bytes-fa.Bytes)*unitsOf(count),
-		Layers: fa.Layers + int(count)*(fb.Layers-fa.Layers), Pinned: fa.Pinned + (fb.Pinned-fa.Pinned)*unitsOf(count),
-		// The peak is the highest of several sums that grow with the depth in straight lines: the line through two depths lies below it.
-		Live: fa.Live + (fb.Live-fa.Live)*unitsOf(count), Held: fa.Held + (fb.Held-fa.Held)*unitsOf(count),
-	}, nil
+		Tensors: fa.Tensors + n*(fb.Tensors-fa.Tensors), Bytes: fa.Bytes + (fb.Bytes-fa.Bytes)*unitsOf(count),
+		Layers: fa.Layers + n*(fb.Layers-fa.Layers), Pinned: fa.Pinned + (fb.Pinned-fa.Pinned)*unitsOf(count),
+	}}
 }
 
 // shallowLayers is the depth of the shallower stand-in; the other has one more.
 const shallowLayers = 2
 
-// shallow gives two stand-ins of a deep model whose layers are alike, and its depth; nothing where there are none.
-func (s *search) shallow(cut layout) (few, more predict.Source, layers int) {
-	c := s.part(cut).Config
-	if c == nil || len(s.r.Job.Freeze) > 0 {
-		return few, more, 0
+// walks are the streams that the time of a configuration is read off: its own or, where layers are alike, those of two shallow stand-ins; and its depth.
+func (s *search) walks(k passKey) ([]walkKey, int) {
+	j := s.r.Job
+	_ = j.SetPrecision(k.precision)
+	w := walkKey{batch: k.batch, params: j.ParamDType, cast: j.Autocast, attn: k.attn, checkpointed: k.checkpointed, away: k.away, tensor: k.layout.tensor}
+	depth := 0
+	if c := s.part(k.layout).Config; c != nil && len(j.Freeze) == 0 {
+		depth = c.Depth()
 	}
-	layers = c.Depth()
-	if layers <= 2*shallowLayers+2 {
-		return few, more, 0
-	}
-	few.Config, more.Config = c.WithDepth(shallowLayers), c.WithDepth(shallowLayers+1)
-	return few, more, layers
-}
-
-func (s *search) walk(j job.Job, src predict.Source, rates cost.Rates) (cost.Step, predict.Streamed, error) {
-	clock := cost.NewClock(rates)
-	facts, err := predict.Stream(j, src, s.r.Machine, func(w eager.Work) {
-		clock.See(w)
-		s.notice(w)
-	})
-	return clock.Step(), facts, err
-}
-
-// notice remembers what makes accumulation something else than a larger batch.
-func (s *search) notice(w eager.Work) {
 	switch {
-	case w.Kind == eager.Normalised:
-		s.batchNorm = true
-	case w.Op == "aten::native_dropout" || w.Op == "aten::dropout_":
-		s.dropout = true
+	case depth == 0:
+		w.stages = k.layout.stages
+	case depth > 2*shallowLayers+2:
+		few, more := w, w
+		few.depth, more.depth = shallowLayers, shallowLayers+1
+		return []walkKey{few, more}, depth
+	default:
+		w.depth = depth
 	}
+	return []walkKey{w}, depth
+}
+
+// walk runs a stream once.
+func (s *search) walk(k walkKey) walked {
+	if w, ok := s.walked[k]; ok {
+		return w
+	}
+	w := s.follow(k, s.part(layout{k.tensor, k.stages}))
+	s.remember(k, w)
+	return w
+}
+
+func (s *search) remember(k walkKey, w walked) {
+	s.walked[k] = w
+	s.batchNorm, s.dropout = s.batchNorm || w.batchNorm, s.dropout || w.dropout
+}
+
+// follow runs a stream through clocks; it may run in several goroutines.
+func (s *search) follow(k walkKey, src predict.Source) walked {
+	j := s.r.Job
+	j.Batch, j.Attn, j.Checkpointing, j.Layers, j.OffloadActivations = k.batch, k.attn, k.checkpointed, 0, k.away
+	j.ParamDType, j.Autocast, j.TF32 = k.params, k.cast, false
+	if k.depth > 0 {
+		src.Config = src.Config.WithDepth(k.depth)
+	}
+	rates, err := cost.Of(s.r.Machine.Card, false)
+	if err != nil {
+		return walked{err: err}
+	}
+	var w walked
+	plain, other := cost.NewClock(rates), (*cost.Clock)(nil)
+	if k.params == "fp32" && k.cast == "" {
+		rates.TF32On = true
+		other = cost.NewClock(rates)
+	}
+	w.facts, w.err = predict.Stream(j, src, s.r.Machine, func(work eager.Work) {
+		plain.See(work)
+		if other != nil {
+			other.See(work)
+		}
+		w.batchNorm = w.batchNorm || work.Kind == eager.Normalised
+		w.dropout = w.dropout || work.Op == "aten::native_dropout" || work.Op == "aten::dropout_"
+	})
+	w.step = plain.Step()
+	if other != nil {
+		w.tf32 = other.Step()
+	}
+	return w
 }
 
 // duration is the time of one effective batch of a point, in seconds.

@@ -165,7 +165,7 @@ func (s *Shelf) reelOf(j job.Job, c Cut) recorded {
 		k.layers = 0
 		short := make([]int, len(zones))
 		for i, n := range zones {
-			short[i] = min(n, reel.Least)
+			short[i] = reel.Enough(n)
 			k.zones[i] = short[i]
 		}
 		r := s.reels.get(k, func() recorded { return s.record(j, src, short) })

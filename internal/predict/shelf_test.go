@@ -57,7 +57,7 @@ func variants(j job.Job, which int) []job.Job {
 	case 0:
 		k.Checkpointing, k.Optimizer = false, "adamw-fused"
 	case 1:
-		k.Layers, k.Optimizer = 5, "adafactor"
+		k.Layers, k.Optimizer = 4+which%3, "adafactor"
 	case 2:
 		k.Layers, k.Optimizer = 8, "sgdm"
 	case 3:

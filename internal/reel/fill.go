@@ -82,9 +82,9 @@ func (c *cutter) border(layer int32) int {
 		low, high := c.borders[z], c.borders[z+1]
 		switch l := int(layer); {
 		case l < low || l >= high:
-		case n < Least || l < low+Edge:
+		case n < stretchable || l < low+edge:
 			return z
-		case l >= high-Edge:
+		case l >= high-edge:
 			return z + 1
 		}
 	}

@@ -1,7 +1,6 @@
 package reel
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/tape"
@@ -87,12 +86,12 @@ type viewer struct {
 	inside units.Bytes // activations of layers
 	saved  units.Bytes
 	rising bool
-	front  []Instant
+	tops   tops
 }
 
 // watch walks some groups and gives the moments that no other surpasses.
 func (v *viewer) watch(w *writer, first, end int) []Instant {
-	v.front = nil
+	v.tops = nil
 	for i := first; i < end; i++ {
 		g := &v.r.groups[i]
 		if !g.sweep {
@@ -109,20 +108,19 @@ func (v *viewer) watch(w *writer, first, end int) []Instant {
 		}
 	}
 	v.note()
-	return slices.Clip(v.front)
+	return v.tops.moments()
 }
 
 func (v *viewer) see(events []event) {
 	for i := range events {
 		e := &events[i]
-		n := &v.r.names
 		switch e.kind {
 		case tape.Alloc:
-			v.hold(&(*n)[e.owner.index], e.size)
+			v.hold(&v.r.names[e.owner.index], e.size)
 			v.rising = true
 		case tape.Free:
 			v.note()
-			v.hold(&(*n)[e.owner.index], -e.size)
+			v.hold(&v.r.names[e.owner.index], -e.size)
 		case tape.Mark:
 			v.note()
 			if strings.HasSuffix(v.r.labels[e.owner.index], "backward") {
@@ -142,39 +140,12 @@ func (v *viewer) hold(n *name, size units.Bytes) {
 	}
 }
 
-// note keeps the moment where it is a top and no other surpasses it in every category.
+// note keeps the moment where it is a top.
 func (v *viewer) note() {
-	if !v.rising {
-		return
+	if v.rising {
+		v.rising = false
+		v.tops.add(v.now)
 	}
-	v.rising = false
-	v.front = surpass(v.front, v.now)
-}
-
-// surpass adds a moment to those that no other surpasses.
-func surpass(front []Instant, m Instant) []Instant {
-	for i := len(front) - 1; i >= 0; i-- {
-		if front[i].covers(&m) {
-			return front
-		}
-	}
-	return append(slices.DeleteFunc(front, func(f Instant) bool { return m.covers(&f) }), m)
-}
-
-// covers tells that nothing of another moment is more. Everything that is no parameter, gradient or state counts as one.
-func (m *Instant) covers(o *Instant) bool {
-	if o.Backward && !m.Backward {
-		return false
-	}
-	rest, other := m.Total(), o.Total()
-	for _, c := range []tape.Category{tape.Parameters, tape.Gradients, tape.Optimizer} {
-		if m.Held[c] < o.Held[c] {
-			return false
-		}
-		rest -= m.Held[c]
-		other -= o.Held[c]
-	}
-	return rest >= other
 }
 
 // Sketch walks an optimizer's turns.
@@ -197,7 +168,7 @@ type turning struct {
 }
 
 func (v *turning) watch(events []tape.Event) []Instant {
-	var front []Instant
+	var tops tops
 	rising := false
 	for i := range events {
 		e := &events[i]
@@ -208,13 +179,13 @@ func (v *turning) watch(events []tape.Event) []Instant {
 			continue
 		}
 		if rising {
-			front = surpass(front, v.now)
+			tops.add(v.now)
 			rising = false
 		}
 		v.now.Held[category] -= e.Size
 	}
 	if rising {
-		front = surpass(front, v.now)
+		tops.add(v.now)
 	}
-	return front
+	return tops.moments()
 }

@@ -30,11 +30,19 @@ type Recording struct {
 	Zones []int
 }
 
-// Edge is how many layers at either end of a zone may be unlike those in its middle, and Least the number of layers of a zone that can be stretched.
-const (
-	Edge  = 2
-	Least = 2*Edge + 2
-)
+// edge is how many layers at either end of a zone may be unlike those in its middle.
+const edge = 2
+
+// stretchable is how many layers of a zone are recorded that can be played with any number from 2·edge on: two in the middle, to be compared.
+const stretchable = 2*edge + 2
+
+// Enough is how many layers of a zone have to be recorded so that it can be played with n.
+func Enough(n int) int {
+	if n < 2*edge {
+		return n
+	}
+	return stretchable
+}
 
 // Reel is a recording cut to pieces.
 type Reel struct {
@@ -185,7 +193,7 @@ func (r *Reel) check() error {
 		parts := r.groups[g].parts
 		from := 0
 		for _, n := range r.zones {
-			for l := from + Edge; l+1 < from+n-Edge; l++ {
+			for l := from + edge; l+1 < from+n-edge; l++ {
 				if !slices.Equal(parts[l], parts[l+1]) {
 					return fmt.Errorf("layers %d and %d differ: %w", l, l+1, ErrIrregular)
 				}

@@ -65,16 +65,16 @@ func (w *writer) arrange(zones []int) error {
 	recorded := borders(w.r.zones)
 	for z, n := range zones {
 		have := w.r.zones[z]
-		if n != have && (have < Least || n < have) {
+		if n != have && (have < stretchable || n < 2*edge) {
 			return fmt.Errorf("a zone of %d layers cannot be played with %d", have, n)
 		}
 		for l := range n {
 			like := l
 			switch {
-			case l >= n-Edge:
+			case l >= n-edge:
 				like = have - (n - l)
-			case l > Edge:
-				like = Edge
+			case l > edge:
+				like = edge
 			}
 			w.from = append(w.from, int32(recorded[z]+like))
 		}
