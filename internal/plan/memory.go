@@ -9,6 +9,12 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
+// needs answers what a job needs of each card: a predict.Shelf.
+type needs interface {
+	Need(j job.Job, conf alloc.Conf, spread predict.Spread) (predict.Need, error)
+	AtLeast(j job.Job, spread predict.Spread) (units.Bytes, error) // a lower bound of the safe bytes
+}
+
 // memory is what a configuration needs.
 type memory struct {
 	peak report.PredictedPeak
@@ -56,13 +62,13 @@ func (s *search) need(k memoryKey) memory {
 	return m
 }
 
-// predict asks the shelf; it may run in several goroutines.
+// predict asks for a key; it may run in several goroutines.
 func (s *search) predict(k memoryKey) memory {
 	conf, err := s.conf(k.conf)
 	if err != nil {
 		return memory{err: err}
 	}
-	n, err := s.shelf.Need(s.job(k), conf, k.spread())
+	n, err := s.needs.Need(s.job(k), conf, k.spread())
 	if err != nil {
 		return memory{err: err}
 	}
@@ -76,7 +82,7 @@ func (s *search) bound(k memoryKey) units.Bytes {
 	if b, ok := s.bounds[k]; ok {
 		return b
 	}
-	b, err := s.shelf.AtLeast(s.job(k), k.spread())
+	b, err := s.needs.AtLeast(s.job(k), k.spread())
 	if err != nil {
 		b = 0 // need says why
 	}

@@ -64,7 +64,7 @@ type search struct {
 	parts    map[layout]predict.Source
 	passes   map[passKey]timed
 	walked   map[walkKey]walked
-	shelf    *predict.Shelf
+	needs    needs
 	memories map[memoryKey]memory
 	bounds   map[memoryKey]units.Bytes
 
@@ -100,7 +100,7 @@ func (d duration) tie() float64 {
 }
 
 func newSearch(r Request) (*search, error) {
-	s := &search{r: r, parts: map[layout]predict.Source{}, passes: map[passKey]timed{}, walked: map[walkKey]walked{}, memories: map[memoryKey]memory{}, bounds: map[memoryKey]units.Bytes{}, shelf: predict.NewShelf(r.Source, r.Machine)}
+	s := &search{r: r, parts: map[layout]predict.Source{}, passes: map[passKey]timed{}, walked: map[walkKey]walked{}, memories: map[memoryKey]memory{}, bounds: map[memoryKey]units.Bytes{}, needs: predict.NewShelf(r.Source, r.Machine)}
 	// One stream tells how many layers can be checkpointed, and refuses what has no code path.
 	first := passKey{
 		batch: max(r.Job.Batch, 1), precision: r.Job.Precision(), attn: r.Job.Attn, checkpointed: r.Source.Graph == nil || len(r.Job.CheckpointModules) > 0, layout: whole,
@@ -135,7 +135,7 @@ func (s *search) run() error {
 	}
 	for len(s.queue) > 0 {
 		c := heap.Pop(&s.queue).(candidate)
-		if len(s.found) >= want && c.took.total > s.found[0].took.total*(1+s.reach()) && s.onTheCard() {
+		if len(s.found) >= want && c.took.total > s.reach() && s.onTheCard() {
 			return nil
 		}
 		switch {
@@ -154,12 +154,18 @@ func (s *search) plain(c candidate) bool {
 	return c.offload == "" && c.conf == s.r.Conf && c.layout == whole
 }
 
-// reach is how much slower than the fastest a plan may be and still become the first.
+// reach is the time up to which a plan may still become the first: by needing nothing special, or by needing less memory than one as fast.
 func (s *search) reach() float64 {
-	if slices.ContainsFunc(s.found, s.plain) {
-		return s.found[0].took.tie()
+	best := s.found[0]
+	limit := best.took.total * (1 + leaning)
+	i := slices.IndexFunc(s.found, s.plain)
+	switch {
+	case i < 0:
+		return limit
+	case s.found[i].took.total <= limit:
+		best = s.found[i]
 	}
-	return leaning
+	return best.took.total * (1 + best.took.tie())
 }
 
 // needless tells that a plan moves something to the host where the same one fits without.
@@ -287,7 +293,7 @@ func (s *search) changes(p point) int {
 // allocator settings before those that do.
 func (s *search) ordered() []candidate {
 	found := slices.Clone(s.found)
-	if !s.onTheCard() {
+	if len(found) == 0 || !s.onTheCard() {
 		return nil
 	}
 	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.took.total, b.took.total) })

@@ -2,12 +2,14 @@ package predict
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/alloc"
 	"github.com/plimsoll/plimsoll/internal/job"
 	"github.com/plimsoll/plimsoll/internal/shard"
 	"github.com/plimsoll/plimsoll/internal/tape"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // sameTape compares two tapes event by event, owners by what they say.
@@ -168,6 +170,37 @@ func spreads(t *testing.T, s *Shelf, j job.Job, src Source, m Machine) {
 		}
 		if bound, err := s.AtLeast(j, spread); err != nil || bound > got.Safe {
 			t.Errorf("%s, %+v: at least %s, needed %s (%v)", j.ID, spread, bound, got.Safe, err)
+		}
+	}
+}
+
+func TestWhatIsAskedForFallsWithEveryCheckpointedLayer(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for i, row := range measuredRows(t) {
+		src, err := source(t, row.Job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[row.Model] || src.Config == nil || src.Config.Depth() == 0 {
+			continue
+		}
+		seen[row.Model] = true
+		s := NewShelf(src, h200(t))
+		for _, batch := range []int{1, row.Batch} {
+			j := row.Job
+			j.Checkpointing, j.Batch, j.Accumulate = true, batch, 1+i%2
+			last := units.Bytes(math.MaxInt64)
+			for j.Layers = 1; j.Layers <= src.Config.Depth(); j.Layers++ {
+				bound, err := s.AtLeast(j, Spread{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if bound > last {
+					t.Errorf("%s, batch %d: %d checkpointed layers need %s, one fewer %s", j.ID, batch, j.Layers, bound, last)
+				}
+				last = bound
+			}
 		}
 	}
 }
