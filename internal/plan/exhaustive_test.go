@@ -22,6 +22,7 @@ type byRuns struct {
 }
 
 func (b byRuns) AtLeast(job.Job, predict.Spread) (units.Bytes, error) { return 0, nil }
+func (b byRuns) AtRest(job.Job, predict.Spread) (units.Bytes, error)  { return 0, nil }
 
 func (b byRuns) Need(j job.Job, conf alloc.Conf, spread predict.Spread) (predict.Need, error) {
 	key := fmt.Sprintf("%+v %+v %+v", j, conf, spread)

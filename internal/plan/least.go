@@ -20,7 +20,7 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 			return
 		}
 		a := report.Alternative{What: what, StepMS: 1000 * d.total}
-		if bound := max(s.floor(p), s.bound(s.key(p, layers))); bound > s.room {
+		if bound := s.bound(s.key(p, layers)); bound > s.room {
 			a.Why = fmt.Sprintf("does not fit: at least %s too much", (bound - s.room).Short())
 			out = append(out, a)
 			return

@@ -13,6 +13,7 @@ import (
 type needs interface {
 	Need(j job.Job, conf alloc.Conf, spread predict.Spread) (predict.Need, error)
 	AtLeast(j job.Job, spread predict.Spread) (units.Bytes, error) // a lower bound of the safe bytes
+	AtRest(j job.Job, spread predict.Spread) (units.Bytes, error)  // one that holds for any batch and checkpointing
 }
 
 // memory is what a configuration needs.
@@ -121,16 +122,25 @@ func (s *search) conf(text string) (alloc.Conf, error) {
 // fits asks the bound first.
 func (s *search) fits(p point, layers int) (memory, bool) {
 	k := s.key(p, layers)
-	if s.hopeless(p, k) {
+	if s.bound(k) > s.room {
 		return memory{}, false
 	}
 	m := s.need(k)
 	return m, m.err == nil && m.safe <= s.room
 }
 
-// hopeless tells that a point cannot fit without predicting it.
-func (s *search) hopeless(p point, k memoryKey) bool {
-	return s.floor(p) > s.room || s.bound(k) > s.room
+// floor is a lower bound that holds for any batch and checkpointing: what is there while the optimizer's step runs.
+func (s *search) floor(k memoryKey) units.Bytes {
+	k.conf, k.batch, k.layers, k.accumulated, k.attn, k.loop = "", s.r.Axes.MicroBatch[0], 0, false, s.r.Job.Attn, s.r.Job.Loop
+	if b, ok := s.floors[k]; ok {
+		return b
+	}
+	b, err := s.needs.AtRest(s.job(k), k.spread())
+	if err != nil {
+		b = 0 // bound says why
+	}
+	s.floors[k] = b
+	return b
 }
 
 // onHost tells whether something is kept there.
@@ -153,30 +163,4 @@ func (s *search) onHost(c candidate) units.Bytes {
 // states counts the tensors like the parameters that an optimizer keeps.
 var states = map[string]int{
 	"sgdm": 1, "adam": 2, "adamw": 2, "amsgrad": 3, "nadam": 2, "radam": 2, "adamax": 2, "adagrad": 1, "adadelta": 2, "rmsprop": 1, "asgd": 1, "rprop": 2,
-}
-
-// temporaries counts the lists like the parameters that the default implementation of a step holds for a moment.
-var temporaries = map[string]int{
-	"adam": 1, "adamw": 1, "amsgrad": 1, "nadam": 1, "radam": 1, "adamax": 1, "adagrad": 2, "adadelta": 2, "rmsprop": 1, "asgd": 1, "rprop": 1,
-}
-
-// floor is a lower bound of what a point asks for at once, in its optimizer's step, that takes no run at all. Shared among cards it says nothing.
-func (s *search) floor(p point) units.Bytes {
-	if s.r.GPUs > 1 {
-		return 0
-	}
-	state, step := states[kind(p.optimizer)], temporaries[p.optimizer]
-	if p.onHost(OffloadOptimizer) {
-		state, step = 0, 0
-	}
-	return units.Bytes(2+state+step) * s.weight(p.precision)
-}
-
-// weight is the size of what is trained.
-func (s *search) weight(precision string) units.Bytes {
-	width := units.Bytes(4)
-	if precision == "bf16" || precision == "fp16" {
-		width = 2
-	}
-	return width * unitsOf(s.trainable)
 }

@@ -59,14 +59,13 @@ type search struct {
 	room   units.Bytes // what may be reserved
 	layers int         // that can be checkpointed
 
-	trainable int64 // parameters
-
 	parts    map[layout]predict.Source
 	passes   map[passKey]timed
 	walked   map[walkKey]walked
 	needs    needs
 	memories map[memoryKey]memory
 	bounds   map[memoryKey]units.Bytes
+	floors   map[memoryKey]units.Bytes
 
 	queue       queue
 	considered  int
@@ -100,7 +99,7 @@ func (d duration) tie() float64 {
 }
 
 func newSearch(r Request) (*search, error) {
-	s := &search{r: r, parts: map[layout]predict.Source{}, passes: map[passKey]timed{}, walked: map[walkKey]walked{}, memories: map[memoryKey]memory{}, bounds: map[memoryKey]units.Bytes{}, needs: predict.NewShelf(r.Source, r.Machine)}
+	s := &search{r: r, parts: map[layout]predict.Source{}, passes: map[passKey]timed{}, walked: map[walkKey]walked{}, memories: map[memoryKey]memory{}, bounds: map[memoryKey]units.Bytes{}, floors: map[memoryKey]units.Bytes{}, needs: predict.NewShelf(r.Source, r.Machine)}
 	// One stream tells how many layers can be checkpointed, and refuses what has no code path.
 	first := passKey{
 		batch: max(r.Job.Batch, 1), precision: r.Job.Precision(), attn: r.Job.Attn, checkpointed: r.Source.Graph == nil || len(r.Job.CheckpointModules) > 0, layout: whole,
@@ -109,7 +108,7 @@ func newSearch(r Request) (*search, error) {
 	if t.err != nil {
 		return nil, t.err
 	}
-	s.layers, s.trainable = t.facts.Layers, t.facts.Trainable
+	s.layers = t.facts.Layers
 	if err := s.r.fill(s.layers); err != nil {
 		return nil, err
 	}
@@ -247,7 +246,7 @@ func (s *search) column(p point) {
 					continue // there is nothing to move; what a layer saves is either computed again or moved
 				}
 				s.considered += len(a.Loop) * len(a.Conf)
-				if s.floor(p) > s.room {
+				if s.floor(s.key(p, 0)) > s.room {
 					s.bounded = true
 					continue
 				}

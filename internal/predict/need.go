@@ -6,6 +6,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/alloc"
 	"github.com/plimsoll/plimsoll/internal/job"
 	"github.com/plimsoll/plimsoll/internal/reel"
+	"github.com/plimsoll/plimsoll/internal/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -68,6 +69,28 @@ func (s *Shelf) AtLeast(j job.Job, spread Spread) (units.Bytes, error) {
 	return held + bound - asked, err
 }
 
+// AtRest is a lower bound of AtLeast for any batch and checkpointing, found without a run of either: parameters, gradients and what the optimizer has in its step.
+func (s *Shelf) AtRest(j job.Job, spread Spread) (units.Bytes, error) {
+	c := spread.cut()
+	m := s.modelOf(j, c)
+	if m.err != nil {
+		return 0, m.err
+	}
+	t := s.turnsOf(j, c, m.recorded)
+	if t.err != nil {
+		return 0, t.err
+	}
+	still := reel.Outline{Later: []reel.Instant{m.rest}, Settled: [2][tape.Categories]units.Bytes{m.rest.Held, m.rest.Held}}
+	asked := still.Highest(t.sketch, reel.Instant.Total)
+	bound := safeBound(asked, convolutions{})
+	if spread.Plan.Ranks < 2 {
+		return bound, nil
+	}
+	none := m.model.WithSaved(0)
+	held := still.Highest(t.sketch, func(i reel.Instant) units.Bytes { return spread.Plan.Moment(none, i.Held, i.Backward) })
+	return held + bound - asked, nil
+}
+
 // rank is what one of several cards holds at most, of a job that allocates so much alone.
 func (s *Shelf) rank(j job.Job, spread Spread, allocated units.Bytes) (units.Bytes, error) {
 	c := spread.cut()
@@ -79,10 +102,11 @@ func (s *Shelf) rank(j job.Job, spread Spread, allocated units.Bytes) (units.Byt
 	if o.err != nil {
 		return 0, o.err
 	}
-	m, err := s.modelOf(j, c, o.outline)
-	if err != nil {
-		return 0, err
+	shared := s.modelOf(j, c)
+	if shared.err != nil {
+		return 0, shared.err
 	}
+	m := shared.model.WithSaved(o.outline.Saved)
 	if spread.Plan.Ranks < 2 {
 		return allocated + m.InFlight(spread.Plan.Stages), nil
 	}

@@ -86,9 +86,12 @@ type turned struct {
 	err    error
 }
 
+// modelled is what all variants of a job with the same parameters have in common.
 type modelled struct {
-	model shard.Model
-	err   error
+	model    shard.Model
+	rest     reel.Instant // when the optimizer's step begins: parameters and gradients alone
+	recorded recorded     // of one of them
+	err      error
 }
 
 type outlined struct {
@@ -239,17 +242,28 @@ func (s *Shelf) tapeOf(j job.Job, c Cut) (*tape.Tape, recorded, error) {
 }
 
 // modelOf is what sharding needs to know of a job.
-func (s *Shelf) modelOf(j job.Job, c Cut, o reel.Outline) (shard.Model, error) {
+func (s *Shelf) modelOf(j job.Job, c Cut) modelled {
 	k := turnOf(j, c)
 	k.optimizer = ""
-	m := s.models.get(k, func() modelled {
-		t, _, err := s.tapeOf(j, c)
-		if err != nil {
-			return modelled{err: err}
-		}
-		return modelled{model: shard.Measure(t)}
-	})
-	return m.model.WithSaved(o.Saved), m.err
+	m := s.models.get(k, func() modelled { return s.model(j, c) })
+	if m.err != nil { // another variant's, perhaps
+		return s.model(j, c)
+	}
+	return m
+}
+
+func (s *Shelf) model(j job.Job, c Cut) modelled {
+	t, r, err := s.tapeOf(j, c)
+	if err != nil {
+		return modelled{err: err}
+	}
+	o := s.outlineOf(j, c, r)
+	out := modelled{model: shard.Measure(t), recorded: r, err: o.err}
+	out.rest.Backward = true
+	for _, category := range []tape.Category{tape.Parameters, tape.Gradients} {
+		out.rest.Held[category] = o.outline.Settled[1][category]
+	}
+	return out
 }
 
 // asked is the most that a measure of moments reaches in a job.

@@ -138,6 +138,9 @@ func TestAShelfNeedsWhatARunPredicts(t *testing.T) {
 			if err != nil || bound > got.Safe || bound < got.Allocated/2 {
 				t.Errorf("%s, variant %d: at least %s, needed %s (%v)", j.ID, v, bound, got.Safe, err)
 			}
+			if rest, err := s.AtRest(j, Spread{}); err != nil || rest > bound || rest <= 0 {
+				t.Errorf("%s, variant %d: at rest %s, at least %s (%v)", j.ID, v, rest, bound, err)
+			}
 			spreads(t, s, j, src, m)
 		}
 	}
@@ -170,6 +173,8 @@ func spreads(t *testing.T, s *Shelf, j job.Job, src Source, m Machine) {
 		}
 		if bound, err := s.AtLeast(j, spread); err != nil || bound > got.Safe {
 			t.Errorf("%s, %+v: at least %s, needed %s (%v)", j.ID, spread, bound, got.Safe, err)
+		} else if rest, err := s.AtRest(j, spread); err != nil || rest > bound {
+			t.Errorf("%s, %+v: at rest %s, at least %s (%v)", j.ID, spread, rest, bound, err)
 		}
 	}
 }
