@@ -51,24 +51,42 @@ type Turns struct {
 	Later  []tape.Event // every further one
 }
 
-// Turns runs an optimizer without passes in a process of its own. trained tells by its name whether a parameter gets a gradient; after is the process
-// whose passes it belongs to: what that has of libraries' workspaces is not made again.
-func (p *Process) Turns(m Model, o Options, trained func(name string) bool, after *Process) (Turns, error) {
-	var out Turns
+// Bench is a loaded model with gradients but without passes, on which optimizers have their turns one after the other.
+type Bench struct {
+	p      *Process
+	params []*Tensor
+	after  *Process
+	op     string // what ran last when the model was loaded
+}
+
+// NewBench sets a model up in a process of its own. trained tells by its name whether a parameter gets a gradient; after is the process whose passes the
+// turns belong to: what that has of libraries' workspaces is not made again.
+func (p *Process) NewBench(m Model, o Options, trained func(name string) bool, after *Process) (*Bench, error) {
+	b := &Bench{p: p, after: after}
 	err := p.Guard(func() {
-		p.blas, p.blasLt = after.blas, after.blasLt
 		p.load(m, o)
-		made := len(p.tape.Events)
-		opt, err := newOptimizer(p, o.Optimizer, trainable(m.Root()))
-		if err != nil {
-			panic(Fault(err.Error()))
-		}
-		out.Made = p.turn(made)
-		for _, t := range opt.params {
+		b.params, b.op = trainable(m.Root()), p.op
+		for _, t := range b.params {
 			if trained(t.Name) {
 				t.grad = p.empty(t.Layout, t.DType).Retain()
 			}
 		}
+	})
+	return b, err
+}
+
+// Turns runs an optimizer.
+func (b *Bench) Turns(optimizer string) (Turns, error) {
+	p := b.p
+	p.blas, p.blasLt, p.op = b.after.blas, b.after.blasLt, b.op
+	var out Turns
+	err := p.Guard(func() {
+		made := len(p.tape.Events)
+		opt, err := newOptimizer(p, optimizer, b.params)
+		if err != nil {
+			panic(Fault(err.Error()))
+		}
+		out.Made = p.turn(made)
 		first := len(p.tape.Events)
 		opt.step()
 		out.First = p.turn(first)

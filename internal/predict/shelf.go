@@ -25,7 +25,8 @@ type Shelf struct {
 	reels    memo[passes, recorded]
 	outlines memo[passes, outlined]
 	turns    memo[turn, turned]
-	models   memo[turn, modelled]
+	benches  memo[parameters, *bench]
+	models   memo[parameters, modelled]
 	plays    memo[playing, playedOut]
 }
 
@@ -51,11 +52,17 @@ type passes struct {
 	zones             [2]int // layers that were recorded of each zone; zero: all
 }
 
+// parameters is what the parameters of a job depend on.
+type parameters struct {
+	params   string
+	adapters int
+	cut      Cut
+}
+
 // turn is what an optimizer's turns depend on.
 type turn struct {
-	optimizer, params, cast string
-	adapters                int
-	cut                     Cut
+	parameters
+	optimizer string
 }
 
 // playing is what reserved bytes depend on.
@@ -78,6 +85,13 @@ type recorded struct {
 	process *eager.Process // of which only the libraries' workspaces are looked at
 	trained map[string]bool
 	err     error
+}
+
+// bench is used by one optimizer at a time.
+type bench struct {
+	*eager.Bench
+	mu  sync.Mutex
+	err error
 }
 
 type turned struct {
@@ -126,9 +140,7 @@ func passesOf(j job.Job, c Cut) passes {
 	}
 }
 
-func turnOf(j job.Job, c Cut) turn {
-	return turn{optimizer: j.Optimizer, params: j.ParamDType, cast: j.Autocast, adapters: j.LoRARank, cut: c}
-}
+func parametersOf(j job.Job, c Cut) parameters { return parameters{j.ParamDType, j.LoRARank, c} }
 
 // part is the model that is left on one card.
 func (s *Shelf) part(c Cut) (Source, error) {
@@ -208,23 +220,37 @@ func (s *Shelf) record(j job.Job, src Source, zones []int) recorded {
 
 // turnsOf are the optimizer's turns over the whole model. r: any recording of it.
 func (s *Shelf) turnsOf(j job.Job, c Cut, r recorded) turned {
-	return s.turns.get(turnOf(j, c), func() turned {
-		src, err := s.part(c)
-		if err != nil {
-			return turned{err: err}
+	k := parametersOf(j, c)
+	return s.turns.get(turn{k, j.Optimizer}, func() turned {
+		b := s.benches.get(k, func() *bench { return s.bench(j, c, r) })
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.err != nil {
+			return turned{err: b.err}
 		}
-		p := eager.NewProcess(s.m.device())
-		var model eager.Model
-		if crash := p.Guard(func() { model, err = build(p, j, src) }); crash != nil {
-			err = crash
-		}
-		if err != nil {
-			return turned{err: err}
-		}
-		t, err := p.Turns(model, options(j), func(name string) bool { return r.trained[alike(name)] }, r.process)
+		t, err := b.Turns(j.Optimizer)
 		turns := reel.Turns{Owners: t.Owners, Made: t.Made, First: t.First, Later: t.Later}
 		return turned{turns, turns.Sketch(), err}
 	})
+}
+
+// bench sets up what optimizers have their turns on.
+func (s *Shelf) bench(j job.Job, c Cut, r recorded) *bench {
+	src, err := s.part(c)
+	if err != nil {
+		return &bench{err: err}
+	}
+	p := eager.NewProcess(s.m.device())
+	var model eager.Model
+	if crash := p.Guard(func() { model, err = build(p, j, src) }); crash != nil {
+		err = crash
+	}
+	if err != nil {
+		return &bench{err: err}
+	}
+	out := &bench{}
+	out.Bench, out.err = p.NewBench(model, options(j), func(name string) bool { return r.trained[alike(name)] }, r.process)
+	return out
 }
 
 // tapeOf is the tape of three steps of a job, as a Run would record it.
@@ -243,9 +269,7 @@ func (s *Shelf) tapeOf(j job.Job, c Cut) (*tape.Tape, recorded, error) {
 
 // modelOf is what sharding needs to know of a job.
 func (s *Shelf) modelOf(j job.Job, c Cut) modelled {
-	k := turnOf(j, c)
-	k.optimizer = ""
-	m := s.models.get(k, func() modelled { return s.model(j, c) })
+	m := s.models.get(parametersOf(j, c), func() modelled { return s.model(j, c) })
 	if m.err != nil { // another variant's, perhaps
 		return s.model(j, c)
 	}
