@@ -185,10 +185,10 @@ func signed(b units.Bytes) string {
 func (s *search) warnings(c candidate) []string {
 	out := []string{}
 	if s.times(c.point) > 1 {
-		if s.batchNorm {
+		if s.any(func(w walked) bool { return w.batchNorm }) {
 			out = append(out, "batch norm sees one micro-batch at a time: its statistics are those of "+fmt.Sprint(c.batch)+" samples, not of the effective batch")
 		}
-		if s.dropout {
+		if s.any(func(w walked) bool { return w.dropout }) {
 			out = append(out, "dropout draws its masks in another order than with one large batch")
 		}
 		out = append(out, "divide each micro-batch's loss by the number of micro-batches; a loss that is summed, or averaged over unequal numbers of tokens, accumulates to something else")

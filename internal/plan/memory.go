@@ -79,16 +79,18 @@ func (s *search) predict(k memoryKey) memory {
 
 // bound is what a key needs at least, found without the allocator: what is asked for at once. It does not depend on the allocator's settings.
 func (s *search) bound(k memoryKey) units.Bytes {
-	k.conf = ""
+	k = boundKey(k)
 	if b, ok := s.bounds[k]; ok {
 		return b
 	}
-	b, err := s.needs.AtLeast(s.job(k), k.spread())
-	if err != nil {
-		b = 0 // need says why
-	}
+	b := s.atLeastNeeded(k)
 	s.bounds[k] = b
 	return b
+}
+
+func boundKey(k memoryKey) memoryKey {
+	k.conf = ""
+	return k
 }
 
 // job is the job with what a key varies.
@@ -131,16 +133,18 @@ func (s *search) fits(p point, layers int) (memory, bool) {
 
 // floor is a lower bound that holds for any batch and checkpointing: what is there while the optimizer's step runs.
 func (s *search) floor(k memoryKey) units.Bytes {
-	k.conf, k.batch, k.layers, k.accumulated, k.attn, k.loop = "", s.r.Axes.MicroBatch[0], 0, false, s.r.Job.Attn, s.r.Job.Loop
+	k = s.floorKey(k)
 	if b, ok := s.floors[k]; ok {
 		return b
 	}
-	b, err := s.needs.AtRest(s.job(k), k.spread())
-	if err != nil {
-		b = 0 // bound says why
-	}
+	b := s.atRest(k)
 	s.floors[k] = b
 	return b
+}
+
+func (s *search) floorKey(k memoryKey) memoryKey {
+	k.conf, k.batch, k.layers, k.accumulated, k.attn, k.loop, k.away = "", s.r.Axes.MicroBatch[0], 0, false, s.r.Job.Attn, s.r.Job.Loop, false
+	return k
 }
 
 // onHost tells whether something is kept there.

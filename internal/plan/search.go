@@ -53,6 +53,17 @@ type candidate struct {
 	others  []candidate // the group's further points, in the order they are worth trying
 }
 
+// points are those of a candidate's group that are still to be tried.
+func (c candidate) points() []candidate { return append([]candidate{c}, c.others...) }
+
+// allLayers is how many layers a point that is not selective checkpoints.
+func (p point) allLayers() int {
+	if p.checkpointing == None {
+		return 0
+	}
+	return -1
+}
+
 // search is one run of Find.
 type search struct {
 	r      Request
@@ -74,8 +85,6 @@ type search struct {
 	refused     []candidate // known not to fit
 	bounded     bool        // some point was left out by a bound
 	failed      error       // why the last point that was left out otherwise could not be computed
-	batchNorm   bool
-	dropout     bool
 }
 
 // smallGrid is the number of groups up to which everything is computed.
@@ -197,12 +206,10 @@ func (s *search) solve(c candidate) {
 		s.solveSelective(c)
 		return
 	}
-	layers := 0
-	if c.checkpointing == Full {
-		layers = -1
-	}
+	layers := c.allLayers()
+	s.ahead(c)
 	var closest *candidate
-	for _, v := range append([]candidate{c}, c.others...) {
+	for _, v := range c.points() {
 		need, ok := s.fits(v.point, layers)
 		v.layers, v.need, v.solved, v.others = layers, need, ok, nil
 		if ok {
@@ -215,61 +222,6 @@ func (s *search) solve(c candidate) {
 	}
 	if closest != nil {
 		s.refused = append(s.refused, *closest)
-	}
-}
-
-// enumerate puts every point into the queue.
-func (s *search) enumerate() {
-	a := s.r.Axes
-	for _, l := range s.r.layouts {
-		for _, batch := range s.r.batches(l) {
-			for _, precision := range a.Precision {
-				for _, checkpointing := range a.Checkpointing {
-					for _, attn := range a.Attn {
-						s.column(point{batch: batch, precision: precision, checkpointing: checkpointing, attn: attn, layout: l})
-					}
-				}
-			}
-		}
-	}
-	heap.Init(&s.queue)
-}
-
-// column adds the groups of one stream.
-func (s *search) column(p point) {
-	a := s.r.Axes
-	groups := map[group][]candidate{}
-	for _, p.sharding = range s.r.kinds(p.layout) {
-		for _, p.offload = range a.Offload {
-			for _, p.optimizer = range a.Optimizer {
-				if p.onHost(OffloadOptimizer) && states[kind(p.optimizer)] == 0 || p.onHost(OffloadActivations) && p.checkpointing == Selective {
-					continue // there is nothing to move; what a layer saves is either computed again or moved
-				}
-				s.considered += len(a.Loop) * len(a.Conf)
-				if s.floor(s.key(p, 0)) > s.room {
-					s.bounded = true
-					continue
-				}
-				d, err := s.time(p, 1)
-				if err != nil { // this size or precision has no code path
-					s.failed = err
-					continue
-				}
-				for _, p.loop = range a.Loop {
-					for _, p.conf = range a.Conf {
-						groups[p.group()] = append(groups[p.group()], candidate{point: p, took: d, changes: s.changes(p)})
-					}
-				}
-			}
-		}
-	}
-	for _, points := range groups {
-		slices.SortStableFunc(points, func(a, b candidate) int {
-			return cmp.Or(cmp.Compare(a.took.total, b.took.total), cmp.Compare(a.changes, b.changes))
-		})
-		first := points[0]
-		first.others = points[1:]
-		s.queue = append(s.queue, first)
 	}
 }
 

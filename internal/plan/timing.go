@@ -132,19 +132,27 @@ func (s *search) walks(k passKey) ([]walkKey, int) {
 	return []walkKey{w}, depth
 }
 
+// part is the layout whose part of the model is walked.
+func (k walkKey) part() layout { return layout{k.tensor, k.stages} }
+
 // walk runs a stream once.
 func (s *search) walk(k walkKey) walked {
-	if w, ok := s.walked[k]; ok {
-		return w
+	w, ok := s.walked[k]
+	if !ok {
+		w = s.follow(k, s.part(k.part()))
+		s.walked[k] = w
 	}
-	w := s.follow(k, s.part(layout{k.tensor, k.stages}))
-	s.remember(k, w)
 	return w
 }
 
-func (s *search) remember(k walkKey, w walked) {
-	s.walked[k] = w
-	s.batchNorm, s.dropout = s.batchNorm || w.batchNorm, s.dropout || w.dropout
+// any tells whether some stream has a property.
+func (s *search) any(has func(walked) bool) bool {
+	for _, w := range s.walked {
+		if has(w) {
+			return true
+		}
+	}
+	return false
 }
 
 // follow runs a stream through clocks; it may run in several goroutines.
