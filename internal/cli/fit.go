@@ -94,6 +94,7 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 	}
 	// Predictions make much and keep little: collecting it less often saves a quarter of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	r.Notes = plan.NewNotes(r.Source, r.Machine)
 	stop := progress(env, func() string { return "searching configurations" })
 	defer stop()
 	fit, err := plan.Find(r)

@@ -51,18 +51,24 @@ type Turns struct {
 	Later  []tape.Event // every further one
 }
 
+// Workspaces are the libraries' buffers that a process has made.
+type Workspaces struct{ blas, blasLt [2]bool }
+
+// Workspaces tells which there are.
+func (p *Process) Workspaces() Workspaces { return Workspaces{p.blas, p.blasLt} }
+
 // Bench is a loaded model with gradients but without passes, on which optimizers have their turns one after the other.
 type Bench struct {
 	p      *Process
 	params []*Tensor
-	after  *Process
+	has    Workspaces
 	op     string // what ran last when the model was loaded
 }
 
-// NewBench sets a model up in a process of its own. trained tells by its name whether a parameter gets a gradient; after is the process whose passes the
-// turns belong to: what that has of libraries' workspaces is not made again.
-func (p *Process) NewBench(m Model, o Options, trained func(name string) bool, after *Process) (*Bench, error) {
-	b := &Bench{p: p, after: after}
+// NewBench sets a model up in a process of its own. trained tells by its name whether a parameter gets a gradient; has are the workspaces that
+// the passes have made.
+func (p *Process) NewBench(m Model, o Options, trained func(name string) bool, has Workspaces) (*Bench, error) {
+	b := &Bench{p: p, has: has}
 	err := p.Guard(func() {
 		p.load(m, o)
 		b.params, b.op = trainable(m.Root()), p.op
@@ -78,7 +84,7 @@ func (p *Process) NewBench(m Model, o Options, trained func(name string) bool, a
 // Turns runs an optimizer.
 func (b *Bench) Turns(optimizer string) (Turns, error) {
 	p := b.p
-	p.blas, p.blasLt, p.op = b.after.blas, b.after.blasLt, b.op
+	p.blas, p.blasLt, p.op = b.has.blas, b.has.blasLt, b.op
 	var out Turns
 	err := p.Guard(func() {
 		made := len(p.tape.Events)

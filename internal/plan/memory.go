@@ -16,6 +16,23 @@ type needs interface {
 	AtRest(j job.Job, spread predict.Spread) (units.Bytes, error)  // one that holds for any batch and checkpointing
 }
 
+// Notes are what searches about one job on one machine have found out: a further one with other limits or more cards need not find it again.
+type Notes struct {
+	needs    needs
+	walked   map[walkKey]walked
+	memories map[memoryKey]memory
+	bounds   map[memoryKey]units.Bytes
+	floors   map[memoryKey]units.Bytes
+}
+
+// NewNotes are empty.
+func NewNotes(src predict.Source, m predict.Machine) *Notes {
+	return &Notes{
+		needs: predict.NewShelf(src, m), walked: map[walkKey]walked{}, memories: map[memoryKey]memory{}, bounds: map[memoryKey]units.Bytes{},
+		floors: map[memoryKey]units.Bytes{},
+	}
+}
+
 // memory is what a configuration needs.
 type memory struct {
 	peak report.PredictedPeak

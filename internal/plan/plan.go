@@ -65,6 +65,9 @@ type Request struct {
 	Numerics  bool // precision and the kind of optimizer may change
 	Plans     int  // how many plans are wanted; 0: all, where the grid is small
 
+	// Notes of earlier searches about the same job on the same machine; nil: there were none.
+	Notes *Notes
+
 	offloadAsked bool     // the user named the axis
 	layouts      []layout // that cards, model and batch allow
 }

@@ -70,13 +70,9 @@ type search struct {
 	room   units.Bytes // what may be reserved
 	layers int         // that can be checkpointed
 
-	parts    map[layout]predict.Source
-	passes   map[passKey]timed
-	walked   map[walkKey]walked
-	needs    needs
-	memories map[memoryKey]memory
-	bounds   map[memoryKey]units.Bytes
-	floors   map[memoryKey]units.Bytes
+	parts  map[layout]predict.Source
+	passes map[passKey]timed
+	*Notes
 
 	queue       queue
 	considered  int
@@ -108,7 +104,10 @@ func (d duration) tie() float64 {
 }
 
 func newSearch(r Request) (*search, error) {
-	s := &search{r: r, parts: map[layout]predict.Source{}, passes: map[passKey]timed{}, walked: map[walkKey]walked{}, memories: map[memoryKey]memory{}, bounds: map[memoryKey]units.Bytes{}, floors: map[memoryKey]units.Bytes{}, needs: predict.NewShelf(r.Source, r.Machine)}
+	s := &search{r: r, parts: map[layout]predict.Source{}, passes: map[passKey]timed{}, Notes: r.Notes}
+	if s.Notes == nil {
+		s.Notes = NewNotes(r.Source, r.Machine)
+	}
 	// One stream tells how many layers can be checkpointed, and refuses what has no code path.
 	first := passKey{
 		batch: max(r.Job.Batch, 1), precision: r.Job.Precision(), attn: r.Job.Attn, checkpointed: r.Source.Graph == nil || len(r.Job.CheckpointModules) > 0, layout: whole,

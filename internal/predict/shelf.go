@@ -82,7 +82,7 @@ type recorded struct {
 	reel    *reel.Reel
 	zones   []int // to play it with; nil: it is the whole model
 	conv    convolutions
-	process *eager.Process // of which only the libraries' workspaces are looked at
+	made    eager.Workspaces
 	trained map[string]bool
 	err     error
 }
@@ -209,7 +209,7 @@ func (s *Shelf) record(j job.Job, src Source, zones []int) recorded {
 	if err != nil {
 		return recorded{err: err}
 	}
-	out := recorded{conv: conv, process: p, trained: map[string]bool{}}
+	out := recorded{conv: conv, made: p.Workspaces(), trained: map[string]bool{}}
 	for _, name := range eager.Trained(model.Root()) {
 		out.trained[alike(name)] = true
 	}
@@ -249,7 +249,7 @@ func (s *Shelf) bench(j job.Job, c Cut, r recorded) *bench {
 		return &bench{err: err}
 	}
 	out := &bench{}
-	out.Bench, out.err = p.NewBench(model, options(j), func(name string) bool { return r.trained[alike(name)] }, r.process)
+	out.Bench, out.err = p.NewBench(model, options(j), func(name string) bool { return r.trained[alike(name)] }, r.made)
 	return out
 }
 
