@@ -8,6 +8,9 @@ import (
 
 // writeTorch is a module of plain PyTorch: what to do to the model, its optimizer, and one optimizer step.
 func writeTorch(p report.Plan, m Model) (string, error) {
+	if cut(p) {
+		return writeCut(p, m)
+	}
 	optimizer, err := makeOptimizer(p)
 	if err != nil {
 		return "", err
@@ -36,19 +39,22 @@ func prepare(p report.Plan, m Model) string {
 }
 
 // checkpointing turns on what the plan checkpoints in a model of transformers.
-func checkpointing(p report.Plan) string {
-	switch p.Checkpointing {
-	case "full":
-		return `    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})`
-	case "selective":
-		return lines(
-			`    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})`,
-			"    from transformers.modeling_layers import GradientCheckpointingLayer",
-			"    layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]",
-			fmt.Sprintf("    for layer in layers[%d:]:  # only the first %d are computed again", p.Layers, p.Layers),
-			"        layer.gradient_checkpointing = False")
+func checkpointing(p report.Plan) string { return lines(checkpointAll(p), checkpointFirst(p)) }
+
+func checkpointAll(p report.Plan) string {
+	return when(p.Checkpointing != "none", `    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})`)
+}
+
+// checkpointFirst takes the later layers out again.
+func checkpointFirst(p report.Plan) string {
+	if p.Checkpointing != "selective" {
+		return ""
 	}
-	return ""
+	return lines(
+		"    from transformers.modeling_layers import GradientCheckpointingLayer",
+		"    layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]",
+		fmt.Sprintf("    for layer in layers[%d:]:  # only the first %d are computed again", p.Layers, p.Layers),
+		"        layer.gradient_checkpointing = False")
 }
 
 // makeOptimizer names the optimizer's class and form.
@@ -62,7 +68,7 @@ func makeOptimizer(p report.Plan) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("torch.optim has no optimizer for %s", p.Optimizer)
 	}
-	if p.Offload == "optimizer" {
+	if p.Offload == "optimizer" || p.Offload == "both" {
 		return head + fmt.Sprintf("    from torchao.optim import CPUOffloadOptimizer  # state and step on the host\n    return CPUOffloadOptimizer(parameters, torch.optim.%s, **settings)", class[0]), nil
 	}
 	return head + fmt.Sprintf("    return torch.optim.%s(parameters%s%s, **settings)", class[0], class[1], arguments), nil
@@ -73,6 +79,9 @@ func trainStep(p report.Plan) string {
 	loss := "        loss = loss_of(model, batch) / ACCUMULATE"
 	if t := lowType(p); t != "" {
 		loss = fmt.Sprintf("        with torch.autocast(DEVICE, dtype=%s):\n            loss = loss_of(model, batch) / ACCUMULATE", t)
+	}
+	if p.Offload == "activations" || p.Offload == "both" {
+		loss = "        with torch.autograd.graph.save_on_cpu(pin_memory=DEVICE == \"cuda\"):  # what autograd saves goes to the host\n" + indent(loss)
 	}
 	backward, step := "        loss.backward()", "    optimizer.step()"
 	if p.Precision == "amp-fp16" {
@@ -92,8 +101,11 @@ func trainStep(p report.Plan) string {
 
 // writeFSDP2 is the same with every layer sharded (torch.distributed.fsdp.fully_shard).
 func writeFSDP2(p report.Plan, m Model) (string, error) {
-	if p.GPUs < 2 {
+	switch {
+	case p.GPUs < 2:
 		return "", fmt.Errorf("the plan uses one card; ask with --gpus N")
+	case cut(p):
+		return writeCut(p, m)
 	}
 	optimizer, err := makeOptimizer(p)
 	if err != nil {
@@ -114,6 +126,7 @@ func writeFSDP2(p report.Plan, m Model) (string, error) {
 		"from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard\n",
 		fmt.Sprintf("MICRO_BATCH = %d  # of each card", p.MicroBatch),
 		fmt.Sprintf("ACCUMULATE = %d", p.Accumulate),
+		`DEVICE = "cuda" if torch.cuda.is_available() else "cpu"`,
 		when(p.Precision == "tf32", "torch.backends.cuda.matmul.allow_tf32 = True"),
 	)
 	shard := lines("def shard(model, layers, mesh=None):", moved, when(m.Hub && p.Checkpointing != "none", "%s", checkpointing(p)),

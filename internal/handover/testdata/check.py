@@ -153,13 +153,23 @@ def main():
     plans = json.loads((folder / "plans.json").read_text())
     failures = 0
     for path in sorted(folder.glob("*-*.txt")):
-        form, name = path.stem.split("-", 1)
+        form, name = path.stem.partition("@")[0].split("-", 1)
+        if form == "torch" and plans[name].get("tensor", 1) * plans[name].get("stages", 1) > 1:
+            continue  # check_parallel.py
         try:
             globals()["check_" + form](path.read_text(), plans[name])
             print("ok", form, name)
         except Exception as error:
             failures += 1
             print("FAILED", form, name, type(error).__name__, error)
+    for cards in (2, 4):
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={cards}", str(pathlib.Path(__file__).with_name("check_parallel.py")), str(folder)]
+        run = subprocess.run(command, capture_output=True, text=True)
+        told = [line for line in run.stdout.splitlines() if line.startswith(("ok ", "FAILED "))]
+        print(*told, sep="\n")
+        if run.returncode or not told:
+            failures += 1
+            print(run.stderr[-4000:])
     sys.exit(1 if failures else 0)
 
 
