@@ -69,7 +69,7 @@ func makeOptimizer(p report.Plan) (string, error) {
 		return "", fmt.Errorf("torch.optim has no optimizer for %s", p.Optimizer)
 	}
 	if p.Offload == "optimizer" || p.Offload == "both" {
-		return head + fmt.Sprintf("    from torchao.optim import CPUOffloadOptimizer  # state and step on the host\n    return CPUOffloadOptimizer(parameters, torch.optim.%s, **settings)", class[0]), nil
+		return head + fmt.Sprintf("    from torchao.optim import CPUOffloadOptimizer  # state and step on the host\n    return CPUOffloadOptimizer(parameters, torch.optim.%s%s, **settings)", class[0], class[1]), nil
 	}
 	return head + fmt.Sprintf("    return torch.optim.%s(parameters%s%s, **settings)", class[0], class[1], arguments), nil
 }
