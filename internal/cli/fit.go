@@ -274,7 +274,7 @@ func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
 
 // handed is what the forms need to know of the model.
 func handed(r plan.Request) handover.Model {
-	m := handover.Model{Hub: r.Source.Config != nil, Title: predict.Title(r.Job, r.Source)}
+	m := handover.Model{Hub: r.Source.Config != nil, Title: predict.Title(r.Job, r.Source), Modules: r.Job.CheckpointModules}
 	if m.Hub {
 		m.Family = r.Source.Config.Type
 	}

@@ -49,7 +49,7 @@ func writeTrainer(p report.Plan, _ Model) (string, error) {
 }
 
 // writeLightning is arguments of lightning.Trainer.
-func writeLightning(p report.Plan, _ Model) (string, error) {
+func writeLightning(p report.Plan, m Model) (string, error) {
 	if err := onlyTorch(p, "Lightning's Trainer"); err != nil {
 		return "", err
 	}
@@ -84,15 +84,15 @@ func writeLightning(p report.Plan, _ Model) (string, error) {
 		"    ) | settings",
 		"    return lightning.Trainer(**settings)",
 	)
-	return sections(head, checkpointedHook(p), "# configure_optimizers of the LightningModule returns make_optimizer(self, lr=...).\n"+optimizer, trainer), nil
+	return sections(head, checkpointedHook(p, m), "# configure_optimizers of the LightningModule returns make_optimizer(self, lr=...).\n"+optimizer, trainer), nil
 }
 
 // checkpointedHook is what to do to the model inside of a LightningModule.
-func checkpointedHook(p report.Plan) string {
+func checkpointedHook(p report.Plan, m Model) string {
 	if p.Checkpointing == "none" {
 		return ""
 	}
-	return lines("def checkpoint(model):  # call it in configure_model", checkpointing(p), "    return model")
+	return lines("def checkpoint(model):  # call it in configure_model", checkpointing(p, m), "    return model")
 }
 
 // writeAccelerate is the YAML of accelerate launch --config_file.

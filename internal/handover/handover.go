@@ -18,6 +18,8 @@ type Model struct {
 	Hub    bool   // a model of transformers
 	Family string // its model_type
 	Title  string // the job in a few words
+
+	Modules []string // of a model that is not transformers': paths of what may be checkpointed, in the order of their calls
 }
 
 type writer func(p report.Plan, m Model) (string, error)

@@ -29,6 +29,8 @@ func plans() map[string]report.Plan {
 		"pipeline-sharded": {MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "full", OfLayers: 2, Optimizer: "adamw", Attn: "sdpa", GPUs: 4, Tensor: 1, Stages: 2, Ranks: 2, Sharding: "fsdp2", Conf: "expandable_segments:True", Peak: peak},
 		"cube":             {MicroBatch: 1, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "none", OfLayers: 2, Optimizer: "adamw", Attn: "sdpa", GPUs: 4, Tensor: 2, Stages: 2, Ranks: 1, Peak: peak},
 		"away":             {MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "full", OfLayers: 4, Optimizer: "adamw", Attn: "sdpa", Offload: "activations", GPUs: 1, Peak: peak},
+		"modules":          {MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "selective", Layers: 2, OfLayers: 3, Optimizer: "adamw", GPUs: 1, Peak: peak},
+		"ranks":            {MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "full", OfLayers: 4, Optimizer: "adamw-fused", Attn: "sdpa", GPUs: 2, Sharding: "ddp", Peak: peak},
 		"eight":            {MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "none", OfLayers: 4, Optimizer: "adamw-8bit", Attn: "sdpa", GPUs: 1, Peak: peak},
 		"offloaded":        {MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "none", OfLayers: 4, Optimizer: "adamw", Attn: "sdpa", Offload: "optimizer", GPUs: 1, Peak: peak},
 	}
@@ -36,13 +38,21 @@ func plans() map[string]report.Plan {
 
 // cases are the plans each form is written for.
 var cases = map[string][]string{
-	"torch":      {"mixed", "selective", "plain", "away", "eight", "offloaded", "tensor", "pipeline", "tensor-sharded", "pipeline-ddp", "pipeline-sharded", "cube"},
+	"torch":      {"mixed", "selective", "plain", "away", "eight", "offloaded", "modules", "ranks", "tensor", "pipeline", "tensor-sharded", "pipeline-ddp", "pipeline-sharded", "cube"},
 	"trainer":    {"mixed", "selective", "plain", "eight"},
 	"accelerate": {"mixed", "plain", "sharded", "zero"},
 	"deepspeed":  {"mixed", "zero", "offloaded"},
 	"fsdp2":      {"sharded"},
 	"lightning":  {"mixed", "plain"},
 	"torchrun":   {"sharded", "selective"},
+}
+
+// modelOf is the model a plan is written for.
+func modelOf(plan, family string) Model {
+	if plan == "modules" {
+		return Model{Modules: []string{"model.layers.0", "model.layers.1", "model.layers.2"}}
+	}
+	return Model{Hub: true, Family: family}
 }
 
 // families are the models a plan is tried on: all that can be cut, for the two plain ways to cut.
@@ -57,7 +67,7 @@ func TestFormsReadAsReviewed(t *testing.T) {
 	t.Parallel()
 	for format, names := range cases {
 		for _, name := range names {
-			text, err := Write(format, plans()[name], Model{Hub: true, Family: "llama"})
+			text, err := Write(format, plans()[name], modelOf(name, "llama"))
 			if err != nil {
 				t.Errorf("%s of %s: %v", format, name, err)
 				continue
@@ -97,7 +107,7 @@ func TestTheRealLibrariesAcceptWhatIsWritten(t *testing.T) {
 				continue
 			}
 			for _, family := range families(name) {
-				text, err := Write(format, plans()[name], Model{Hub: true, Family: family})
+				text, err := Write(format, plans()[name], modelOf(name, family))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -136,6 +146,8 @@ func TestPlansAFrameworkHasNoWordsForAreRefused(t *testing.T) {
 		{"lightning", "away", "--write torch"},
 		{"trainer", "away", "--write torch"},
 		{"torch", "tensor", "models of transformers"},
+		{"torch", "sharded", "--write fsdp2"},
+		{"torch", "zero", "--write deepspeed"},
 		{"make", "plain", "not known"},
 	} {
 		if _, err := Write(c.format, plans()[c.plan], Model{}); err == nil || !strings.Contains(err.Error(), c.want) {

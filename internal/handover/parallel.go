@@ -16,15 +16,15 @@ var normed = []string{"qwen3", "gemma3_text"}
 // refuseCut says why a plan that cuts the model has no words.
 func refuseCut(p report.Plan, m Model) error {
 	switch {
-	case !m.Hub:
+	case cut(p) && !m.Hub:
 		return fmt.Errorf("only models of transformers are cut among cards")
 	case p.Tensor > 1 && m.Family == "mixtral":
 		return fmt.Errorf("mixtral keeps its experts in one tensor, which parallelize_module has no words for; --tensor 1 limits the search")
 	case p.Offload != "":
-		return fmt.Errorf("a model cut among cards with %s on the host is not written; --offload none limits the search", p.Offload)
-	case p.Precision == "amp-fp16":
+		return fmt.Errorf("several cards with %s on the host are not written; --offload none limits the search", p.Offload)
+	case cut(p) && p.Precision == "amp-fp16":
 		return fmt.Errorf("GradScaler and a model cut among cards do not go together; --precision amp-bf16 or bf16 does")
-	case p.Optimizer == "adamw-8bit":
+	case cut(p) && p.Optimizer == "adamw-8bit":
 		return fmt.Errorf("bitsandbytes does not know the tensors of a model cut among cards; --optimizer adamw,adamw-fused limits the search")
 	}
 	return nil
@@ -41,12 +41,19 @@ func onlyTorch(p report.Plan, framework string) error {
 	return nil
 }
 
-// writeCut is a module of plain PyTorch for a model that is cut: layers by torch.distributed.tensor.parallel, stages by torch.distributed.pipelining.
+// writeCut is a module of plain PyTorch for several cards: ranks by DistributedDataParallel, and for a model that is cut layers by torch.distributed.tensor.parallel, stages by torch.distributed.pipelining.
 func writeCut(p report.Plan, m Model) (string, error) {
 	if err := refuseCut(p, m); err != nil {
 		return "", err
 	}
-	optimizer, err := makeGroupedOptimizer(p)
+	if !cut(p) {
+		p.Tensor, p.Stages, p.Ranks = 1, 1, p.GPUs
+	}
+	optimizerOf := makeGroupedOptimizer
+	if p.Tensor < 2 && p.Stages < 2 {
+		optimizerOf = makeOptimizer
+	}
+	optimizer, err := optimizerOf(p)
 	if err != nil {
 		return "", err
 	}
@@ -73,12 +80,13 @@ func writeCut(p report.Plan, m Model) (string, error) {
 		fmt.Sprintf("RANKS, STAGES, TENSOR = %d, %d, %d", p.Ranks, p.Stages, p.Tensor),
 		`DEVICE = "cuda" if torch.cuda.is_available() else "cpu"`,
 		when(p.Precision == "tf32", "torch.backends.cuda.matmul.allow_tf32 = True"),
+		when(p.Precision == "amp-fp16", "scaler = torch.amp.GradScaler(DEVICE)"),
 	)
 	step := trainStep(uncast(p))
 	if p.Stages > 1 {
 		step = sections(makeSchedule, pipelinedStep)
 	}
-	return sections(head, makeMesh, tensorPlan(p, m), stageClass(p), prepareCut(p), optimizer, step), nil
+	return sections(head, makeMesh, tensorPlan(p, m), stageClass(p), prepareCut(p, m), optimizer, step), nil
 }
 
 // uncast is the plan for a step whose model casts by itself: fully_shard's policy does.
@@ -157,7 +165,7 @@ func stageClass(p report.Plan) string {
 }
 
 // prepareCut cuts the model and spreads what is left over the ranks that see different data.
-func prepareCut(p report.Plan) string {
+func prepareCut(p report.Plan, m Model) string {
 	moved := "    model = model.to(DEVICE)"
 	if t := paramType(p); t != "" {
 		moved = fmt.Sprintf("    model = model.to(DEVICE, %s)", t)
@@ -178,11 +186,12 @@ func prepareCut(p report.Plan) string {
 		sharded = `    model = torch.nn.parallel.DistributedDataParallel(model, process_group=mesh["data"].get_group(), gradient_as_bucket_view=True)`
 	}
 	return lines("def prepare(model, mesh):", moved,
-		when(p.Attn != "", "    model.set_attn_implementation(%q)", p.Attn),
-		checkpointAll(p),
+		when(m.Hub && p.Attn != "", "    model.set_attn_implementation(%q)", p.Attn),
+		when(m.Hub, "%s", checkpointAll(p)),
+		when(!m.Hub, "%s", checkpointModules(p, m)),
 		when(p.Tensor > 1, "    for layer in model.model.layers:\n        parallelize_module(layer, mesh[\"tensor\"], LAYER)"),
 		when(p.Stages > 1, "    model = Stage(model, mesh[\"stage\"].get_local_rank())"),
-		checkpointFirst(p), // of the layers that are left
+		when(m.Hub, "%s", checkpointFirst(p)), // of the layers that are left
 		"    model.train()",
 		sharded,
 		"    return model")

@@ -79,7 +79,7 @@ func (s *search) predictOf(k memoryKey, src predict.Source) memory {
 		machine.Conf = conf
 	}
 	if k.ranks > 1 || k.layout != whole {
-		cut := shard.Plan{Kind: k.sharding, Ranks: k.ranks, BucketView: true, Stages: k.layout.stages}
+		cut := shard.Plan{Kind: k.sharding, Ranks: k.ranks, Stages: k.layout.stages}
 		return spread(predict.RunPart(j, src, machine, predict.Spread{Plan: cut, Tensor: k.layout.tensor}))
 	}
 	res, err := predict.Run(j, src, machine)

@@ -1,4 +1,5 @@
 """Holds what plimsoll wrote to the library that reads it: check.py FOLDER, with one file for each FORMAT-NAME and plans.json."""
+import functools
 import inspect
 import json
 import os
@@ -64,7 +65,8 @@ def check_torch(text, plan):
         sys.modules["torchao.optim"].CPUOffloadOptimizer = stand
     space = execute(text)
     model = space["prepare"](tiny())
-    on = [m for m in model.modules() if type(m).__name__ == "LlamaDecoderLayer" and m.gradient_checkpointing]
+    layers = [m for m in model.modules() if type(m).__name__ == "LlamaDecoderLayer"]
+    on = [m for m in layers if m.gradient_checkpointing or isinstance(m.forward, functools.partial)]
     assert len(on) == {"none": 0, "full": 4}.get(plan["checkpointing"], plan.get("checkpoint_layers")), len(on)
     want = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(plan["precision"], torch.float32)
     assert next(model.parameters()).dtype == want
@@ -195,7 +197,7 @@ def main():
     failures = 0
     for path in sorted(folder.glob("*-*.txt")):
         form, name = path.stem.partition("@")[0].split("-", 1)
-        if form == "torch" and plans[name].get("tensor", 1) * plans[name].get("stages", 1) > 1:
+        if form == "torch" and plans[name]["gpus"] > 1:
             continue  # check_parallel.py
         try:
             how = globals()["check_" + form](path.read_text(), plans[name])

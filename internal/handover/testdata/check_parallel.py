@@ -30,7 +30,9 @@ def whole(grad):
 
 def name_of(name, stage, plan):
     """The name in the whole model of a parameter of a stage."""
-    name = name.removeprefix("module.").removeprefix("model.") if plan["stages"] > 1 else name
+    name = name.removeprefix("module.")  # of DistributedDataParallel
+    if plan["stages"] > 1:
+        name = name.removeprefix("model.")
     parts = name.split(".")
     if plan["stages"] > 1 and parts[:2] == ["model", "layers"]:
         parts[2] = str(int(parts[2]) + stage * 2)
@@ -88,7 +90,8 @@ def main():
     for path in sorted(folder.glob("torch-*.txt")):
         name, _, family = path.stem.split("-", 1)[1].partition("@")
         plan = plans[name]
-        if plan["gpus"] != dist.get_world_size() or plan.get("tensor", 1) * plan.get("stages", 1) < 2:
+        plan = dict(tensor=1, stages=1, ranks=plan["gpus"]) | plan
+        if plan["gpus"] != dist.get_world_size():
             continue
         for variant in [f for f in FAMILIES if f.split("-")[0] == (family or "llama")]:
             try:
