@@ -263,7 +263,7 @@ func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
 	if o.Plan < 1 || o.Plan > len(fit.Plans) || !fit.Plans[o.Plan-1].Fits {
 		return usageError("--plan %d: there are plans 1 to %d", o.Plan, len(fit.Plans))
 	}
-	text, err := handover.Write(o.Write, fit.Plans[o.Plan-1], handover.Model{Hub: r.Source.Config != nil, Title: predict.Title(r.Job, r.Source)})
+	text, err := handover.Write(o.Write, fit.Plans[o.Plan-1], handed(r))
 	if err != nil {
 		return usageError("%w", err)
 	}
@@ -271,4 +271,13 @@ func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
 		return fmt.Errorf("write the plan: %w", err)
 	}
 	return nil
+}
+
+// handed is what the forms need to know of the model.
+func handed(r plan.Request) handover.Model {
+	m := handover.Model{Hub: r.Source.Config != nil, Title: predict.Title(r.Job, r.Source), Modules: r.Job.CheckpointModules}
+	if m.Hub {
+		m.Family = r.Source.Config.Type
+	}
+	return m
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/internal/opgraph"
 	"github.com/plimsoll/plimsoll/internal/predict"
 	"github.com/plimsoll/plimsoll/internal/report"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -191,9 +192,28 @@ func (s *search) warnings(c candidate) []string {
 		if s.any(func(w walked) bool { return w.dropout }) {
 			out = append(out, "dropout draws its masks in another order than with one large batch")
 		}
-		out = append(out, "divide each micro-batch's loss by the number of micro-batches; a loss that is summed, or averaged over unequal numbers of tokens, accumulates to something else")
+		out = append(out, s.lossWarning(s.times(c.point))...)
 	}
 	return out
+}
+
+// lossWarning says how micro-batches' losses add up, by what is known of the loss. The tasks of transformers' models average over tokens that count or over
+// samples (transformers/loss/loss_utils.py, 5.17); so does cross_entropy after a graph.
+func (s *search) lossWarning(times int) []string {
+	j := s.r.Job
+	reduction := opgraph.Mean
+	if g := s.r.Source.Graph; g != nil && j.Loss == "" {
+		reduction = g.Reduction(j.LossOutput)
+	}
+	switch {
+	case reduction == opgraph.Sum:
+		return []string{fmt.Sprintf("the loss is a sum over the batch: add the micro-batches' losses up, without the division by %d that accumulation usually has", times)}
+	case reduction == "":
+		return []string{"divide each micro-batch's loss by the number of micro-batches if it is a mean; a sum is not divided"}
+	case j.Seq > 0 && j.Task != "seq-cls":
+		return []string{fmt.Sprintf("divide each micro-batch's loss by %d; it is a mean over tokens, so micro-batches whose numbers of tokens differ (padding, ignored labels) weigh otherwise than in one batch", times)}
+	}
+	return []string{fmt.Sprintf("divide each micro-batch's loss by %d: it is a mean over samples", times)}
 }
 
 func (s *search) assumptions() []string {
@@ -207,9 +227,15 @@ func (s *search) assumptions() []string {
 	}
 	if s.r.GPUs > 1 {
 		out = append(out, "several cards: memory and communication are computed by arithmetic, not measured; collectives are taken to hide behind compute as far as they can")
+		if len(s.r.layouts) > 1 || s.r.layouts[0] != whole {
+			out = append(out, "a model cut among cards: all-reduces of layers are not hidden, stages take as long as the slowest, and what DTensor costs the host is not counted")
+		}
 	}
-	if s.r.Source.Graph != nil {
-		out = append(out, "a graph has no checkpointing here")
+	if slices.ContainsFunc(s.r.Axes.Offload, func(o string) bool { return o == OffloadActivations || o == OffloadBoth }) {
+		out = append(out, "activations on the host: which tensors travel follows from PyTorch's source; the link's rate is its generation's, and nothing of it was measured")
+	}
+	if s.r.Source.Graph != nil && s.layers == 0 {
+		out = append(out, "no checkpointing: a graph does not say which calls may be checkpointed (a job's checkpoint_modules does)")
 	}
 	return out
 }

@@ -127,7 +127,7 @@ func (s *search) job(k memoryKey) job.Job {
 
 // spread is how a key's job is spread over cards.
 func (k memoryKey) spread() predict.Spread {
-	return predict.Spread{Plan: shard.Plan{Kind: k.sharding, Ranks: k.ranks, BucketView: true, Stages: k.layout.stages}, Tensor: k.layout.tensor}
+	return predict.Spread{Plan: shard.Plan{Kind: k.sharding, Ranks: k.ranks, Stages: k.layout.stages}, Tensor: k.layout.tensor}
 }
 
 // conf reads allocator settings; without any they are the machine's.

@@ -201,7 +201,7 @@ func (r *Request) fillCheckpointing(layers int) error {
 	if layers == 0 {
 		a.Checkpointing = slices.DeleteFunc(slices.Clone(a.Checkpointing), func(c string) bool { return c != None })
 		if len(a.Checkpointing) == 0 {
-			return fmt.Errorf("this model cannot be checkpointed here: a graph does not say which calls the script checkpoints")
+			return fmt.Errorf("this model cannot be checkpointed here: a graph does not say which calls may be; name modules in the job's checkpoint_modules")
 		}
 	}
 	return nil
