@@ -87,13 +87,17 @@ Exit code 3: nothing fits; the answer then says what the least is that would.`,
 	return cmd
 }
 
+// gcLimit is the memory from which on what predictions leave behind is collected as it comes.
+const gcLimit = 320 << 20
+
 func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 	r, err := o.request(env, cmd)
 	if err != nil {
 		return err
 	}
-	// Predictions make much and keep little: collecting it less often saves a quarter of the time.
+	// Predictions make much and keep little: collecting it less often saves a quarter of the time, as long as there is little of it.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(gcLimit))
 	r.Notes = plan.NewNotes(r.Source, r.Machine)
 	stop := progress(env, func() string { return "searching configurations" })
 	defer stop()

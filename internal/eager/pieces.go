@@ -63,6 +63,7 @@ type Bench struct {
 	params []*Tensor
 	has    Workspaces
 	op     string // what ran last when the model was loaded
+	loaded int    // events until then
 }
 
 // NewBench sets a model up in a process of its own. trained tells by its name whether a parameter gets a gradient; has are the workspaces that
@@ -77,6 +78,7 @@ func (p *Process) NewBench(m Model, o Options, trained func(name string) bool, h
 				t.grad = p.empty(t.Layout, t.DType).Retain()
 			}
 		}
+		b.loaded = len(p.tape.Events)
 	})
 	return b, err
 }
@@ -101,6 +103,7 @@ func (b *Bench) Turns(optimizer string) (Turns, error) {
 		out.Later = p.turn(later)
 		out.Owners = p.tape.Owners
 	})
+	p.tape.Events = p.tape.Events[:b.loaded] // nothing of the optimizer is left
 	return out, err
 }
 

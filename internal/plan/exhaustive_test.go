@@ -74,6 +74,13 @@ func everything(tb testing.TB, r Request, known map[string]predict.Need) *report
 	if err := s.run(); err != nil {
 		tb.Fatal(err)
 	}
+	for _, c := range s.found {
+		for fewer := range c.layers {
+			if m := s.need(s.key(c.point, fewer)); c.checkpointing == Selective && m.safe <= s.room {
+				tb.Errorf("%+v: %d of %d checkpointed layers would do", c.point, fewer, c.layers)
+			}
+		}
+	}
 	fit, err := s.answer()
 	if err != nil {
 		tb.Fatal(err)

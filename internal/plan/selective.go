@@ -2,7 +2,9 @@ package plan
 
 import (
 	"container/heap"
-	"sort"
+	"math"
+
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // solveSelective takes what costs no time for granted: the group's point that needs least memory checkpoints fewest layers.
@@ -14,7 +16,7 @@ func (s *search) solveSelective(c candidate) {
 	}
 	c.others = nil
 	if c.layers == 0 { // a number it cannot do with fewer than gives a better place in the queue
-		if c.layers = s.atLeast(c.point); c.layers >= s.depth(c.layout) {
+		if c.layers = max(1, s.atLeast(c.point)); c.layers >= s.depth(c.layout) {
 			return
 		}
 	} else {
@@ -33,18 +35,66 @@ func (s *search) solveSelective(c candidate) {
 // checkpointed.
 func (s *search) atLeast(p point) int {
 	depth := s.depth(p.layout)
-	if s.bound(s.key(p, -1)) > s.room {
+	none, all := s.bound(s.key(p, 0)), s.bound(s.key(p, -1))
+	switch {
+	case none <= s.room:
+		return 0
+	case all > s.room:
 		return depth
 	}
-	return 1 + sort.Search(depth-1, func(n int) bool { return s.bound(s.key(p, n+1)) <= s.room })
+	return s.falling(side{0, none}, side{depth, all}, func(n int) units.Bytes { return s.bound(s.key(p, n)) })
 }
 
-// fewest is the smallest number of checkpointed layers that fits, 0 where only all of them would do. What is reserved lies a little above the bound.
+// nearby is how many numbers of layers above the bound's are tried one after the other: what is reserved mostly lies a little above what is asked for.
+const nearby = 3
+
+// fewest is the smallest number of checkpointed layers that fits, 0 where none are needed or all of them would not do.
 func (s *search) fewest(p point) int {
-	for n := s.atLeast(p); n < s.depth(p.layout); n++ {
-		if _, ok := s.fits(p, n); ok {
+	depth, n := s.depth(p.layout), s.atLeast(p)
+	tried := side{n: n - 1}
+	for end := min(n+nearby, depth); n < end; n++ {
+		m, ok := s.fits(p, n)
+		if ok {
 			return n
 		}
+		tried = side{n, max(m.safe, s.room+1)}
 	}
-	return 0
+	if n >= depth {
+		return 0
+	}
+	all, ok := s.fits(p, -1)
+	if !ok {
+		return 0
+	}
+	n = s.falling(tried, side{depth, all.safe}, func(n int) units.Bytes {
+		if m := s.need(s.key(p, n)); m.err == nil {
+			return m.safe
+		}
+		return s.room + 1
+	})
+	return n % depth
+}
+
+// side is a number of checkpointed layers and what it needs.
+type side struct {
+	n    int
+	need units.Bytes
+}
+
+// falling is the smallest number of layers that fits, above low, which does not, and up to high, which does. What they need falls nearly in a straight
+// line: each guess is drawn between both sides.
+func (s *search) falling(low, high side, need func(n int) units.Bytes) int {
+	for try := 1; high.n-low.n > 1; try++ {
+		guess := (low.n + high.n) / 2
+		if low.need > high.need && try%3 != 0 { // every third by halves: the worst case stays logarithmic
+			share := float64(low.need-s.room) / float64(low.need-high.need)
+			guess = min(max(low.n+int(math.Ceil(share*float64(high.n-low.n))), low.n+1), high.n-1)
+		}
+		if b := need(guess); b <= s.room {
+			high = side{guess, b}
+		} else {
+			low = side{guess, b}
+		}
+	}
+	return high.n
 }

@@ -57,11 +57,11 @@ func (s *Shelf) Need(j job.Job, conf alloc.Conf, spread Spread) (Need, error) {
 // AtLeast is a lower bound of Need's Safe under any allocator settings, found without the allocator: what is asked for at once, and the safe bound's margin.
 func (s *Shelf) AtLeast(j job.Job, spread Spread) (units.Bytes, error) {
 	c := spread.cut()
-	asked, r, err := s.asked(j, c, reel.Instant.Total)
+	asked, facts, err := s.asked(j, c, reel.Instant.Total)
 	if err != nil {
 		return 0, err
 	}
-	bound := safeBound(asked, r.conv)
+	bound := safeBound(asked, facts.conv)
 	if spread.alone() {
 		return bound, nil
 	}
@@ -76,7 +76,7 @@ func (s *Shelf) AtRest(j job.Job, spread Spread) (units.Bytes, error) {
 	if m.err != nil {
 		return 0, m.err
 	}
-	t := s.turnsOf(j, c, m.recorded)
+	t := s.turnsOf(j, c, m.facts)
 	if t.err != nil {
 		return 0, t.err
 	}
@@ -94,11 +94,7 @@ func (s *Shelf) AtRest(j job.Job, spread Spread) (units.Bytes, error) {
 // rank is what one of several cards holds at most, of a job that allocates so much alone.
 func (s *Shelf) rank(j job.Job, spread Spread, allocated units.Bytes) (units.Bytes, error) {
 	c := spread.cut()
-	r := s.reelOf(j, c)
-	if r.err != nil {
-		return 0, r.err
-	}
-	o := s.outlineOf(j, c, r)
+	o := s.outlineOf(j, c)
 	if o.err != nil {
 		return 0, o.err
 	}
@@ -137,5 +133,5 @@ func (s *Shelf) play(j job.Job, c Cut, conf alloc.Conf) playedOut {
 		}
 		most = max(most, up.Stats.Peak.Reserved)
 	}
-	return playedOut{allocated: down.Stats.Peak.Allocated, reserved: down.Stats.Peak.Reserved, safe: safeBound(most, r.conv)}
+	return playedOut{allocated: down.Stats.Peak.Allocated, reserved: down.Stats.Peak.Reserved, safe: safeBound(most, r.facts.conv)}
 }

@@ -22,7 +22,8 @@ type Shelf struct {
 	m   Machine
 
 	parts    memo[Cut, divided]
-	reels    memo[passes, recorded]
+	reels    memo[passes, recorded] // of few layers
+	wholes   memo[passes, recorded] // of models whose layers are not alike; the latest ones
 	outlines memo[passes, outlined]
 	turns    memo[turn, turned]
 	benches  memo[parameters, *bench]
@@ -36,8 +37,11 @@ type Cut struct{ Tensor, Stages int }
 // NewShelf makes an empty shelf for a model on a machine.
 func NewShelf(src Source, m Machine) *Shelf {
 	m.Observe = nil
-	return &Shelf{src: src, m: m}
+	return &Shelf{src: src, m: m, wholes: memo[passes, recorded]{most: keptWhole}}
 }
+
+// keptWhole is how many recordings of whole models are kept: they are large, and asked for again soon or never.
+const keptWhole = 16
 
 // passes is what the passes of a job depend on, of what may be varied.
 type passes struct {
@@ -79,12 +83,17 @@ type divided struct {
 
 // recorded is a reel and what was learned beside it.
 type recorded struct {
-	reel    *reel.Reel
-	zones   []int // to play it with; nil: it is the whole model
+	reel  *reel.Reel
+	zones []int // to play it with; nil: it is the whole model
+	facts facts
+	err   error
+}
+
+// facts are what a recording tells beside its reel.
+type facts struct {
 	conv    convolutions
 	made    eager.Workspaces
 	trained map[string]bool
-	err     error
 }
 
 // bench is used by one optimizer at a time.
@@ -102,21 +111,24 @@ type turned struct {
 
 // modelled is what all variants of a job with the same parameters have in common.
 type modelled struct {
-	model    shard.Model
-	rest     reel.Instant // when the optimizer's step begins: parameters and gradients alone
-	recorded recorded     // of one of them
-	err      error
+	model shard.Model
+	rest  reel.Instant // when the optimizer's step begins: parameters and gradients alone
+	facts facts        // of one of them
+	err   error
 }
 
 type outlined struct {
 	outline reel.Outline
+	facts   facts
 	err     error
 }
 
-// memo remembers the answers to questions; each is computed once.
+// memo remembers the answers to questions; each is computed once, unless it has been forgotten.
 type memo[K comparable, V any] struct {
+	most  int // answers to remember; 0: all
 	mu    sync.Mutex
 	known map[K]func() V
+	order []K // of those it may forget, oldest first
 }
 
 func (m *memo[K, V]) get(k K, compute func() V) V {
@@ -128,6 +140,12 @@ func (m *memo[K, V]) get(k K, compute func() V) V {
 		}
 		once = sync.OnceValue(compute)
 		m.known[k] = once
+		if m.most > 0 {
+			if m.order = append(m.order, k); len(m.order) > m.most {
+				delete(m.known, m.order[0])
+				m.order = m.order[1:]
+			}
+		}
 	}
 	m.mu.Unlock()
 	return once()
@@ -189,7 +207,7 @@ func (s *Shelf) reelOf(j job.Job, c Cut) recorded {
 			return r
 		}
 	}
-	return s.reels.get(passesOf(j, c), func() recorded { return s.record(j, src, nil) })
+	return s.wholes.get(passesOf(j, c), func() recorded { return s.record(j, src, nil) })
 }
 
 // record makes the reel of a job with so many layers in its zones, nil: the whole model.
@@ -209,20 +227,20 @@ func (s *Shelf) record(j job.Job, src Source, zones []int) recorded {
 	if err != nil {
 		return recorded{err: err}
 	}
-	out := recorded{conv: conv, made: p.Workspaces(), trained: map[string]bool{}}
+	out := recorded{facts: facts{conv, p.Workspaces(), map[string]bool{}}}
 	for _, name := range eager.Trained(model.Root()) {
-		out.trained[alike(name)] = true
+		out.facts.trained[alike(name)] = true
 	}
 	seams := p.Seams()
 	out.reel, out.err = reel.Cut(reel.Recording{Tape: p.Tape(), Layers: p.Layers(), Made: seams.Made, Steps: seams.Steps, Zones: zones})
 	return out
 }
 
-// turnsOf are the optimizer's turns over the whole model. r: any recording of it.
-func (s *Shelf) turnsOf(j job.Job, c Cut, r recorded) turned {
+// turnsOf are the optimizer's turns over the whole model. f: of any recording of it.
+func (s *Shelf) turnsOf(j job.Job, c Cut, f facts) turned {
 	k := parametersOf(j, c)
 	return s.turns.get(turn{k, j.Optimizer}, func() turned {
-		b := s.benches.get(k, func() *bench { return s.bench(j, c, r) })
+		b := s.benches.get(k, func() *bench { return s.bench(j, c, f) })
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.err != nil {
@@ -235,7 +253,7 @@ func (s *Shelf) turnsOf(j job.Job, c Cut, r recorded) turned {
 }
 
 // bench sets up what optimizers have their turns on.
-func (s *Shelf) bench(j job.Job, c Cut, r recorded) *bench {
+func (s *Shelf) bench(j job.Job, c Cut, f facts) *bench {
 	src, err := s.part(c)
 	if err != nil {
 		return &bench{err: err}
@@ -249,7 +267,7 @@ func (s *Shelf) bench(j job.Job, c Cut, r recorded) *bench {
 		return &bench{err: err}
 	}
 	out := &bench{}
-	out.Bench, out.err = p.NewBench(model, options(j), func(name string) bool { return r.trained[alike(name)] }, r.made)
+	out.Bench, out.err = p.NewBench(model, options(j), func(name string) bool { return f.trained[alike(name)] }, f.made)
 	return out
 }
 
@@ -259,7 +277,7 @@ func (s *Shelf) tapeOf(j job.Job, c Cut) (*tape.Tape, recorded, error) {
 	if r.err != nil {
 		return nil, r, r.err
 	}
-	t := s.turnsOf(j, c, r)
+	t := s.turnsOf(j, c, r.facts)
 	if t.err != nil {
 		return nil, r, t.err
 	}
@@ -277,12 +295,12 @@ func (s *Shelf) modelOf(j job.Job, c Cut) modelled {
 }
 
 func (s *Shelf) model(j job.Job, c Cut) modelled {
-	t, r, err := s.tapeOf(j, c)
+	t, _, err := s.tapeOf(j, c)
 	if err != nil {
 		return modelled{err: err}
 	}
-	o := s.outlineOf(j, c, r)
-	out := modelled{model: shard.Measure(t), recorded: r, err: o.err}
+	o := s.outlineOf(j, c)
+	out := modelled{model: shard.Measure(t), facts: o.facts, err: o.err}
 	out.rest.Backward = true
 	for _, category := range []tape.Category{tape.Parameters, tape.Gradients} {
 		out.rest.Held[category] = o.outline.Settled[1][category]
@@ -291,21 +309,23 @@ func (s *Shelf) model(j job.Job, c Cut) modelled {
 }
 
 // asked is the most that a measure of moments reaches in a job.
-func (s *Shelf) asked(j job.Job, c Cut, value func(reel.Instant) units.Bytes) (units.Bytes, recorded, error) {
-	r := s.reelOf(j, c)
-	if r.err != nil {
-		return 0, r, r.err
+func (s *Shelf) asked(j job.Job, c Cut, value func(reel.Instant) units.Bytes) (units.Bytes, facts, error) {
+	o := s.outlineOf(j, c)
+	if o.err != nil {
+		return 0, o.facts, o.err
 	}
-	t, o := s.turnsOf(j, c, r), s.outlineOf(j, c, r)
-	if err := errors.Join(t.err, o.err); err != nil {
-		return 0, r, err
-	}
-	return o.outline.Highest(t.sketch, value), r, nil
+	t := s.turnsOf(j, c, o.facts)
+	return o.outline.Highest(t.sketch, value), o.facts, t.err
 }
 
-func (s *Shelf) outlineOf(j job.Job, c Cut, r recorded) outlined {
+// outlineOf is the outline of a job's passes.
+func (s *Shelf) outlineOf(j job.Job, c Cut) outlined {
 	return s.outlines.get(passesOf(j, c), func() outlined {
+		r := s.reelOf(j, c)
+		if r.err != nil {
+			return outlined{err: r.err}
+		}
 		o, err := r.reel.Outline(r.zones)
-		return outlined{o, err}
+		return outlined{o, r.facts, err}
 	})
 }
