@@ -57,8 +57,12 @@ func modelOf(plan, family string) Model {
 
 // families are the models a plan is tried on: all that can be cut, for the two plain ways to cut.
 func families(plan string) []string {
-	if plan == "tensor" || plan == "pipeline" {
-		return []string{"llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text"}
+	dense := []string{"llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text"}
+	switch plan {
+	case "tensor":
+		return dense
+	case "pipeline":
+		return append(dense, "mixtral")
 	}
 	return []string{"llama"}
 }
