@@ -65,6 +65,7 @@ func (s *search) predictOf(k memoryKey, src predict.Source) memory {
 	j.Batch, j.Optimizer, j.Attn, j.Loop = k.batch, k.optimizer, k.attn, k.loop
 	j.ParamDType, j.Autocast, j.TF32 = k.params, k.cast, false
 	j.Checkpointing, j.Layers, j.Accumulate, j.OffloadActivations = k.layers != 0, max(k.layers, 0), 1, k.away
+	j.Order = s.order
 	if k.accumulated {
 		j.Accumulate = 2
 	}
@@ -219,7 +220,7 @@ func (s *search) floor(p point, layers int) units.Bytes {
 	return max(bound, live+units.Bytes(state)*weight)
 }
 
-// live is the same for a pass alone, where its stream has run. Every checkpointed layer saves as much as another.
+// live is the same for a pass alone, where its stream has run.
 func (s *search) live(p point, layers int) (units.Bytes, bool) {
 	of := func(checkpointed bool) (units.Bytes, bool) {
 		t, ok := s.passes[p.pass(checkpointed)]
@@ -233,7 +234,7 @@ func (s *search) live(p point, layers int) (units.Bytes, bool) {
 	}
 	none, ok := of(false)
 	all, known := of(true)
-	return none + (all-none)*units.Bytes(layers)/units.Bytes(max(1, s.layers)), ok && known
+	return none + units.Bytes(s.keptShare(p.layout, layers)*float64(all-none)), ok && known
 }
 
 // weight is the size of what is trained.

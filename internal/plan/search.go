@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 
@@ -63,6 +62,9 @@ type search struct {
 
 	trainable int64 // parameters
 
+	order       []int     // the layers, those a selective plan checkpoints first in front; nil: as they run
+	kept, spent []float64 // shares of memory and time of the first of these
+
 	parts       map[layout]predict.Source
 	passes      map[passKey]timed
 	memories    map[memoryKey]memory
@@ -112,6 +114,9 @@ func newSearch(r Request) (*search, error) {
 	}
 	s.layers, s.trainable = t.facts.Layers, t.facts.Trainable
 	if err := s.r.fill(s.layers); err != nil {
+		return nil, err
+	}
+	if err := s.orderLayers(asFloats(t.facts.Kept)); err != nil {
 		return nil, err
 	}
 	s.room = predict.Room(r.Machine)
@@ -285,10 +290,10 @@ func (s *search) atLeast(p point) int {
 		low++
 	}
 	none, all := s.shallowUse(s.key(p, 0)), s.shallowUse(s.key(p, -1))
-	if none > all && none > s.room {
-		low = max(low, int(math.Ceil(float64(none-s.room)/float64(none-all)*float64(s.depth(p.layout)))))
+	for low < s.depth(p.layout) && none > all && float64(none)-s.keptShare(p.layout, low)*float64(none-all) > float64(s.room) {
+		low++
 	}
-	return min(low, s.depth(p.layout))
+	return low
 }
 
 // fewest is the smallest number of checkpointed layers that fits, 0 where none are needed or all would not do. Memory falls with the number nearly
@@ -329,7 +334,7 @@ func (s *search) line(p point, layers int) units.Bytes {
 	if s.r.GPUs > 1 && none == 0 { // no bound holds among cards: both ends are predicted
 		none, all = s.need(s.key(p, 0)).peak.Allocated, s.need(s.key(p, -1)).peak.Allocated
 	}
-	return max(s.floor(p, layers), none+(all-none)*units.Bytes(layers)/units.Bytes(max(1, s.depth(p.layout))))
+	return max(s.floor(p, layers), none+units.Bytes(s.keptShare(p.layout, layers)*float64(all-none)))
 }
 
 // enumerate puts every point into the queue.
@@ -451,7 +456,7 @@ func (s *search) plan(c candidate) report.Plan {
 		Fits: c.need.err == nil && c.need.safe > 0 && c.need.safe <= s.room, ChangesNumerics: s.changesNumerics(c.point), Changes: []string{},
 	}
 	if c.checkpointing == Selective {
-		p.Layers = c.layers
+		p.Layers, p.Calls = c.layers, s.calls(c.layers)
 	}
 	if c.layout != whole {
 		p.Tensor, p.Stages, p.Ranks = max(c.tensor, 1), max(c.stages, 1), s.ranks(c.layout)

@@ -112,7 +112,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 func train(j job.Job, src Source, m Machine, steps int) (*eager.Process, eager.Model, convolutions, error) {
 	var conv convolutions
 	p := eager.NewProcess(m.device())
-	p.CheckpointFirst = j.Layers
+	p.CheckpointFirst, p.CheckpointOrder = j.Layers, j.Order
 	var model eager.Model
 	var err error
 	if crash := p.Guard(func() { model, err = build(p, j, src) }); crash != nil {

@@ -11,12 +11,13 @@ import (
 type Streamed struct {
 	Params    int64
 	Trainable int64
-	Tensors   int         // trained ones
-	Bytes     units.Bytes // of those
-	Layers    int         // calls that the model can checkpoint; 0: it cannot
-	Live      units.Bytes // the most that was asked for at once, without an optimizer's state
-	Pinned    units.Bytes // host memory with saved tensors, where they are kept there
-	Held      units.Bytes // the same with every gradient there all the time, as in the later micro-batches of a step
+	Tensors   int           // trained ones
+	Bytes     units.Bytes   // of those
+	Layers    int           // calls that the model can checkpoint; 0: it cannot
+	Live      units.Bytes   // the most that was asked for at once, without an optimizer's state
+	Kept      []units.Bytes // what each of these calls keeps that is not checkpointed
+	Pinned    units.Bytes   // host memory with saved tensors, where they are kept there
+	Held      units.Bytes   // the same with every gradient there all the time, as in the later micro-batches of a step
 }
 
 // live walks a tape for the most bytes asked for at once.
@@ -52,7 +53,7 @@ func Stream(j job.Job, src Source, m Machine, see func(eager.Work)) (Streamed, e
 	if err != nil {
 		return Streamed{}, err
 	}
-	s := Streamed{Layers: p.Regions(), Pinned: p.Pinned()}
+	s := Streamed{Layers: p.Regions(), Pinned: p.Pinned(), Kept: p.Kept()}
 	s.live(p.Tape())
 	for _, t := range model.Root().Parameters() {
 		s.Params += int64(t.Numel())
