@@ -21,9 +21,10 @@ type Process struct {
 	Device  Device
 	Observe func(Work) // called for every entry of the stream of work, where set
 
-	// CheckpointFirst limits checkpointing to that many of the first calls of every forward pass; 0: all of them. Early layers are the right
-	// ones to choose: they run again when the activations of later ones are gone.
+	// CheckpointFirst limits checkpointing to that many calls of every forward pass; 0: all of them. They are the first ones, or those that come first in
+	// CheckpointOrder (calls, from 0). Of layers that are alike early ones are right: they run again when the activations of later ones are gone.
 	CheckpointFirst int
+	CheckpointOrder []int
 
 	tape   tape.Tape
 	owners map[tape.Owner]uint32
@@ -41,11 +42,13 @@ type Process struct {
 	thread   int // 0 the main thread, 1 the autograd engine's
 	blas     [2]bool
 	blasLt   [2]bool
-	freed    []*Node   // graph nodes waiting to be taken apart
-	calls    []*Call   // unused frames
-	open     []*Call   // running frames, innermost last
-	regions  int       // checkpointed calls of the running forward pass, and those left out
-	again    int       // checkpoints that are running again
+	freed    []*Node // graph nodes waiting to be taken apart
+	calls    []*Call // unused frames
+	open     []*Call // running frames, innermost last
+	regions  int     // checkpointed calls of the running forward pass, and those left out
+	again    int     // checkpoints that are running again
+	rerun    int     // number of the innermost of these, from 1
+	kept     []units.Bytes
 	fresh    []*Tensor // while a checkpoint runs again: every tensor it made
 	latest   *Node     // the node that was recorded last
 	layers   *layerLog // where set: which layer ran at each event

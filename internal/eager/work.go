@@ -45,6 +45,7 @@ type Work struct {
 	Shape   [4]int
 	Causal  bool
 	Layout  units.Bytes
+	Call    int       // of what a checkpointed call runs again: its number in the forward pass, from 1
 	Conv    *ConvWork // of a convolution's forward pass
 }
 
@@ -69,7 +70,7 @@ func (p *Process) work(w Work) {
 	}
 	w.Module, w.Phase = p.module(), p.phase
 	if p.again > 0 {
-		w.Phase = PhaseAgain
+		w.Phase, w.Call = PhaseAgain, p.rerun
 	}
 	p.Observe(w)
 }

@@ -31,7 +31,7 @@ func writeTrainer(p report.Plan, _ Model) (string, error) {
 		"# Written by plimsoll fit: "+summary(p)+".",
 		conf(p),
 		when(paramType(p) != "", "# Load the model with from_pretrained(..., dtype=%s).", paramType(p)),
-		when(p.Checkpointing == "selective", "# After model.gradient_checkpointing_enable(): of its GradientCheckpointingLayer modules set gradient_checkpointing = False from number %d on.", p.Layers),
+		when(p.Checkpointing == "selective", "# After model.gradient_checkpointing_enable(): of its GradientCheckpointingLayer modules set gradient_checkpointing = False %s.", exceptFor(p)),
 		"from transformers import TrainingArguments\n",
 		"args = TrainingArguments(",
 		`    output_dir="out",`,
@@ -46,6 +46,14 @@ func writeTrainer(p report.Plan, _ Model) (string, error) {
 		when(optimizer[1] != "", "    optim_args=%q,", optimizer[1]),
 		")",
 	), nil
+}
+
+// exceptFor names the layers that a selective plan leaves alone.
+func exceptFor(p report.Plan) string {
+	if p.Calls == nil {
+		return fmt.Sprintf("from number %d on", p.Layers)
+	}
+	return fmt.Sprintf("except for numbers %v", p.Calls)
 }
 
 // writeLightning is arguments of lightning.Trainer.

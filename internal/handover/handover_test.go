@@ -29,6 +29,7 @@ func plans() map[string]report.Plan {
 		"pipeline-sharded": {MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "full", OfLayers: 2, Optimizer: "adamw", Attn: "sdpa", GPUs: 4, Tensor: 1, Stages: 2, Ranks: 2, Sharding: "fsdp2", Conf: "expandable_segments:True", Peak: peak},
 		"cube":             {MicroBatch: 1, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "none", OfLayers: 2, Optimizer: "adamw", Attn: "sdpa", GPUs: 4, Tensor: 2, Stages: 2, Ranks: 1, Peak: peak},
 		"away":             {MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "full", OfLayers: 4, Optimizer: "adamw", Attn: "sdpa", Offload: "activations", GPUs: 1, Peak: peak},
+		"cheapest":         {MicroBatch: 1, Accumulate: 2, Precision: "fp32", Checkpointing: "selective", Layers: 2, Calls: []int{0, 3}, OfLayers: 4, Optimizer: "adamw", Attn: "sdpa", GPUs: 1, Peak: peak},
 		"modules":          {MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "selective", Layers: 2, OfLayers: 3, Optimizer: "adamw", GPUs: 1, Peak: peak},
 		"ranks":            {MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "full", OfLayers: 4, Optimizer: "adamw-fused", Attn: "sdpa", GPUs: 2, Sharding: "ddp", Peak: peak},
 		"eight":            {MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "none", OfLayers: 4, Optimizer: "adamw-8bit", Attn: "sdpa", GPUs: 1, Peak: peak},
@@ -38,8 +39,8 @@ func plans() map[string]report.Plan {
 
 // cases are the plans each form is written for.
 var cases = map[string][]string{
-	"torch":      {"mixed", "selective", "plain", "away", "eight", "offloaded", "modules", "ranks", "tensor", "pipeline", "tensor-sharded", "pipeline-ddp", "pipeline-sharded", "cube"},
-	"trainer":    {"mixed", "selective", "plain", "eight"},
+	"torch":      {"mixed", "selective", "plain", "away", "eight", "offloaded", "modules", "cheapest", "ranks", "tensor", "pipeline", "tensor-sharded", "pipeline-ddp", "pipeline-sharded", "cube"},
+	"trainer":    {"mixed", "selective", "cheapest", "plain", "eight"},
 	"accelerate": {"mixed", "plain", "sharded", "zero"},
 	"deepspeed":  {"mixed", "zero", "offloaded"},
 	"fsdp2":      {"sharded"},
@@ -57,8 +58,12 @@ func modelOf(plan, family string) Model {
 
 // families are the models a plan is tried on: all that can be cut, for the two plain ways to cut.
 func families(plan string) []string {
-	if plan == "tensor" || plan == "pipeline" {
-		return []string{"llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text"}
+	dense := []string{"llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text"}
+	switch plan {
+	case "tensor":
+		return dense
+	case "pipeline":
+		return append(dense, "mixtral")
 	}
 	return []string{"llama"}
 }

@@ -2,6 +2,7 @@ package handover
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,13 +57,11 @@ func checkpointModules(p report.Plan, m Model) string {
 	if p.Checkpointing == "none" {
 		return ""
 	}
-	names := m.Modules
-	if p.Checkpointing == "selective" {
-		names = names[:min(p.Layers, len(names))]
-	}
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = strconv.Quote(n)
+	var quoted []string
+	for i, n := range m.Modules {
+		if p.Checkpointing == "full" || checkpointed(p, i) {
+			quoted = append(quoted, strconv.Quote(n))
+		}
 	}
 	return lines(
 		"    from functools import partial",
@@ -84,8 +83,24 @@ func checkpointFirst(p report.Plan) string {
 	return lines(
 		"    from transformers.modeling_layers import GradientCheckpointingLayer",
 		"    layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]",
-		fmt.Sprintf("    for layer in layers[%d:]:  # only the first %d are computed again", p.Layers, p.Layers),
+		others(p),
 		"        layer.gradient_checkpointing = False")
+}
+
+// others begins a loop over the layers that a selective plan leaves alone.
+func others(p report.Plan) string {
+	if p.Calls == nil {
+		return fmt.Sprintf("    for layer in layers[%d:]:  # only the first %d are computed again", p.Layers, p.Layers)
+	}
+	return fmt.Sprintf("    again = {%s}  # the cheapest to compute again\n    for layer in (m for i, m in enumerate(layers) if i not in again):", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(p.Calls)), ", "), "[]"))
+}
+
+// checkpointed tells whether a selective plan runs a layer again.
+func checkpointed(p report.Plan, layer int) bool {
+	if p.Calls == nil {
+		return layer < p.Layers
+	}
+	return slices.Contains(p.Calls, layer)
 }
 
 // makeOptimizer names the optimizer's class and form.

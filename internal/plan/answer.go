@@ -121,7 +121,11 @@ func (s *search) buys(c candidate) []string {
 		case c.checkpointing == None:
 			out = append(out, "no checkpointing")
 		case c.checkpointing == Selective:
-			differ(fmt.Sprintf("the first %d of %d layers checkpointed", c.layers, s.depth(c.layout)), other, 0)
+			which := "the first %d of %d layers checkpointed"
+			if s.calls(c.layers) != nil {
+				which = "%d of %d layers checkpointed, those that give most memory for their time"
+			}
+			differ(fmt.Sprintf(which, c.layers, s.depth(c.layout)), other, 0)
 		default:
 			differ("every layer checkpointed", other, 0)
 		}

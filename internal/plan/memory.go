@@ -116,6 +116,7 @@ func (s *search) job(k memoryKey) job.Job {
 	j.Batch, j.Optimizer, j.Attn, j.Loop = k.batch, k.optimizer, k.attn, k.loop
 	j.ParamDType, j.Autocast, j.TF32 = k.params, k.cast, false
 	j.Checkpointing, j.Layers, j.Accumulate, j.OffloadActivations = k.layers != 0, max(k.layers, 0), 1, k.away
+	j.Order = s.order
 	if k.accumulated {
 		j.Accumulate = 2
 	}

@@ -21,7 +21,7 @@ import (
 // Ways to checkpoint.
 const (
 	None      = "none"
-	Selective = "selective" // the first layers, as few as have to be
+	Selective = "selective" // the layers that are cheapest to run again, as few as have to be
 	Full      = "full"
 )
 

@@ -70,6 +70,9 @@ type search struct {
 	room   units.Bytes // what may be reserved
 	layers int         // that can be checkpointed
 
+	order       []int     // the layers, those a selective plan checkpoints first in front; nil: as they run
+	kept, spent []float64 // shares of memory and time of the first of these
+
 	parts  map[layout]predict.Source
 	passes map[passKey]timed
 	*Notes
@@ -118,6 +121,9 @@ func newSearch(r Request) (*search, error) {
 	}
 	s.layers = t.facts.Layers
 	if err := s.r.fill(s.layers); err != nil {
+		return nil, err
+	}
+	if err := s.orderLayers(asFloats(t.facts.Kept)); err != nil {
 		return nil, err
 	}
 	s.room = predict.Room(r.Machine)
@@ -273,7 +279,7 @@ func (s *search) plan(c candidate) report.Plan {
 		Fits: c.need.err == nil && c.need.safe > 0 && c.need.safe <= s.room, ChangesNumerics: s.changesNumerics(c.point), Changes: []string{},
 	}
 	if c.checkpointing == Selective {
-		p.Layers = c.layers
+		p.Layers, p.Calls = c.layers, s.calls(c.layers)
 	}
 	if c.layout != whole {
 		p.Tensor, p.Stages, p.Ranks = max(c.tensor, 1), max(c.stages, 1), s.ranks(c.layout)

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"container/heap"
-	"math"
 
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -42,7 +41,7 @@ func (s *search) atLeast(p point) int {
 	case all > s.room:
 		return depth
 	}
-	return s.falling(side{0, none}, side{depth, all}, func(n int) units.Bytes { return s.bound(s.key(p, n)) })
+	return s.falling(p.layout, side{0, none}, side{depth, all}, func(n int) units.Bytes { return s.bound(s.key(p, n)) })
 }
 
 // nearby is how many numbers of layers above the bound's are tried one after the other: what is reserved mostly lies a little above what is asked for.
@@ -66,7 +65,7 @@ func (s *search) fewest(p point) int {
 	if !ok {
 		return 0
 	}
-	n = s.falling(tried, side{depth, all.safe}, func(n int) units.Bytes {
+	n = s.falling(p.layout, tried, side{depth, all.safe}, func(n int) units.Bytes {
 		if m := s.need(s.key(p, n)); m.err == nil {
 			return m.safe
 		}
@@ -81,14 +80,13 @@ type side struct {
 	need units.Bytes
 }
 
-// falling is the smallest number of layers that fits, above low, which does not, and up to high, which does. What they need falls nearly in a straight
-// line: each guess is drawn between both sides.
-func (s *search) falling(low, high side, need func(n int) units.Bytes) int {
+// falling is the smallest number of layers that fits, above low, which does not, and up to high, which does. What they need falls nearly as what they keep
+// grows: each guess is drawn between both sides.
+func (s *search) falling(l layout, low, high side, need func(n int) units.Bytes) int {
 	for try := 1; high.n-low.n > 1; try++ {
 		guess := (low.n + high.n) / 2
 		if low.need > high.need && try%3 != 0 { // every third by halves: the worst case stays logarithmic
-			share := float64(low.need-s.room) / float64(low.need-high.need)
-			guess = min(max(low.n+int(math.Ceil(share*float64(high.n-low.n))), low.n+1), high.n-1)
+			guess = s.between(l, low, high)
 		}
 		if b := need(guess); b <= s.room {
 			high = side{guess, b}
@@ -97,4 +95,15 @@ func (s *search) falling(low, high side, need func(n int) units.Bytes) int {
 		}
 	}
 	return high.n
+}
+
+// between is the number of layers that should just fit, by what both sides need.
+func (s *search) between(l layout, low, high side) int {
+	from, to := s.keptShare(l, max(low.n, 0)), s.keptShare(l, high.n)
+	share := from + (to-from)*float64(low.need-s.room)/float64(low.need-high.need)
+	guess := low.n + 1
+	for guess < high.n-1 && s.keptShare(l, guess) < share {
+		guess++
+	}
+	return guess
 }

@@ -103,7 +103,7 @@ func (s *search) measure(k passKey) walked {
 	return walked{step: steps(a.step, b.step), tf32: steps(a.tf32, b.tf32), facts: predict.Streamed{
 		Params: fa.Params + count*(fb.Params-fa.Params), Trainable: fa.Trainable + count*(fb.Trainable-fa.Trainable),
 		Tensors: fa.Tensors + n*(fb.Tensors-fa.Tensors), Bytes: fa.Bytes + (fb.Bytes-fa.Bytes)*unitsOf(count),
-		Layers: fa.Layers + n*(fb.Layers-fa.Layers), Pinned: fa.Pinned + (fb.Pinned-fa.Pinned)*unitsOf(count),
+		Layers: fa.Layers + n*(fb.Layers-fa.Layers), Kept: fb.Kept, Pinned: fa.Pinned + (fb.Pinned-fa.Pinned)*unitsOf(count),
 	}}
 }
 
@@ -204,13 +204,13 @@ func (s *search) time(p point, layers int) (duration, error) {
 	switch p.checkpointing {
 	case Full:
 		again = -1
-	case Selective: // every checkpointed layer costs as much as another
+	case Selective:
 		all := s.streamed(p.pass(true))
 		if all.err != nil {
 			return duration{}, all.err
 		}
 		again = layers
-		share := float64(layers) / float64(max(1, s.depth(p.layout)))
+		share := s.spentShare(p.layout, layers)
 		mix := func(a, b float64) float64 { return a + share*(b-a) }
 		step.Seconds, step.GPU, step.Host = mix(step.Seconds, all.step.Seconds), mix(step.GPU, all.step.GPU), mix(step.Host, all.step.Host)
 		step.Ahead = min(step.Ahead, step.Seconds)

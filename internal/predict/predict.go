@@ -115,7 +115,7 @@ func train(j job.Job, src Source, m Machine, steps int, prepare ...func(*eager.P
 	for _, f := range prepare {
 		f(p)
 	}
-	p.CheckpointFirst = j.Layers
+	p.CheckpointFirst, p.CheckpointOrder = j.Layers, j.Order
 	var model eager.Model
 	var err error
 	if crash := p.Guard(func() { model, err = build(p, j, src) }); crash != nil {

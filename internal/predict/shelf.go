@@ -2,6 +2,7 @@ package predict
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/plimsoll/plimsoll/internal/alloc"
@@ -49,7 +50,8 @@ type passes struct {
 	params, cast      string
 	attn, loop        string
 	checkpointing     bool
-	layers            int // checkpointed ones, 0 for all
+	layers            int    // checkpointed ones, 0 for all
+	order             string // of layers to checkpoint; of all there is one
 	away              bool
 	adapters          int
 	cut               Cut
@@ -152,9 +154,13 @@ func (m *memo[K, V]) get(k K, compute func() V) V {
 }
 
 func passesOf(j job.Job, c Cut) passes {
+	order := ""
+	if j.Checkpointing && j.Layers > 0 && j.Order != nil {
+		order = fmt.Sprint(j.Order)
+	}
 	return passes{
 		batch: j.Batch, accumulate: j.Accumulate, params: j.ParamDType, cast: j.Autocast, attn: j.Attn, loop: j.Loop, checkpointing: j.Checkpointing,
-		layers: j.Layers, away: j.OffloadActivations, adapters: j.LoRARank, cut: c,
+		layers: j.Layers, order: order, away: j.OffloadActivations, adapters: j.LoRARank, cut: c,
 	}
 }
 
@@ -174,7 +180,7 @@ func (s *Shelf) part(c Cut) (Source, error) {
 
 // zones are the stretches of equal layers of a job: checkpointed ones and others. None where its layers are not alike.
 func zones(src Source, j job.Job) []int {
-	if src.Config == nil || len(j.Freeze) > 0 {
+	if src.Config == nil || len(j.Freeze) > 0 || j.Order != nil {
 		return nil
 	}
 	depth := src.Config.Depth()

@@ -10,10 +10,11 @@ import (
 type Streamed struct {
 	Params    int64
 	Trainable int64
-	Tensors   int         // trained ones
-	Bytes     units.Bytes // of those
-	Layers    int         // calls that the model can checkpoint; 0: it cannot
-	Pinned    units.Bytes // host memory with saved tensors, where they are kept there
+	Tensors   int           // trained ones
+	Bytes     units.Bytes   // of those
+	Layers    int           // calls that the model can checkpoint; 0: it cannot
+	Kept      []units.Bytes // what each of these calls keeps that is not checkpointed
+	Pinned    units.Bytes   // host memory with saved tensors, where they are kept there
 }
 
 // Stream runs the forward and backward of one micro-batch of a job and hands every entry of its stream of work to see. The optimizer's work is
@@ -25,7 +26,7 @@ func Stream(j job.Job, src Source, m Machine, see func(eager.Work)) (Streamed, e
 	if err != nil {
 		return Streamed{}, err
 	}
-	s := Streamed{Layers: p.Regions(), Pinned: p.Pinned()}
+	s := Streamed{Layers: p.Regions(), Pinned: p.Pinned(), Kept: p.Kept()}
 	for _, t := range model.Root().Parameters() {
 		s.Params += int64(t.Numel())
 		if t.RequiresGrad() {

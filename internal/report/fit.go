@@ -34,6 +34,7 @@ type Plan struct {
 	Checkpointing string `json:"checkpointing"`               // none, full, selective
 	Layers        int    `json:"checkpoint_layers,omitempty"` // selective: so many of the first layers
 	OfLayers      int    `json:"layers,omitempty"`
+	Calls         []int  `json:"checkpoint_calls,omitempty"` // selective: which ones, from 0, where they are not the first
 	Optimizer     string `json:"optimizer"`
 	Attn          string `json:"attn,omitempty"`
 	Loop          string `json:"loop,omitempty"`

@@ -68,6 +68,8 @@ def check_torch(text, plan):
     layers = [m for m in model.modules() if type(m).__name__ == "LlamaDecoderLayer"]
     on = [m for m in layers if m.gradient_checkpointing or isinstance(m.forward, functools.partial)]
     assert len(on) == {"none": 0, "full": 4}.get(plan["checkpointing"], plan.get("checkpoint_layers")), len(on)
+    if plan.get("checkpoint_calls"):
+        assert on == [layers[i] for i in plan["checkpoint_calls"]]
     want = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(plan["precision"], torch.float32)
     assert next(model.parameters()).dtype == want
     if plan.get("alloc_conf"):

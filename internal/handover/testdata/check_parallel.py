@@ -18,6 +18,7 @@ FAMILIES = {
     "mistral": lambda: transformers.MistralForCausalLM(transformers.MistralConfig(**SHAPE)),
     "qwen2": lambda: transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**SHAPE)),
     "qwen3": lambda: transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**SHAPE, head_dim=8)),
+    "mixtral": lambda: transformers.MixtralForCausalLM(transformers.MixtralConfig(**SHAPE, num_local_experts=4)),
     "gemma": lambda: transformers.GemmaForCausalLM(transformers.GemmaConfig(**SHAPE, head_dim=8)),
     "gemma2": lambda: transformers.Gemma2ForCausalLM(transformers.Gemma2Config(**SHAPE, head_dim=8)),
     "gemma3_text": lambda: transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(**SHAPE, head_dim=8)),
