@@ -42,6 +42,7 @@ var ranks = map[string]int{
 	"internal/handover": 4,
 	"internal/shard":    6,
 	"internal/alloc":    4,
+	"internal/reel":     4,
 	"internal/recorded": 4,
 	"internal/origin":   4,
 	"internal/timeline": 5,

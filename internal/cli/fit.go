@@ -32,6 +32,8 @@ type fitOptions struct {
 	Loops         []string
 	Offload       []string
 	Sharding      []string
+	Tensor        []int
+	Stages        []int
 	GPUs          int
 	Allow         []string
 	Write         string
@@ -45,9 +47,10 @@ func newFitCommand(env Env) *cobra.Command {
 		Use:   "fit (--config config.json | --graph FILE | --job FILE)",
 		Short: "the fastest way to run a training job that fits on a card",
 		Long: `Fit searches micro-batch with accumulation, checkpointing (none, selective, full), the
-optimizer's form, attention, allocator settings, the loop, the optimizer's place and,
-with --gpus, sharding for the fastest plan that fits. The effective batch stays. It
-predicts memory as plimsoll predict does and estimates time from the same operators.
+optimizer's form, attention, allocator settings, the loop, what is kept on the host and,
+with --gpus, sharding, tensor and pipeline parallelism for the fastest plan that fits.
+The effective batch stays. It predicts memory as plimsoll predict does and estimates
+time from the same operators.
 
 By default only changes that keep the training the same are made; --allow numerics
 opens precision and other optimizers. Naming several values of an axis (--precision
@@ -72,9 +75,11 @@ Exit code 3: nothing fits; the answer then says what the least is that would.`,
 	flags.StringSliceVar(&o.Optimizers, "optimizer", nil, "optimizers to try, the first is the job's (default: forms of adamw)")
 	flags.StringSliceVar(&o.Attns, "attn", nil, "attention: sdpa, eager (default: the job's, and sdpa)")
 	flags.StringSliceVar(&o.Loops, "loop", nil, "loop: function, plain (default: the job's, and function)")
-	flags.StringSliceVar(&o.Offload, "offload", nil, "none, optimizer: the optimizer's state and step on the host (default: both)")
-	flags.IntVar(&o.GPUs, "gpus", 1, "cards that see different data (analytic: not measured)")
+	flags.StringSliceVar(&o.Offload, "offload", nil, "what is on the host: none, optimizer (state and step), activations, both (default: none, optimizer)")
+	flags.IntVar(&o.GPUs, "gpus", 1, "cards in all (what several add is analytic: not measured)")
 	flags.StringSliceVar(&o.Sharding, "sharding", nil, "with --gpus: "+strings.Join(shard.Kinds(), ", ")+" (default: all)")
+	flags.IntSliceVar(&o.Tensor, "tensor", nil, "with --gpus: cards that share every layer (default: 1, 2, 4, 8)")
+	flags.IntSliceVar(&o.Stages, "stages", nil, "with --gpus: pipeline stages (default: powers of two)")
 	flags.StringSliceVar(&o.Allow, "allow", nil, "numerics: precision and the kind of optimizer may change")
 	flags.StringVar(&o.Write, "write", "", "print what a framework reads: "+strings.Join(handover.Formats(), ", "))
 	flags.IntVar(&o.Plan, "plan", 1, "with --write: which plan of the table")
@@ -82,13 +87,18 @@ Exit code 3: nothing fits; the answer then says what the least is that would.`,
 	return cmd
 }
 
+// gcLimit is the memory from which on what predictions leave behind is collected as it comes.
+const gcLimit = 320 << 20
+
 func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 	r, err := o.request(env, cmd)
 	if err != nil {
 		return err
 	}
-	// Predictions make much and keep little: collecting it less often saves a quarter of the time.
+	// Predictions make much and keep little: collecting it less often saves a quarter of the time, as long as there is little of it.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(gcLimit))
+	r.Notes = plan.NewNotes(r.Source, r.Machine)
 	stop := progress(env, func() string { return "searching configurations" })
 	defer stop()
 	fit, err := plan.Find(r)
@@ -167,6 +177,7 @@ func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) 
 	r.Axes = plan.Axes{
 		MicroBatch: o.MicroBatch, Precision: o.Precisions, Checkpointing: o.Checkpointing, Optimizer: o.Optimizers,
 		Attn: o.Attns, Loop: o.Loops, Sharding: o.Sharding,
+		Tensor: o.Tensor, Stages: o.Stages,
 	}
 	for _, place := range o.Offload {
 		if place == "none" {
@@ -215,7 +226,7 @@ func (o *fitOptions) check(cmd *cobra.Command) error {
 		}
 	}
 	for _, p := range o.Offload {
-		if known := []string{"none", plan.OffloadOptimizer}; !slices.Contains(known, p) {
+		if known := append([]string{"none"}, plan.Offloads()...); !slices.Contains(known, p) {
 			return usageError("--offload %.30q is not known%s", p, spelling.Hint(p, known))
 		}
 	}
@@ -256,7 +267,7 @@ func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
 	if o.Plan < 1 || o.Plan > len(fit.Plans) || !fit.Plans[o.Plan-1].Fits {
 		return usageError("--plan %d: there are plans 1 to %d", o.Plan, len(fit.Plans))
 	}
-	text, err := handover.Write(o.Write, fit.Plans[o.Plan-1], handover.Model{Hub: r.Source.Config != nil, Title: predict.Title(r.Job, r.Source)})
+	text, err := handover.Write(o.Write, fit.Plans[o.Plan-1], handed(r))
 	if err != nil {
 		return usageError("%w", err)
 	}
@@ -264,4 +275,13 @@ func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
 		return fmt.Errorf("write the plan: %w", err)
 	}
 	return nil
+}
+
+// handed is what the forms need to know of the model.
+func handed(r plan.Request) handover.Model {
+	m := handover.Model{Hub: r.Source.Config != nil, Title: predict.Title(r.Job, r.Source), Modules: r.Job.CheckpointModules}
+	if m.Hub {
+		m.Family = r.Source.Config.Type
+	}
+	return m
 }

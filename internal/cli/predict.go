@@ -275,6 +275,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.Optimizer, "optimizer", "", "adamw, adamw-fused, adamw-loop, sgd, sgdm, adafactor, … (default adamw)")
 	flags.BoolVar(&f.Checkpointing, "checkpointing", false, "activation checkpointing of every layer")
 	flags.IntVar(&f.Layers, "checkpoint-layers", 0, "with --checkpointing: only so many of the first layers")
+	flags.BoolVar(&f.OffloadActivations, "offload-activations", false, "what autograd saves is kept on the host (save_on_cpu)")
 	flags.StringVar(&f.Attn, "attn", "", "attention: sdpa or eager (default sdpa)")
 	flags.StringVar(&f.Loop, "loop", "", "function: the step's locals die; plain: a script's loop (default function)")
 }
@@ -368,6 +369,7 @@ func (f *jobFlags) overlaySettings(cmd *cobra.Command, j *fileJob) error {
 	for flag, set := range map[string]func(){
 		"optimizer": func() { j.Optimizer = f.Optimizer }, "checkpointing": func() { j.Checkpointing = f.Checkpointing }, "attn": func() { j.Attn = f.Attn },
 		"loop": func() { j.Loop = f.Loop }, "checkpoint-layers": func() { j.Layers = f.Layers },
+		"offload-activations": func() { j.OffloadActivations = f.OffloadActivations },
 	} {
 		if said(flag) {
 			set()

@@ -25,6 +25,7 @@ type Rates struct {
 	TF32      float64
 	Half      float64
 	TF32On    bool    // fp32 matrix products run in TF32
+	Link      float64 // bytes/s to the host's memory and from it
 	Host      float64 // seconds of the host's unit of work
 }
 
@@ -40,7 +41,7 @@ func Of(c gpu.Card, tf32 bool) (Rates, error) {
 	if c.Bandwidth == 0 || c.FP32 == 0 || c.SMs == 0 {
 		return Rates{}, fmt.Errorf("the rates of %s are not known: no time can be estimated", c.Title)
 	}
-	r := Rates{SMs: float64(c.SMs), Bandwidth: sustained * c.Bandwidth, FP32: c.FP32, TF32: c.TF32, Half: max(c.BF16, c.FP16), TF32On: tf32, Host: HostUnit}
+	r := Rates{SMs: float64(c.SMs), Bandwidth: sustained * c.Bandwidth, FP32: c.FP32, TF32: c.TF32, Half: max(c.BF16, c.FP16), TF32On: tf32, Host: HostUnit, Link: hostLink(c) * linkShare}
 	if r.TF32 == 0 {
 		r.TF32 = c.FP32
 	}
@@ -104,6 +105,10 @@ func (c *Clock) See(w eager.Work) {
 	c.gpu = max(c.gpu, c.host) + kernel
 	c.step.GPU += kernel
 	phase.gpu += kernel
+	if w.Kind == eager.ToHost { // the host waits for the copy
+		phase.host += c.gpu - c.host
+		c.host = c.gpu
+	}
 	if w.Kind != eager.Pass && w.Kind != eager.Normalised {
 		c.step.FLOPs += w.FLOPs
 	}

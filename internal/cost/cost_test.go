@@ -120,11 +120,30 @@ func TestMoreRanksCommunicateMoreButShardingKeepsItBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	trained := Trained{Tensors: 300, Elements: 8e9, Width: 2}
-	two, eight := Collectives(c, "ddp", 2, 4, trained), Collectives(c, "ddp", 8, 4, trained)
+	two, eight := Collectives(c, "ddp", Ranks{2, 2}, 4, trained), Collectives(c, "ddp", Ranks{8, 8}, 4, trained)
 	if two >= eight || eight >= 2*two {
 		t.Errorf("all-reduce over 2: %g s, over 8: %g s", two, eight)
 	}
-	if Collectives(c, "fsdp2", 8, 4, trained) <= eight {
+	if Collectives(c, "fsdp2", Ranks{8, 8}, 4, trained) <= eight {
 		t.Error("gathering parameters for every micro-batch costs nothing")
+	}
+}
+
+func TestACopyToTheHostIsWaitedForAndOneBackIsNot(t *testing.T) {
+	t.Parallel()
+	r := h200(t)
+	size := units.Bytes(r.Link) // a second
+	step := func(kinds ...eager.Kind) Step {
+		c := NewClock(r)
+		for _, k := range kinds {
+			c.See(eager.Work{Kind: k, Kernels: 1, Read: size, Written: size})
+		}
+		return c.Step()
+	}
+	if down := step(eager.ToHost); down.Seconds < 1 || down.Ahead != 0 {
+		t.Errorf("a second's copy down takes %.3f s, the card is %.3f s behind", down.Seconds, down.Ahead)
+	}
+	if up := step(eager.FromHost); up.Seconds < 1 || up.Ahead < 0.99 {
+		t.Errorf("a second's copy up takes %.3f s, the card is %.3f s behind", up.Seconds, up.Ahead)
 	}
 }

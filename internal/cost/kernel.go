@@ -48,6 +48,8 @@ func (r Rates) kernel(w eager.Work) float64 {
 		return r.convolution(w)
 	case eager.Normalised:
 		return r.batchNorm(w)
+	case eager.ToHost, eager.FromHost: // pinned memory: the link's rate
+		return float64(w.Read)/r.Link + launch
 	}
 	return r.pass(w)
 }

@@ -36,11 +36,41 @@ func link(c gpu.Card) float64 {
 	return hostLink(c)
 }
 
+// perNode is how many cards share a machine: DGX and HGX systems have eight.
+const perNode = 8
+
+// network is what one card of a machine can send to another machine, in bytes a second and direction. DGX H100 and A100 datasheets: one adapter a card of
+// 400 and 200 Gbit/s; assumed for others: 100.
+func network(c gpu.Card) float64 {
+	_, linked := nvlink[c.Name]
+	switch {
+	case linked && c.Major >= 9:
+		return 50e9
+	case linked && c.Major >= 8:
+		return 25e9
+	}
+	return 12.5e9
+}
+
+// between is the rate of exchanges among cards that lie so many apart: within a machine, or over the network.
+func between(c gpu.Card, cards int) float64 {
+	if cards > perNode {
+		return min(link(c), network(c)) * linkShare
+	}
+	return link(c) * linkShare
+}
+
+// Ranks is a group of cards that share a collective.
+type Ranks struct {
+	Count int
+	Span  int // cards from the first to the last of them: more than a machine has go over the network
+}
+
 // Collectives is the time one optimizer step spends in communication over a number of ranks. A ring sends (n-1)/n of what is gathered
 // or scattered. DDP and ZeRO-1 and -2 reduce gradients once a step and gather what was updated; ZeRO-3 and FSDP2 gather parameters in forward and again in backward
 // of every micro-batch and scatter gradients.
-func Collectives(c gpu.Card, kind string, ranks, micro int, t Trained) float64 {
-	once := t.Elements * t.Width * float64(ranks-1) / float64(ranks) / (link(c) * linkShare)
+func Collectives(c gpu.Card, kind string, ranks Ranks, micro int, t Trained) float64 {
+	once := t.Elements * t.Width * float64(ranks.Count-1) / float64(ranks.Count) / between(c, ranks.Span)
 	switch kind {
 	case "zero3", "fsdp2":
 		return 3 * once * float64(micro)
@@ -49,6 +79,32 @@ func Collectives(c gpu.Card, kind string, ranks, micro int, t Trained) float64 {
 	}
 	return 2 * once
 }
+
+// collectiveStart is what a collective takes however little it sends. Assumed: usual for NCCL within a machine.
+const collectiveStart = 20e-6
+
+// AllReduce is the time of one that nothing hides, as in tensor parallelism: a ring sends its bytes twice (n-1)/n times.
+func AllReduce(c gpu.Card, ranks Ranks, bytes float64) float64 {
+	return collectiveStart + 2*bytes*float64(ranks.Count-1)/float64(ranks.Count)/between(c, ranks.Span)
+}
+
+// Reductions counts the all-reduces of a layer cut by tensor parallelism: after attention and after the MLP in forward, before them in backward (Shoeybi et
+// al., 2019: Megatron-LM). A checkpointed layer repeats the first: its second run stops at the last tensor that is saved, the MLP's last input.
+func Reductions(checkpointed bool) int {
+	if checkpointed {
+		return 5
+	}
+	return 4
+}
+
+// Send is the time of a transfer from one pipeline stage to the next.
+func Send(c gpu.Card, span int, bytes float64) float64 {
+	return collectiveStart + bytes/between(c, span)
+}
+
+// Pipelined is the time of some micro-batches through stages that take as long as each other: the pipe fills and drains for stages−1 of
+// micro+stages−1 turns (Huang et al., 2019: GPipe; Narayanan et al., 2021: one forward one backward has the same bubble).
+func Pipelined(stage float64, micro, stages int) float64 { return float64(micro+stages-1) * stage }
 
 // Overlapped is compute with communication behind it: frameworks start collectives while backward still runs. The better of what is possible.
 func Overlapped(compute, communication float64) float64 { return max(compute, communication) }

@@ -37,11 +37,12 @@ type shaped struct {
 	dtype  tensor.DType
 }
 
-// slot is one saved tensor: its storage, or a place in a checkpoint that will compute it again.
+// slot is one saved tensor: its storage, a place in a checkpoint that will compute it again, or a copy on the host.
 type slot struct {
 	store *storage
 	frame *checkpointFrame
 	index int
+	away  *packed
 }
 
 // saveHook decides what becomes of a tensor that autograd saves (torch.autograd.graph.saved_tensors_hooks).
@@ -263,15 +264,23 @@ func (p *Process) evaluate(n *Node, ready *nodeHeap) {
 	}
 }
 
-// unpack brings back what checkpoints dropped; such tensors die when the node's function returns.
+// unpack brings back what checkpoints dropped or the host holds; such tensors die when the node's function returns.
 func (n *Node) unpack() []*storage {
 	var out []*storage
 	for _, s := range n.saved {
-		if s.frame != nil {
-			out = append(out, s.frame.take(s.index))
+		if s.frame != nil || s.away != nil {
+			out = append(out, n.p.take(s))
 		}
 	}
 	return out
+}
+
+// take brings back what is not on the card.
+func (p *Process) take(s slot) *storage {
+	if s.away != nil {
+		return p.bring(s.away)
+	}
+	return s.frame.take(s.index)
 }
 
 // check is validate_outputs: a gradient is summed over broadcast dimensions, then cast to the input's type.

@@ -1,5 +1,12 @@
 package eager
 
+import (
+	"slices"
+
+	"github.com/plimsoll/plimsoll/internal/tape"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
 // Non-reentrant activation checkpointing (torch/utils/checkpoint.py, 2.11): forward saves nothing but the
 // arguments; the first saved tensor that backward asks for runs the function again, which stops as soon as the last
 // tensor that has to be saved exists.
@@ -7,9 +14,11 @@ package eager
 // checkpointFrame is one checkpointed call between its forward and the end of its backward.
 type checkpointFrame struct {
 	p      *Process
+	number int               // among the calls of the forward pass, from 1
+	seen   map[*storage]bool // while forward runs: what it would have saved, and its arguments
 	run    func() []*Tensor
 	args   []*Tensor
-	given  []slot     // of a call inside another checkpointed one: where that one keeps the arguments
+	given  []slot     // of a call under other hooks (a checkpointed call, the host): where these keep the arguments
 	count  int        // tensors that forward would have saved
 	refs   int        // slots that still point here
 	again  []*storage // recomputed tensors, each until it is handed out
@@ -19,11 +28,23 @@ type checkpointFrame struct {
 
 type forwardHook struct{ frame *checkpointFrame }
 
-func (h forwardHook) pack(*Tensor) slot {
+func (h forwardHook) pack(t *Tensor) slot {
 	f := h.frame
 	f.refs++
 	f.count++
+	f.note(t.store)
 	return slot{frame: f, index: f.count - 1}
+}
+
+// note counts what a call would have kept, once each: parameters and arguments are there anyway.
+func (f *checkpointFrame) note(s *storage) {
+	if s.none || f.seen[s] {
+		return
+	}
+	f.seen[s] = true
+	if e := &f.p.tape.Events[s.event]; f.p.tape.Owners[e.Owner].Category != tape.Parameters {
+		f.p.kept[f.number-1] += e.Size
+	}
 }
 
 // recomputeHook catches what the second run saves.
@@ -45,20 +66,41 @@ func (h recomputeHook) pack(t *Tensor) slot {
 // Regions is the number of calls of the last forward pass that were checkpointed or left out.
 func (p *Process) Regions() int { return p.regions }
 
+// Kept is what each call of the last forward pass would have saved beside its arguments, had it not been checkpointed; 0 for those left out.
+func (p *Process) Kept() []units.Bytes { return p.kept }
+
+// chosen tells whether the running call is one of those that are checkpointed.
+func (p *Process) chosen() bool {
+	if p.CheckpointFirst == 0 {
+		return true
+	}
+	at := p.regions - 1
+	if p.CheckpointOrder != nil {
+		at = slices.Index(p.CheckpointOrder, at)
+	}
+	return at >= 0 && at < p.CheckpointFirst
+}
+
 // Checkpoint runs a function without keeping its activations. args are the tensors it reads: they live until
 // its backward is complete. Inside another checkpointed call the arguments are tensors which that call saves, so they too are
-// computed again (_NoopSaveInputs runs under the outer hooks).
+// computed again, and under save_on_cpu they are on the host (_NoopSaveInputs runs under the outer hooks).
 func (p *Process) Checkpoint(run func() []*Tensor, args ...*Tensor) []*Tensor {
-	p.regions++
-	if !p.grad || p.CheckpointFirst > 0 && p.regions > p.CheckpointFirst {
+	if p.regions++; p.regions == 1 {
+		p.kept = nil
+	}
+	p.kept = append(p.kept, 0)
+	if !p.grad || !p.chosen() {
 		return run()
 	}
 	p.hostWork(Region)
-	f := &checkpointFrame{p: p, run: run, module: append([]string(nil), p.path...), refs: 1}
+	f := &checkpointFrame{p: p, number: p.regions, seen: map[*storage]bool{}, run: run, module: append([]string(nil), p.path...), refs: 1}
 	if p.casting != nil {
 		f.cast = &autocastState{dtype: p.casting.dtype}
 	}
 	for _, a := range args {
+		if a != nil {
+			f.seen[a.store] = true
+		}
 		switch {
 		case a == nil:
 		case len(p.hooks) > 0:
@@ -71,6 +113,7 @@ func (p *Process) Checkpoint(run func() []*Tensor, args ...*Tensor) []*Tensor {
 	p.hooks = append(p.hooks, forwardHook{f})
 	outs := run()
 	p.hooks = p.hooks[:len(p.hooks)-1]
+	f.seen = nil
 	f.unref()
 	return outs
 }
@@ -96,10 +139,10 @@ func (f *checkpointFrame) unref() {
 	f.args = nil
 }
 
-// revive brings the arguments back that the outer call keeps, for the time of the second run.
+// revive brings the arguments back that the outer hooks keep, for the time of the second run.
 func (f *checkpointFrame) revive() {
 	for i, s := range f.given {
-		store, a := s.frame.take(s.index), f.args[i]
+		store, a := f.p.take(s), f.args[i]
 		if a.refs > 0 {
 			store.release()
 			a.refs++
@@ -125,7 +168,8 @@ func (f *checkpointFrame) take(index int) *storage {
 func (f *checkpointFrame) recompute() {
 	p := f.p
 	f.revive()
-	path, cast, op, grad := p.path, p.casting, p.op, p.grad
+	path, cast, op, grad, rerun := p.path, p.casting, p.op, p.grad, p.rerun
+	p.rerun = f.number
 	p.path = append([]string(nil), f.module...)
 	p.grad = true
 	if f.cast != nil {
@@ -149,7 +193,7 @@ func (f *checkpointFrame) recompute() {
 	if f.cast != nil {
 		p.casting.clear()
 	}
-	p.path, p.casting, p.op, p.grad = path, cast, op, grad
+	p.path, p.casting, p.op, p.grad, p.rerun = path, cast, op, grad, rerun
 	f.refs--
 	for i := range f.given {
 		f.args[i].Release()

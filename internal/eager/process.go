@@ -21,9 +21,10 @@ type Process struct {
 	Device  Device
 	Observe func(Work) // called for every entry of the stream of work, where set
 
-	// CheckpointFirst limits checkpointing to that many of the first calls of every forward pass; 0: all of them. Early layers are the right
-	// ones to choose: they run again when the activations of later ones are gone.
+	// CheckpointFirst limits checkpointing to that many calls of every forward pass; 0: all of them. They are the first ones, or those that come first in
+	// CheckpointOrder (calls, from 0). Of layers that are alike early ones are right: they run again when the activations of later ones are gone.
 	CheckpointFirst int
+	CheckpointOrder []int
 
 	tape   tape.Tape
 	owners map[tape.Owner]uint32
@@ -36,18 +37,24 @@ type Process struct {
 
 	grad     bool // gradient mode
 	sequence uint64
-	hooks    []saveHook // innermost last: where saved tensors go (checkpointing)
+	hooks    []saveHook // innermost last: where saved tensors go (checkpointing, the host)
 	casting  *autocastState
 	thread   int // 0 the main thread, 1 the autograd engine's
 	blas     [2]bool
 	blasLt   [2]bool
-	freed    []*Node   // graph nodes waiting to be taken apart
-	calls    []*Call   // unused frames
-	open     []*Call   // running frames, innermost last
-	regions  int       // checkpointed calls of the running forward pass, and those left out
-	again    int       // checkpoints that are running again
+	freed    []*Node // graph nodes waiting to be taken apart
+	calls    []*Call // unused frames
+	open     []*Call // running frames, innermost last
+	regions  int     // checkpointed calls of the running forward pass, and those left out
+	again    int     // checkpoints that are running again
+	rerun    int     // number of the innermost of these, from 1
+	kept     []units.Bytes
 	fresh    []*Tensor // while a checkpoint runs again: every tensor it made
 	latest   *Node     // the node that was recorded last
+	layers   *layerLog // where set: which layer ran at each event
+	seams    Seams
+
+	pinned units.Bytes // host memory with what this forward pass saved there
 }
 
 // NewProcess starts a process on a card.
@@ -70,6 +77,7 @@ func (p *Process) Mark(label string) {
 		p.labels[label] = i
 		p.tape.Labels = append(p.tape.Labels, label)
 	}
+	p.layers.note("")
 	p.tape.Events = append(p.tape.Events, tape.Event{Kind: tape.Mark, Owner: i})
 }
 
@@ -141,6 +149,7 @@ func (p *Process) alloc(size units.Bytes) *storage {
 	}
 	s := &storage{p: p, id: uint32(p.tape.Allocs), event: uint32(len(p.tape.Events)), refs: 1}
 	p.tape.Allocs++
+	p.layers.note(p.module())
 	p.tape.Events = append(p.tape.Events, tape.Event{Kind: tape.Alloc, Owner: p.owner(p.category), ID: s.id, Size: size})
 	return s
 }
@@ -181,6 +190,7 @@ func (s *storage) release() {
 		panic(fault("storage %d released twice", s.id))
 	}
 	a := &s.p.tape.Events[s.event]
+	s.p.layers.note(s.p.module())
 	s.p.tape.Events = append(s.p.tape.Events, tape.Event{Kind: tape.Free, Owner: a.Owner, ID: s.id, Size: a.Size})
 }
 

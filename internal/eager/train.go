@@ -28,6 +28,8 @@ type Options struct {
 	Freeze     []string
 	Steps      int // 0 is 3
 
+	SavedOnHost bool // forward runs under torch.autograd.graph.save_on_cpu(pin_memory=True)
+
 	ChannelsLast bool  // the model is converted after it was loaded
 	LoRA         *LoRA // adapters instead of the model's own parameters
 }
@@ -47,17 +49,8 @@ func PhaseLabel(step int, phase string) string { return fmt.Sprintf("step %d %s"
 // Train loads a model and runs steps in the order zero_grad, forward, backward, optimizer. The tape then holds all of it.
 func (p *Process) Train(m Model, o Options) error {
 	return p.Guard(func() {
-		p.Mark(PhaseLoad)
-		if o.LoRA != nil {
-			if err := m.Root().AttachLoRA(*o.LoRA); err != nil {
-				panic(Fault(err.Error()))
-			}
-		}
-		m.Root().Load()
-		if o.ChannelsLast {
-			m.Root().ToChannelsLast()
-		}
-		m.Root().Freeze(o.Freeze)
+		p.load(m, o)
+		p.seams.Made = len(p.tape.Events)
 		opt, err := newOptimizer(p, o.Optimizer, trainable(m.Root()))
 		if err != nil {
 			panic(Fault(err.Error()))
@@ -71,6 +64,21 @@ func (p *Process) Train(m Model, o Options) error {
 			loop.step(step + 1)
 		}
 	})
+}
+
+// load puts a model on the card, ready to be trained.
+func (p *Process) load(m Model, o Options) {
+	p.Mark(PhaseLoad)
+	if o.LoRA != nil {
+		if err := m.Root().AttachLoRA(*o.LoRA); err != nil {
+			panic(Fault(err.Error()))
+		}
+	}
+	m.Root().Load()
+	if o.ChannelsLast {
+		m.Root().ToChannelsLast()
+	}
+	m.Root().Freeze(o.Freeze)
 }
 
 func trainable(m *Module) []*Tensor {
@@ -153,6 +161,10 @@ func (l *loop) phase(number int, name string) {
 
 func (l *loop) forward(batch []*Tensor) (loss *Tensor, outputs []*Tensor) {
 	run := func() { loss, outputs = l.m.Forward(batch) }
+	if l.o.SavedOnHost {
+		inner := run
+		run = func() { l.p.savedOnHost(inner) }
+	}
 	if l.o.Autocast.Half() {
 		l.p.Autocast(l.o.Autocast, run)
 	} else {
@@ -179,7 +191,7 @@ func (l *loop) scale(loss *Tensor) *Tensor {
 // (torch/amp/grad_scaler.py). The steady state is computed: no step is skipped.
 func (l *loop) update() {
 	if !l.o.Scaler {
-		l.opt.step()
+		l.optimize()
 		return
 	}
 	double := l.scalar("inv_scale", tensor.Float64)
@@ -190,8 +202,13 @@ func (l *loop) update() {
 	found := l.scalar("found_inf", tensor.Float32)
 	copies := []*Tensor{l.scalar("found_inf", tensor.Float32), l.scalar("inv_scale", tensor.Float32)}
 	drop(found, inverse, copies[1])
-	l.opt.step()
+	l.optimize()
 	drop(copies[0])
+}
+
+func (l *loop) optimize() {
+	l.p.seams.Steps = append(l.p.seams.Steps, len(l.p.tape.Events))
+	l.opt.step()
 }
 
 func (l *loop) scalar(name string, d tensor.DType) *Tensor {

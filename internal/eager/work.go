@@ -13,7 +13,7 @@ import (
 // Kind says what an entry of the stream is: a kernel of some class, or work of the host alone.
 type Kind uint8
 
-// Kinds of work. The first group launches kernels, the second keeps only the host busy.
+// Kinds of work. The first group launches kernels, the second keeps only the host busy, the last are copies over the host's link.
 const (
 	Pass        Kind = iota // reads and writes memory: elementwise, copies, norms, reductions, softmax
 	Product                 // matrix products: Shape is batch, rows, columns, inner
@@ -24,7 +24,9 @@ const (
 	Function                // a node of the backward graph begins
 	Accumulated             // a gradient reaches its parameter
 	Region                  // a checkpointed call begins, in forward or again in backward
-	Kept                    // a tensor is saved inside a checkpointed call
+	Kept                    // a tensor is saved inside a checkpointed call, or under another hook
+	ToHost                  // a copy to the host's memory, which the host waits for
+	FromHost                // a copy from there
 )
 
 // PhaseAgain is the phase of what a checkpoint computes a second time.
@@ -49,6 +51,7 @@ type Work struct {
 	Taps    int  // of a depthwise convolution in PyTorch's own kernels: elements of the filter; 0 for others
 	Pace    Pace // of an elementwise kernel
 	Layout  units.Bytes
+	Call    int       // of what a checkpointed call runs again: its number in the forward pass, from 1
 	Conv    *ConvWork // of a convolution's forward pass
 }
 
@@ -106,7 +109,7 @@ func (p *Process) work(w Work) {
 	}
 	w.Module, w.Phase = p.module(), p.phase
 	if p.again > 0 {
-		w.Phase = PhaseAgain
+		w.Phase, w.Call = PhaseAgain, p.rerun
 	}
 	p.Observe(w)
 }

@@ -16,6 +16,9 @@ var trainerOptimizers = map[string][2]string{
 // writeTrainer is TrainingArguments of transformers.
 func writeTrainer(p report.Plan, _ Model) (string, error) {
 	optimizer, ok := trainerOptimizers[p.Optimizer]
+	if err := onlyTorch(p, "the Trainer"); err != nil {
+		return "", err
+	}
 	switch {
 	case !ok:
 		return "", fmt.Errorf("TrainingArguments has no word for optimizer %s; --optimizer adamw,adamw-fused limits the search to what it has", p.Optimizer)
@@ -28,7 +31,7 @@ func writeTrainer(p report.Plan, _ Model) (string, error) {
 		"# Written by plimsoll fit: "+summary(p)+".",
 		conf(p),
 		when(paramType(p) != "", "# Load the model with from_pretrained(..., dtype=%s).", paramType(p)),
-		when(p.Checkpointing == "selective", "# After model.gradient_checkpointing_enable(): of its GradientCheckpointingLayer modules set gradient_checkpointing = False from number %d on.", p.Layers),
+		when(p.Checkpointing == "selective", "# After model.gradient_checkpointing_enable(): of its GradientCheckpointingLayer modules set gradient_checkpointing = False %s.", exceptFor(p)),
 		"from transformers import TrainingArguments\n",
 		"args = TrainingArguments(",
 		`    output_dir="out",`,
@@ -45,8 +48,19 @@ func writeTrainer(p report.Plan, _ Model) (string, error) {
 	), nil
 }
 
+// exceptFor names the layers that a selective plan leaves alone.
+func exceptFor(p report.Plan) string {
+	if p.Calls == nil {
+		return fmt.Sprintf("from number %d on", p.Layers)
+	}
+	return fmt.Sprintf("except for numbers %v", p.Calls)
+}
+
 // writeLightning is arguments of lightning.Trainer.
-func writeLightning(p report.Plan, _ Model) (string, error) {
+func writeLightning(p report.Plan, m Model) (string, error) {
+	if err := onlyTorch(p, "Lightning's Trainer"); err != nil {
+		return "", err
+	}
 	precision := map[string]string{"fp32": "32-true", "tf32": "32-true", "amp-bf16": "bf16-mixed", "amp-fp16": "16-mixed", "bf16": "bf16-true", "fp16": "16-true"}[p.Precision]
 	strategy, ok := map[string]string{"": "auto", "ddp": "ddp", "zero1": "deepspeed_stage_1", "zero2": "deepspeed_stage_2", "zero3": "deepspeed_stage_3", "fsdp2": "fsdp"}[p.Sharding]
 	switch {
@@ -78,19 +92,22 @@ func writeLightning(p report.Plan, _ Model) (string, error) {
 		"    ) | settings",
 		"    return lightning.Trainer(**settings)",
 	)
-	return sections(head, checkpointedHook(p), "# configure_optimizers of the LightningModule returns make_optimizer(self, lr=...).\n"+optimizer, trainer), nil
+	return sections(head, checkpointedHook(p, m), "# configure_optimizers of the LightningModule returns make_optimizer(self, lr=...).\n"+optimizer, trainer), nil
 }
 
 // checkpointedHook is what to do to the model inside of a LightningModule.
-func checkpointedHook(p report.Plan) string {
+func checkpointedHook(p report.Plan, m Model) string {
 	if p.Checkpointing == "none" {
 		return ""
 	}
-	return lines("def checkpoint(model):  # call it in configure_model", checkpointing(p), "    return model")
+	return lines("def checkpoint(model):  # call it in configure_model", checkpointing(p, m), "    return model")
 }
 
 // writeAccelerate is the YAML of accelerate launch --config_file.
 func writeAccelerate(p report.Plan, _ Model) (string, error) {
+	if err := onlyTorch(p, "Accelerate's configuration"); err != nil {
+		return "", err
+	}
 	mixed := map[string]string{"amp-bf16": "bf16", "amp-fp16": "fp16"}[p.Precision]
 	if mixed == "" {
 		mixed = "'no'"
@@ -161,6 +178,9 @@ type deepSpeedOptim struct {
 }
 
 func writeDeepSpeed(p report.Plan, _ Model) (string, error) {
+	if err := onlyTorch(p, "DeepSpeed's JSON"); err != nil {
+		return "", err
+	}
 	d := deepSpeed{TrainBatch: p.MicroBatch * p.Accumulate * max(p.GPUs, 1), Micro: p.MicroBatch, Accumulate: p.Accumulate}
 	stage, ok := map[string]int{"": 0, "ddp": 0, "zero1": 1, "zero2": 2, "zero3": 3}[p.Sharding]
 	if !ok {

@@ -15,8 +15,11 @@ import (
 
 // Model is what the forms need to know beside the plan.
 type Model struct {
-	Hub   bool   // a model of transformers
-	Title string // the job in a few words
+	Hub    bool   // a model of transformers
+	Family string // its model_type
+	Title  string // the job in a few words
+
+	Modules []string // of a model that is not transformers': paths of what may be checkpointed, in the order of their calls
 }
 
 type writer func(p report.Plan, m Model) (string, error)
@@ -56,8 +59,14 @@ func Write(format string, p report.Plan, m Model) (string, error) {
 // summary is a plan in one line, for comments.
 func summary(p report.Plan) string {
 	parts := []string{fmt.Sprintf("micro-batch %d, %d accumulated", p.MicroBatch, p.Accumulate), p.Precision, p.Optimizer, "checkpointing " + p.Checkpointing}
-	if p.GPUs > 1 {
+	switch {
+	case cut(p):
+		parts = append(parts, fmt.Sprintf("%d GPUs (tensor parallel %d, %d stages, %d data ranks%s)", p.GPUs, p.Tensor, p.Stages, p.Ranks, when(p.Ranks > 1, " with %s", p.Sharding)))
+	case p.GPUs > 1:
 		parts = append(parts, fmt.Sprintf("%d GPUs (%s)", p.GPUs, p.Sharding))
+	}
+	if p.Offload != "" {
+		parts = append(parts, "on the host: "+p.Offload)
 	}
 	return strings.Join(parts, ", ") + fmt.Sprintf("; predicted peak %s", p.Peak.Device.Short())
 }
@@ -79,6 +88,9 @@ func when(condition bool, format string, args ...any) string {
 	}
 	return fmt.Sprintf(format, args...)
 }
+
+// indent moves lines one level to the right.
+func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n", "\n    ") }
 
 // python spells a truth value.
 func python(b bool) string {

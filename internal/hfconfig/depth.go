@@ -22,13 +22,13 @@ func (c *Config) Depth() int {
 	return c.Int("num_hidden_layers")
 }
 
-// WithDepth is the same model with another number of layers.
+// WithDepth is the same model with another number of layers, all like its first.
 func (c *Config) WithDepth(layers int) *Config {
 	part := *c
 	part.values = maps.Clone(c.values)
 	part.values[c.own("num_hidden_layers")] = layers
-	if kinds := c.layerTypes(); kinds != nil {
-		part.values["layer_types"] = kinds[:min(layers, len(kinds))]
+	if kinds := c.layerTypes(); len(kinds) > 0 {
+		part.values["layer_types"] = slices.Repeat(kinds[:1], layers)
 	}
 	return &part
 }

@@ -44,8 +44,12 @@ type Job struct {
 	Checkpointing bool   `json:"checkpointing,omitempty"` // every layer, non-reentrant
 	// Layers limits checkpointing to so many of the first layers; 0: all of them.
 	Layers int `json:"checkpoint_layers,omitempty"`
+	// Order says which layers Layers counts: calls, from 0, those to checkpoint first in front; nil: as they run.
+	Order []int `json:"-"`
 	// CheckpointModules are the modules of a graph whose calls are checkpointed, by their paths in it.
 	CheckpointModules []string `json:"checkpoint_modules,omitempty"`
+	// OffloadActivations keeps what autograd saves on the host: forward runs under torch.autograd.graph.save_on_cpu(pin_memory=True).
+	OffloadActivations bool `json:"offload_activations,omitempty"`
 	// ResidentBytes lie on the card all the time beside the model: weights of models that run without gradients.
 	ResidentBytes int64    `json:"resident_bytes,omitempty"`
 	Attn          string   `json:"attn,omitempty"`       // sdpa | eager

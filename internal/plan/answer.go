@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/internal/opgraph"
 	"github.com/plimsoll/plimsoll/internal/predict"
 	"github.com/plimsoll/plimsoll/internal/report"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -96,7 +97,7 @@ func (s *search) buys(c candidate) []string {
 	out := []string{}
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if c.batch != j.Batch {
-		add("micro-batch %d × %d instead of %d", c.batch, s.r.Effective/s.r.GPUs/c.batch, j.Batch)
+		add("micro-batch %d × %d instead of %d", c.batch, s.times(c.point), j.Batch)
 	}
 	differ := func(name string, other point, layers int) {
 		text := name
@@ -120,7 +121,11 @@ func (s *search) buys(c candidate) []string {
 		case c.checkpointing == None:
 			out = append(out, "no checkpointing")
 		case c.checkpointing == Selective:
-			differ(fmt.Sprintf("the first %d of %d layers checkpointed", c.layers, s.layers), other, 0)
+			which := "the first %d of %d layers checkpointed"
+			if s.calls(c.layers) != nil {
+				which = "%d of %d layers checkpointed, those that give most memory for their time"
+			}
+			differ(fmt.Sprintf(which, c.layers, s.depth(c.layout)), other, 0)
 		default:
 			differ("every layer checkpointed", other, 0)
 		}
@@ -134,7 +139,8 @@ func (s *search) buys(c candidate) []string {
 		{c.attn != j.Attn, "attention " + c.attn, func(p *point) { p.attn = j.Attn }},
 		{c.loop != j.Loop, "the step as a function, so that its locals die", func(p *point) { p.loop = j.Loop }},
 		{c.conf != s.r.Conf, "allocator " + c.conf, func(p *point) { p.conf = s.r.Conf }},
-		{c.offload != "", "optimizer state on the host", func(p *point) { p.offload = "" }},
+		{c.onHost(OffloadOptimizer), "optimizer state on the host", func(p *point) { p.offload = without(p.offload, OffloadOptimizer) }},
+		{c.onHost(OffloadActivations), "activations on the host", func(p *point) { p.offload = without(p.offload, OffloadActivations) }},
 	} {
 		if d.differs {
 			other := c.point
@@ -142,7 +148,34 @@ func (s *search) buys(c candidate) []string {
 			differ(d.name, other, c.layers)
 		}
 	}
+	return append(out, s.cuts(c)...)
+}
+
+// cuts says what cutting the model among cards costs.
+func (s *search) cuts(c candidate) []string {
+	var out []string
+	times := s.times(c.point)
+	if c.tensor > 1 {
+		spent := float64(times+max(c.stages, 1)-1) * s.reduced(c.point, c.layers) / c.took.total
+		out = append(out, fmt.Sprintf("every layer cut among %d cards: its all-reduces take %.0f %% of the step", c.tensor, 100*spent))
+	}
+	if c.stages > 1 {
+		out = append(out, fmt.Sprintf("a pipeline of %d stages, one forward one backward: it takes %.0f %% of the step to fill and drain", c.stages, 100*float64(c.stages-1)/float64(times+c.stages-1)))
+	}
 	return out
+}
+
+// without takes one thing off the host again.
+func without(offload, what string) string {
+	switch {
+	case offload == what:
+		return ""
+	case offload == OffloadBoth && what == OffloadOptimizer:
+		return OffloadActivations
+	case offload == OffloadBoth:
+		return OffloadOptimizer
+	}
+	return offload
 }
 
 // signed prints a difference of memory.
@@ -156,16 +189,35 @@ func signed(b units.Bytes) string {
 // warnings say where the plan's accumulation is not quite the larger batch.
 func (s *search) warnings(c candidate) []string {
 	out := []string{}
-	if s.r.Effective/s.r.GPUs/c.batch > 1 {
-		if s.batchNorm {
+	if s.times(c.point) > 1 {
+		if s.any(func(w walked) bool { return w.batchNorm }) {
 			out = append(out, "batch norm sees one micro-batch at a time: its statistics are those of "+fmt.Sprint(c.batch)+" samples, not of the effective batch")
 		}
-		if s.dropout {
+		if s.any(func(w walked) bool { return w.dropout }) {
 			out = append(out, "dropout draws its masks in another order than with one large batch")
 		}
-		out = append(out, "divide each micro-batch's loss by the number of micro-batches; a loss that is summed, or averaged over unequal numbers of tokens, accumulates to something else")
+		out = append(out, s.lossWarning(s.times(c.point))...)
 	}
 	return out
+}
+
+// lossWarning says how micro-batches' losses add up, by what is known of the loss. The tasks of transformers' models average over tokens that count or over
+// samples (transformers/loss/loss_utils.py, 5.17); so does cross_entropy after a graph.
+func (s *search) lossWarning(times int) []string {
+	j := s.r.Job
+	reduction := opgraph.Mean
+	if g := s.r.Source.Graph; g != nil && j.Loss == "" {
+		reduction = g.Reduction(j.LossOutput)
+	}
+	switch {
+	case reduction == opgraph.Sum:
+		return []string{fmt.Sprintf("the loss is a sum over the batch: add the micro-batches' losses up, without the division by %d that accumulation usually has", times)}
+	case reduction == "":
+		return []string{"divide each micro-batch's loss by the number of micro-batches if it is a mean; a sum is not divided"}
+	case j.Seq > 0 && j.Task != "seq-cls":
+		return []string{fmt.Sprintf("divide each micro-batch's loss by %d; it is a mean over tokens, so micro-batches whose numbers of tokens differ (padding, ignored labels) weigh otherwise than in one batch", times)}
+	}
+	return []string{fmt.Sprintf("divide each micro-batch's loss by %d: it is a mean over samples", times)}
 }
 
 func (s *search) assumptions() []string {
@@ -179,9 +231,15 @@ func (s *search) assumptions() []string {
 	}
 	if s.r.GPUs > 1 {
 		out = append(out, "several cards: memory and communication are computed by arithmetic, not measured; collectives are taken to hide behind compute as far as they can")
+		if len(s.r.layouts) > 1 || s.r.layouts[0] != whole {
+			out = append(out, "a model cut among cards: all-reduces of layers are not hidden, stages take as long as the slowest, and what DTensor costs the host is not counted")
+		}
 	}
-	if s.r.Source.Graph != nil {
-		out = append(out, "a graph has no checkpointing here")
+	if slices.ContainsFunc(s.r.Axes.Offload, func(o string) bool { return o == OffloadActivations || o == OffloadBoth }) {
+		out = append(out, "activations on the host: which tensors travel follows from PyTorch's source; the link's rate is its generation's, and nothing of it was measured")
+	}
+	if s.r.Source.Graph != nil && s.layers == 0 {
+		out = append(out, "no checkpointing: a graph does not say which calls may be checkpointed (a job's checkpoint_modules does)")
 	}
 	return out
 }

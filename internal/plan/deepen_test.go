@@ -22,21 +22,18 @@ func TestTwoShallowModelsTellTheTimeOfADeepOne(t *testing.T) {
 			}
 			j := r.Job
 			source := sourceOf(t, &j)
-			rates, err := cost.Of(card, false)
-			if err != nil {
-				t.Fatal(err)
+			machine := predict.Machine{Card: card, Capacity: card.Memory}
+			s := &search{r: Request{Job: j, Source: source, Machine: machine}, parts: map[layout]predict.Source{}, passes: map[passKey]timed{}, Notes: NewNotes(source, machine)}
+			keys, depth := s.walks(passKey{batch: j.Batch, precision: j.Precision(), attn: j.Attn, checkpointed: j.Checkpointing, layout: whole})
+			if len(keys) != 2 {
+				t.Fatalf("%s: %d layers are not told by two shallow models", r.ID, depth)
 			}
-			s := &search{r: Request{Job: j, Source: source, Machine: predict.Machine{Card: card, Capacity: card.Memory}}}
-			whole, _, err := s.walk(j, source, rates)
-			if err != nil {
-				t.Fatal(err)
-			}
-			told, _, err := s.measure(j, rates)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if off := math.Abs(told.Seconds/whole.Seconds - 1); off > 0.02 {
-				t.Errorf("%s: %.1f ms, walked layer by layer %.1f ms", r.ID, 1e3*told.Seconds, 1e3*whole.Seconds)
+			deep := keys[0]
+			deep.depth = depth
+			all, few, more := s.walk(deep), s.walk(keys[0]), s.walk(keys[1])
+			told := cost.Deepen(few.step, more.step, shallowLayers, depth-shallowLayers)
+			if off := math.Abs(told.Seconds/all.step.Seconds - 1); all.err != nil || off > 0.02 {
+				t.Errorf("%s: %.1f ms, walked layer by layer %.1f ms (%v)", r.ID, 1e3*told.Seconds, 1e3*all.step.Seconds, all.err)
 			}
 		}
 	}

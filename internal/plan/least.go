@@ -20,7 +20,7 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 			return
 		}
 		a := report.Alternative{What: what, StepMS: 1000 * d.total}
-		if bound := max(s.floor(p, layers), s.shallowUse(s.key(p, layers))); bound > s.room {
+		if bound := s.bound(s.key(p, layers)); bound > s.room {
 			a.Why = fmt.Sprintf("does not fit: at least %s too much", (bound - s.room).Short())
 			out = append(out, a)
 			return
@@ -39,9 +39,9 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 		out = append(out, a)
 	}
 	j := s.r.Job
-	simple := point{precision: best.precision, checkpointing: None, optimizer: j.Optimizer, attn: best.attn, loop: best.loop, conf: s.r.Conf, sharding: best.sharding}
-	each := s.r.Effective / s.r.GPUs
-	if each != best.batch && s.r.fixedBatch() == 0 && slices.Contains(s.r.Axes.MicroBatch, each) {
+	simple := point{precision: best.precision, checkpointing: None, optimizer: j.Optimizer, attn: best.attn, loop: best.loop, conf: s.r.Conf, sharding: best.sharding, layout: best.layout}
+	each := s.r.Effective / s.ranks(best.layout)
+	if each != best.batch && s.r.fixedBatch() == 0 && slices.Contains(s.r.batches(best.layout), each) {
 		simple.batch = each
 		add("the whole batch at once, no checkpointing", simple, 0)
 		if s.layers > 0 {
@@ -55,7 +55,7 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 			add(fmt.Sprintf("halve the batch until it runs without checkpointing (%d × %d)", b, each/b), simple, 0)
 		}
 	}
-	if best.batch != 1 && slices.Contains(s.r.Axes.MicroBatch, 1) {
+	if best.batch != 1 && slices.Contains(s.r.batches(best.layout), 1) {
 		simple.batch, simple.checkpointing = 1, None
 		add(fmt.Sprintf("one sample at a time (1 × %d)", each), simple, 0)
 	}
@@ -66,7 +66,7 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 func (s *search) largestPlain(best candidate) int {
 	p := best.point
 	p.checkpointing = None
-	for _, b := range slices.Backward(s.r.Axes.MicroBatch) {
+	for _, b := range slices.Backward(s.r.batches(best.layout)) {
 		p.batch = b
 		if _, ok := s.fits(p, 0); ok {
 			return b
@@ -100,15 +100,8 @@ func (s *search) least() []report.Remedy {
 	if n := s.fewestCards(p, layers); n > 0 {
 		add(report.ByArithmetic, 0, false, "fewest cards like this one: %d with FSDP2", n)
 	}
-	offloaded := p
-	offloaded.offload = OffloadOptimizer
-	if o := s.need(s.key(offloaded, layers)); o.err == nil && s.r.GPUs == 1 {
-		verdict := "fits"
-		if o.safe > s.room {
-			verdict = fmt.Sprintf("still %s too much", (o.safe - s.room).Short())
-		}
-		add(report.ByArithmetic, m.safe-o.safe, false, "optimizer state and step on the host: %s on the card, %s", (o.safe + context).Short(), verdict)
-		out[len(out)-1].Command = "plimsoll fit … --offload optimizer"
+	if s.r.GPUs == 1 {
+		out = append(out, s.onTheHost(p, layers, m)...)
 	}
 	if lora, ok := s.adapters(p, layers); ok {
 		verdict := "fits"
@@ -116,6 +109,36 @@ func (s *search) least() []report.Remedy {
 			verdict = fmt.Sprintf("still %s too much", (lora - s.room).Short())
 		}
 		add(report.ByPrediction, m.safe-lora, true, "LoRA of rank %d instead of full training: %s, %s", adapterRank, (lora + context).Short(), verdict)
+	}
+	return out
+}
+
+// onTheHost tells what moving the optimizer, the activations or both off the card would do, as far as it is needed.
+func (s *search) onTheHost(p point, layers int, m memory) []report.Remedy {
+	context := predict.Capacity(s.r.Machine) - s.room
+	var out []report.Remedy
+	for _, way := range []struct{ offload, what string }{
+		{OffloadOptimizer, "optimizer state and step on the host"}, {OffloadActivations, "activations on the host"}, {OffloadBoth, "optimizer and activations on the host"},
+	} {
+		p.offload = way.offload
+		if p.onHost(OffloadOptimizer) && states[kind(p.optimizer)] == 0 {
+			continue
+		}
+		o := s.need(s.key(p, layers))
+		if o.err != nil || o.safe >= m.safe {
+			continue
+		}
+		verdict := "fits"
+		if o.safe > s.room {
+			verdict = fmt.Sprintf("still %s too much", (o.safe - s.room).Short())
+		}
+		out = append(out, report.Remedy{
+			Action: fmt.Sprintf("%s: %s on the card, %s", way.what, (o.safe + context).Short(), verdict), Saves: m.safe - o.safe, CheckedBy: report.ByArithmetic,
+			Command: "plimsoll fit … --offload " + way.offload,
+		})
+		if o.safe <= s.room {
+			break
+		}
 	}
 	return out
 }
@@ -143,8 +166,13 @@ func (s *search) smallest() point {
 	}
 	p := point{
 		batch: a.MicroBatch[0], precision: lightest(a.Precision, func(w string) int { return width[w] }), checkpointing: None,
-		attn: a.Attn[len(a.Attn)-1], loop: a.Loop[len(a.Loop)-1], conf: a.Conf[len(a.Conf)-1], sharding: a.Sharding[len(a.Sharding)-1],
+		attn: a.Attn[len(a.Attn)-1], loop: a.Loop[len(a.Loop)-1], conf: a.Conf[len(a.Conf)-1], layout: whole,
 	}
+	if !slices.Contains(s.r.layouts, whole) {
+		p.layout = s.r.layouts[len(s.r.layouts)-1]
+	}
+	kinds := s.r.kinds(p.layout)
+	p.sharding = kinds[len(kinds)-1]
 	p.optimizer = lightest(a.Optimizer, func(w string) int {
 		n := 10 * states[kind(w)]
 		if kind(w) == w {
@@ -169,7 +197,7 @@ func smallestCard(need units.Bytes) (gpu.Card, bool) {
 // fewestCards tries powers of two.
 func (s *search) fewestCards(p point, layers int) int {
 	k := s.key(p, layers)
-	k.sharding, k.batch = "fsdp2", 1
+	k.sharding, k.batch, k.layout = "fsdp2", 1, whole
 	for n := max(2, 2*s.r.GPUs); n <= 256; n *= 2 {
 		k.ranks = n
 		if m := s.need(k); m.err == nil && m.safe <= s.room {

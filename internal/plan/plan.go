@@ -21,15 +21,22 @@ import (
 // Ways to checkpoint.
 const (
 	None      = "none"
-	Selective = "selective" // the first layers, as few as have to be
+	Selective = "selective" // the layers that are cheapest to run again, as few as have to be
 	Full      = "full"
 )
 
 // Expandable is the allocator setting worth trying before anything slower.
 const Expandable = "expandable_segments:True"
 
-// OffloadOptimizer keeps the optimizer's state, and runs its step, on the host.
-const OffloadOptimizer = "optimizer"
+// What may be on the host.
+const (
+	OffloadOptimizer   = "optimizer"   // its state and its step
+	OffloadActivations = "activations" // what autograd saves: torch.autograd.graph.save_on_cpu
+	OffloadBoth        = "both"
+)
+
+// Offloads lists the words.
+func Offloads() []string { return []string{OffloadOptimizer, OffloadActivations, OffloadBoth} }
 
 // Axes limit the search. An empty axis is free: the search fills it.
 type Axes struct {
@@ -42,6 +49,8 @@ type Axes struct {
 	Conf          []string // allocator settings; "" is none
 	Offload       []string // "" is none
 	Sharding      []string // with several cards
+	Tensor        []int    // cards that share every layer
+	Stages        []int    // of a pipeline
 }
 
 // Request is a question.
@@ -56,7 +65,11 @@ type Request struct {
 	Numerics  bool // precision and the kind of optimizer may change
 	Plans     int  // how many plans are wanted; 0: all, where the grid is small
 
-	offloadAsked bool // the user named the axis
+	// Notes of earlier searches about the same job on the same machine; nil: there were none.
+	Notes *Notes
+
+	offloadAsked bool     // the user named the axis
+	layouts      []layout // that cards, model and batch allow
 }
 
 // Find searches.
@@ -81,6 +94,15 @@ func (r *Request) fill(layers int) error {
 	}
 	if r.Effective == 0 {
 		r.Effective = r.Job.Batch * max(r.Job.Accumulate, 1) * r.GPUs
+	}
+	if r.Effective < 0 || r.Effective > 1<<22 {
+		return fmt.Errorf("effective batch %d: give a number between 1 and %d", r.Effective, 1<<22)
+	}
+	if err := r.fillSharding(); err != nil {
+		return err
+	}
+	if err := r.fillLayouts(); err != nil {
+		return err
 	}
 	if err := r.fillBatches(); err != nil {
 		return err
@@ -112,18 +134,15 @@ func (r *Request) fill(layers int) error {
 			a.Offload = append(a.Offload, OffloadOptimizer)
 		}
 	}
-	return r.fillSharding()
+	return nil
 }
 
 // fillBatches keeps the micro-batches that divide the effective batch.
 func (r *Request) fillBatches() error {
-	if r.Effective < 0 || r.Effective > 1<<22 {
-		return fmt.Errorf("effective batch %d: give a number between 1 and %d", r.Effective, 1<<22)
+	each := 0 // samples of the cards that see the most
+	for _, l := range r.layouts {
+		each = max(each, r.Effective/(r.GPUs/l.cards()))
 	}
-	if r.Effective%r.GPUs != 0 {
-		return fmt.Errorf("an effective batch of %d cannot be divided among %d cards", r.Effective, r.GPUs)
-	}
-	each := r.Effective / r.GPUs
 	given := r.Axes.MicroBatch
 	if len(given) == 0 {
 		for n := 1; n <= each; n++ {
@@ -135,14 +154,15 @@ func (r *Request) fillBatches() error {
 			given = []int{fixed}
 		}
 	}
-	var kept []int
 	for _, n := range given {
 		if n <= 0 {
 			return fmt.Errorf("micro-batch %d: it has at least one sample", n)
 		}
-		if each%n == 0 {
-			kept = append(kept, n)
-		}
+	}
+	r.Axes.MicroBatch = given
+	var kept []int
+	for _, l := range r.layouts {
+		kept = append(kept, r.batches(l)...)
 	}
 	if len(kept) == 0 {
 		return fmt.Errorf("none of the micro-batches %v divides %d, the effective batch of each card: no accumulation gives it", given, each)
@@ -181,7 +201,7 @@ func (r *Request) fillCheckpointing(layers int) error {
 	if layers == 0 {
 		a.Checkpointing = slices.DeleteFunc(slices.Clone(a.Checkpointing), func(c string) bool { return c != None })
 		if len(a.Checkpointing) == 0 {
-			return fmt.Errorf("this model cannot be checkpointed here: a graph does not say which calls the script checkpoints")
+			return fmt.Errorf("this model cannot be checkpointed here: a graph does not say which calls may be; name modules in the job's checkpoint_modules")
 		}
 	}
 	return nil

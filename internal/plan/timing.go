@@ -3,7 +3,6 @@ package plan
 import (
 	"github.com/plimsoll/plimsoll/internal/cost"
 	"github.com/plimsoll/plimsoll/internal/eager"
-	"github.com/plimsoll/plimsoll/internal/job"
 	"github.com/plimsoll/plimsoll/internal/predict"
 )
 
@@ -21,9 +20,34 @@ type passKey struct {
 	batch           int
 	precision, attn string
 	checkpointed    bool
+	away            bool // activations are on the host
+	layout          layout
 }
 
-// streamed runs the stream of a configuration once.
+// pass is the key of a point's micro-batch, with all of its layers checkpointed or none.
+func (p point) pass(checkpointed bool) passKey {
+	return passKey{p.batch, p.precision, p.attn, checkpointed, p.onHost(OffloadActivations), p.layout}
+}
+
+// walkKey is what one walk of a stream depends on: TF32 does not change it, and stages only cut between layers.
+type walkKey struct {
+	batch              int
+	params, cast, attn string
+	checkpointed, away bool
+	tensor             int
+	stages             int // of a model whose layers are not alike
+	depth              int // of a model whose layers are; 0: its own
+}
+
+// walked is what a walk of a stream came to.
+type walked struct {
+	step, tf32         cost.Step // without and with TF32
+	facts              predict.Streamed
+	batchNorm, dropout bool // it has what makes accumulation something else than a larger batch
+	err                error
+}
+
+// streamed puts the time of a configuration together.
 func (s *search) streamed(k passKey) timed {
 	if t, ok := s.passes[k]; ok {
 		return t
@@ -35,7 +59,6 @@ func (s *search) streamed(k passKey) timed {
 
 func (s *search) stream(k passKey) timed {
 	j := s.r.Job
-	j.Batch, j.Attn, j.Checkpointing, j.Layers = k.batch, k.attn, k.checkpointed, 0
 	if err := j.SetPrecision(k.precision); err != nil {
 		return timed{err: err}
 	}
@@ -43,76 +66,121 @@ func (s *search) stream(k passKey) timed {
 	if err != nil {
 		return timed{err: err}
 	}
-	step, facts, err := s.measure(j, rates)
-	if err != nil {
-		return timed{err: err}
+	w := s.measure(k)
+	if w.err != nil {
+		return timed{err: w.err}
 	}
-	width := 4.0
-	if facts.Trainable > 0 {
-		width = float64(facts.Bytes) / float64(facts.Trainable)
+	t := timed{step: w.step, facts: w.facts, rates: rates}
+	if j.TF32 {
+		t.step = w.tf32
 	}
-	return timed{step: step, facts: facts, rates: rates, trained: cost.Trained{Tensors: facts.Tensors, Elements: float64(facts.Trainable), Width: width}}
+	t.trained = cost.Trained{Tensors: w.facts.Tensors, Elements: float64(w.facts.Trainable), Width: 4}
+	if w.facts.Trainable > 0 {
+		t.trained.Width = float64(w.facts.Bytes) / float64(w.facts.Trainable)
+	}
+	return t
 }
 
-// measure walks the stream of one micro-batch. The layers of a deep model are alike, so its time is told by those of two shallow ones.
-func (s *search) measure(j job.Job, rates cost.Rates) (cost.Step, predict.Streamed, error) {
-	few, more, layers := s.shallow()
-	if few.Config == nil {
-		return s.walk(j, s.r.Source, rates)
+// measure is the stream of one micro-batch. The layers of a deep model are alike, so its time is told by those of two shallow ones.
+func (s *search) measure(k passKey) walked {
+	keys, depth := s.walks(k)
+	a := s.walk(keys[0])
+	if len(keys) == 1 || a.err != nil {
+		return a
 	}
-	a, fa, err := s.walk(j, few, rates)
-	if err != nil {
-		return a, fa, err
+	b := s.walk(keys[1])
+	if b.err != nil {
+		return b
 	}
-	b, fb, err := s.walk(j, more, rates)
-	if err != nil {
-		return b, fb, err
-	}
-	step := cost.Deepen(a, b, shallowLayers, layers-shallowLayers)
-	count := int64(layers - shallowLayers)
-	return step, predict.Streamed{
+	n := depth - shallowLayers
+	fa, fb, count := a.facts, b.facts, int64(n)
+	steps := func(x, y cost.Step) cost.Step { return cost.Deepen(x, y, shallowLayers, n) }
+	return walked{step: steps(a.step, b.step), tf32: steps(a.tf32, b.tf32), facts: predict.Streamed{
 		Params: fa.Params + count*(fb.Params-fa.Params), Trainable: fa.Trainable + count*(fb.Trainable-fa.Trainable),
-		Tensors: fa.Tensors + int(count)*(fb.Tensors-fa.Tensors), Bytes: fa.Bytes + (fb.Bytes-fa.Bytes)*unitsOf(count),
-		Layers: fa.Layers + int(count)*(fb.Layers-fa.Layers),
-		// The peak is the highest of several sums that grow with the depth in straight lines: the line through two depths lies below it.
-		Live: fa.Live + (fb.Live-fa.Live)*unitsOf(count), Held: fa.Held + (fb.Held-fa.Held)*unitsOf(count),
-	}, nil
+		Tensors: fa.Tensors + n*(fb.Tensors-fa.Tensors), Bytes: fa.Bytes + (fb.Bytes-fa.Bytes)*unitsOf(count),
+		Layers: fa.Layers + n*(fb.Layers-fa.Layers), Kept: fb.Kept, Pinned: fa.Pinned + (fb.Pinned-fa.Pinned)*unitsOf(count),
+	}}
 }
 
 // shallowLayers is the depth of the shallower stand-in; the other has one more.
 const shallowLayers = 2
 
-// shallow gives two stand-ins of a deep model whose layers are alike, and its depth; nothing where there are none.
-func (s *search) shallow() (few, more predict.Source, layers int) {
-	c := s.r.Source.Config
-	if c == nil || len(s.r.Job.Freeze) > 0 {
-		return few, more, 0
+// walks are the streams that the time of a configuration is read off: its own or, where layers are alike, those of two shallow stand-ins; and its depth.
+func (s *search) walks(k passKey) ([]walkKey, int) {
+	j := s.r.Job
+	_ = j.SetPrecision(k.precision)
+	w := walkKey{batch: k.batch, params: j.ParamDType, cast: j.Autocast, attn: k.attn, checkpointed: k.checkpointed, away: k.away, tensor: k.layout.tensor}
+	depth := 0
+	if c := s.part(k.layout).Config; c != nil && len(j.Freeze) == 0 {
+		depth = c.Depth()
 	}
-	layers = c.Depth()
-	if layers <= 2*shallowLayers+2 {
-		return few, more, 0
-	}
-	few.Config, more.Config = c.WithDepth(shallowLayers), c.WithDepth(shallowLayers+1)
-	return few, more, layers
-}
-
-func (s *search) walk(j job.Job, src predict.Source, rates cost.Rates) (cost.Step, predict.Streamed, error) {
-	clock := cost.NewClock(rates)
-	facts, err := predict.Stream(j, src, s.r.Machine, func(w eager.Work) {
-		clock.See(w)
-		s.notice(w)
-	})
-	return clock.Step(), facts, err
-}
-
-// notice remembers what makes accumulation something else than a larger batch.
-func (s *search) notice(w eager.Work) {
 	switch {
-	case w.Kind == eager.Normalised:
-		s.batchNorm = true
-	case w.Op == "aten::native_dropout" || w.Op == "aten::dropout_":
-		s.dropout = true
+	case depth == 0:
+		w.stages = k.layout.stages
+	case depth > 2*shallowLayers+2:
+		few, more := w, w
+		few.depth, more.depth = shallowLayers, shallowLayers+1
+		return []walkKey{few, more}, depth
+	default:
+		w.depth = depth
 	}
+	return []walkKey{w}, depth
+}
+
+// part is the layout whose part of the model is walked.
+func (k walkKey) part() layout { return layout{k.tensor, k.stages} }
+
+// walk runs a stream once.
+func (s *search) walk(k walkKey) walked {
+	w, ok := s.walked[k]
+	if !ok {
+		w = s.follow(k, s.part(k.part()))
+		s.walked[k] = w
+	}
+	return w
+}
+
+// any tells whether some stream has a property.
+func (s *search) any(has func(walked) bool) bool {
+	for _, w := range s.walked {
+		if has(w) {
+			return true
+		}
+	}
+	return false
+}
+
+// follow runs a stream through clocks; it may run in several goroutines.
+func (s *search) follow(k walkKey, src predict.Source) walked {
+	j := s.r.Job
+	j.Batch, j.Attn, j.Checkpointing, j.Layers, j.OffloadActivations = k.batch, k.attn, k.checkpointed, 0, k.away
+	j.ParamDType, j.Autocast, j.TF32 = k.params, k.cast, false
+	if k.depth > 0 {
+		src.Config = src.Config.WithDepth(k.depth)
+	}
+	rates, err := cost.Of(s.r.Machine.Card, false)
+	if err != nil {
+		return walked{err: err}
+	}
+	var w walked
+	plain, other := cost.NewClock(rates), (*cost.Clock)(nil)
+	if k.params == "fp32" && k.cast == "" {
+		rates.TF32On = true
+		other = cost.NewClock(rates)
+	}
+	w.facts, w.err = predict.Stream(j, src, s.r.Machine, func(work eager.Work) {
+		plain.See(work)
+		if other != nil {
+			other.See(work)
+		}
+		w.batchNorm = w.batchNorm || work.Kind == eager.Normalised
+		w.dropout = w.dropout || work.Op == "aten::native_dropout" || work.Op == "aten::dropout_"
+	})
+	w.step = plain.Step()
+	if other != nil {
+		w.tf32 = other.Step()
+	}
+	return w
 }
 
 // duration is the time of one effective batch of a point, in seconds.
@@ -123,35 +191,36 @@ type duration struct {
 
 // time adds up a point's effective batch. layers: how many are checkpointed of those that can be.
 func (s *search) time(p point, layers int) (duration, error) {
-	t := s.streamed(passKey{p.batch, p.precision, p.attn, p.checkpointing == Full})
+	t := s.streamed(p.pass(p.checkpointing == Full))
 	if t.err != nil {
 		return duration{}, t.err
 	}
-	step := t.step
-	if p.checkpointing == Selective { // every checkpointed layer costs as much as another
-		all := s.streamed(passKey{p.batch, p.precision, p.attn, true})
+	step, again := t.step, 0
+	switch p.checkpointing {
+	case Full:
+		again = -1
+	case Selective:
+		all := s.streamed(p.pass(true))
 		if all.err != nil {
 			return duration{}, all.err
 		}
-		share := float64(layers) / float64(max(1, s.layers))
+		again = layers
+		share := s.spentShare(p.layout, layers)
 		mix := func(a, b float64) float64 { return a + share*(b-a) }
 		step.Seconds, step.GPU, step.Host = mix(step.Seconds, all.step.Seconds), mix(step.GPU, all.step.GPU), mix(step.Host, all.step.Host)
 		step.Ahead = min(step.Ahead, step.Seconds)
 	}
-	times := s.r.Effective / s.r.GPUs / p.batch
-	d := duration{pass: step.Seconds, hostBound: step.Waits()}
+	times := s.times(p)
+	d := duration{pass: step.Seconds + s.reduced(p, again) + s.sent(p), hostBound: step.Waits()}
 	trained := t.trained
-	if s.r.GPUs > 1 && p.sharding != "ddp" { // each rank updates its part
-		trained.Elements /= float64(s.r.GPUs)
+	if ranks := s.ranks(p.layout); ranks > 1 && p.sharding != "ddp" { // each rank updates its part
+		trained.Elements /= float64(ranks)
 	}
 	d.optimizer = t.rates.Optimizer(p.optimizer, trained, step)
-	if p.offload == OffloadOptimizer {
+	if p.onHost(OffloadOptimizer) {
 		d.optimizer = cost.HostOptimizer(s.r.Machine.Card, trained)
 	}
-	compute := float64(times)*d.pass + float64(times-1)*t.rates.Accumulate(t.trained)
-	d.total = compute + d.optimizer
-	if s.r.GPUs > 1 {
-		d.total = cost.Overlapped(compute, cost.Collectives(s.r.Machine.Card, p.sharding, s.r.GPUs, times, t.trained)) + d.optimizer
-	}
+	compute := cost.Pipelined(d.pass, times, max(p.stages, 1)) + float64(times-1)*t.rates.Accumulate(t.trained)
+	d.total = s.communicated(p, compute, t.trained) + d.optimizer
 	return d, nil
 }

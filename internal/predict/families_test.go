@@ -58,6 +58,17 @@ func activations(t *tape.Tape) (peak units.Bytes) {
 	return peak
 }
 
+// left is what is alive at the end of a tape, without libraries' workspaces.
+func left(t *tape.Tape) units.Bytes {
+	var sum units.Bytes
+	for i := range t.Events {
+		if e := &t.Events[i]; t.Owners[e.Owner].Category != tape.Workspace && e.Kind != tape.Mark {
+			sum += e.Change()
+		}
+	}
+	return sum
+}
+
 func TestRelationsHoldForEveryFamily(t *testing.T) {
 	t.Parallel()
 	m := h200(t)
@@ -99,6 +110,12 @@ func TestRelationsHoldForEveryFamily(t *testing.T) {
 			}
 			if half, err := run(c, func(j *job.Job) { j.ParamDType = "bf16" }); err != nil || requested(half) > requested(base) {
 				t.Errorf("less precision needs more (%v)", err)
+			}
+			for _, checkpointing := range []bool{false, true} {
+				away, err := run(c, func(j *job.Job) { j.OffloadActivations, j.Checkpointing = true, checkpointing })
+				if err != nil && !checkpointing || err == nil && left(away) != left(base) {
+					t.Errorf("activations on the host, checkpointing %v: something else is left (%v)", checkpointing, err)
+				}
 			}
 			if again, err := run(c, func(j *job.Job) { j.Checkpointing = true }); err == nil && activations(again) > activations(base) {
 				t.Errorf("checkpointing: %d bytes of activations instead of %d", activations(again), activations(base))

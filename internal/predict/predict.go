@@ -108,11 +108,14 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	return &Result{Report: r, Tape: p.Tape()}, nil
 }
 
-// train runs steps of a job (0: three) and remembers its convolutions.
-func train(j job.Job, src Source, m Machine, steps int) (*eager.Process, eager.Model, convolutions, error) {
+// train runs steps of a job (0: three) and remembers its convolutions. prepare is told of the process before anything runs.
+func train(j job.Job, src Source, m Machine, steps int, prepare ...func(*eager.Process)) (*eager.Process, eager.Model, convolutions, error) {
 	var conv convolutions
 	p := eager.NewProcess(m.device())
-	p.CheckpointFirst = j.Layers
+	for _, f := range prepare {
+		f(p)
+	}
+	p.CheckpointFirst, p.CheckpointOrder = j.Layers, j.Order
 	var model eager.Model
 	var err error
 	if crash := p.Guard(func() { model, err = build(p, j, src) }); crash != nil {
@@ -233,7 +236,7 @@ func checkInput(j job.Job, b *opgraph.Bound) error {
 }
 
 func options(j job.Job) eager.Options {
-	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == "plain", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast}
+	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == "plain", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, SavedOnHost: j.OffloadActivations}
 	if j.Autocast != "" {
 		o.Autocast = elementTypes[j.Autocast]
 		o.Scaler = j.Autocast == "fp16"
@@ -323,6 +326,9 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 	}
 	if strings.HasSuffix(j.Optimizer, "8bit") {
 		add("8-bit Adam follows the code of bitsandbytes; it was not measured")
+	}
+	if j.OffloadActivations {
+		add("activations on the host follow the code of torch.autograd.graph.save_on_cpu; it was not measured")
 	}
 	if j.TF32 {
 		add("TF32 changes speed, not memory")

@@ -22,17 +22,46 @@ func RunSpread(j job.Job, src Source, m Machine, s Spread) (*Result, error) {
 	}
 	part := whole
 	if s.Tensor > 1 || s.Plan.Stages > 1 {
-		if src.Config == nil {
-			return nil, fmt.Errorf("tensor and pipeline parallelism cut a configuration; a graph cannot be cut")
-		}
-		divided, err := src.Config.Divide(max(s.Tensor, 1), max(s.Plan.Stages, 1))
+		divided, err := Divide(src, s.Tensor, s.Plan.Stages)
 		if err != nil {
 			return nil, err
 		}
-		if part, err = Run(j, Source{Config: divided}, m); err != nil {
+		if part, err = Run(j, divided, m); err != nil {
 			return nil, err
 		}
 	}
+	if whole.Report.Sharded, err = s.rank(part, m); err != nil {
+		return nil, err
+	}
+	whole.Report.Fits = whole.Report.Sharded.Fits
+	return whole, nil
+}
+
+// RunPart predicts one rank alone: src is what Divide left of the model.
+func RunPart(j job.Job, src Source, m Machine, s Spread) (*Result, error) {
+	part, err := Run(j, src, m)
+	if err != nil {
+		return nil, err
+	}
+	part.Report.Sharded, err = s.rank(part, m)
+	if err != nil {
+		return nil, err
+	}
+	part.Report.Fits = part.Report.Sharded.Fits
+	return part, nil
+}
+
+// Divide cuts a model for tensor and pipeline parallelism.
+func Divide(src Source, tensor, stages int) (Source, error) {
+	if src.Config == nil {
+		return src, fmt.Errorf("tensor and pipeline parallelism cut a configuration; a graph cannot be cut")
+	}
+	divided, err := src.Config.Divide(max(tensor, 1), max(stages, 1))
+	return Source{Config: divided}, err
+}
+
+// rank is what one card needs, from the prediction of its part.
+func (s Spread) rank(part *Result, m Machine) (*report.Sharded, error) {
 	out := &report.Sharded{Kind: s.Plan.Kind, Ranks: s.Plan.Ranks, Tensor: max(s.Tensor, 1), Stages: max(s.Plan.Stages, 1)}
 	if s.Plan.Ranks > 1 {
 		e, err := shard.PerRank(part.Tape, s.Plan)
@@ -51,7 +80,5 @@ func RunSpread(j job.Job, src Source, m Machine, s Spread) (*Result, error) {
 	slack := part.Report.Safe - part.Report.Peak.Allocated
 	out.Safe = out.Allocated + slack
 	out.Fits = out.Safe+m.context() <= m.capacity()
-	whole.Report.Sharded = out
-	whole.Report.Fits = out.Fits
-	return whole, nil
+	return out, nil
 }

@@ -34,17 +34,22 @@ type Plan struct {
 	Checkpointing string `json:"checkpointing"`               // none, full, selective
 	Layers        int    `json:"checkpoint_layers,omitempty"` // selective: so many of the first layers
 	OfLayers      int    `json:"layers,omitempty"`
+	Calls         []int  `json:"checkpoint_calls,omitempty"` // selective: which ones, from 0, where they are not the first
 	Optimizer     string `json:"optimizer"`
 	Attn          string `json:"attn,omitempty"`
 	Loop          string `json:"loop,omitempty"`
 	Conf          string `json:"alloc_conf,omitempty"`
-	Offload       string `json:"offload,omitempty"` // optimizer: its state and its step are on the host
+	Offload       string `json:"offload,omitempty"` // on the host: optimizer (its state and its step), activations, both
 	GPUs          int    `json:"gpus"`
 	Sharding      string `json:"sharding,omitempty"`
+	Tensor        int    `json:"tensor,omitempty"` // cards that share every layer
+	Stages        int    `json:"stages,omitempty"` // of a pipeline
+	Ranks         int    `json:"ranks,omitempty"`  // of a model that is cut: groups of cards that see different data
 
 	Peak     PredictedPeak `json:"peak"`
 	Safe     units.Bytes   `json:"safe"`
-	Headroom units.Bytes   `json:"headroom"` // capacity less what is safe, context included
+	Headroom units.Bytes   `json:"headroom"`              // capacity less what is safe, context included
+	Host     units.Bytes   `json:"host_memory,omitempty"` // pinned memory of the host that each card's process needs for what was moved there
 
 	StepMS      float64 `json:"step_ms"`     // one effective batch
 	PassMS      float64 `json:"fwdbwd_ms"`   // one micro-batch, forward and backward

@@ -119,6 +119,10 @@ type model struct {
 func measure(t *tape.Tape) model {
 	var m model
 	layers := map[string]units.Bytes{}
+	layer := make([]string, len(t.Owners))
+	for i := range t.Owners {
+		layer[i] = layerOf(t.Owners[i].Module)
+	}
 	var grads, saved units.Bytes
 	for i := range t.Events {
 		e := &t.Events[i]
@@ -136,11 +140,11 @@ func measure(t *tape.Tape) model {
 		switch {
 		case o.Category == tape.Parameters && e.Kind == tape.Alloc:
 			m.params += e.Size
-			layers[layerOf(o.Module)] += e.Size
+			layers[layer[e.Owner]] += e.Size
 		case o.Category == tape.Gradients:
 			grads += sign * e.Size
 			m.grads = max(m.grads, grads)
-		case o.Category == tape.Activations && layerOf(o.Module) != "":
+		case o.Category == tape.Activations && layer[e.Owner] != "":
 			saved += sign * e.Size
 		}
 	}
@@ -155,13 +159,11 @@ func measure(t *tape.Tape) model {
 
 // layerOf is the repeated layer a module belongs to: model.layers.3 of model.layers.3.mlp; "" for others.
 func layerOf(module string) string {
-	parts := strings.Split(module, ".")
-	for i, part := range parts {
-		if part != "" && strings.Trim(part, "0123456789") == "" {
-			return strings.Join(parts[:i+1], ".")
-		}
+	_, within, _, found := tape.Layer(module)
+	if !found {
+		return ""
 	}
-	return ""
+	return strings.TrimSuffix(module[:len(module)-len(within)], ".")
 }
 
 // rank is what a rank holds at an instant, and how much of it are the plan's buffers.
@@ -191,6 +193,11 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 		buffers = bucket
 	case "fsdp2":
 		state = share(state)
+		if p.Stages > 1 { // stages keep parameters gathered and reduce gradients once, after the last micro-batch
+			params += share(params)
+			buffers = min(bucket, 2*m.layer)
+			break
+		}
 		grads = min(grads, share(grads)+m.layer)
 		params = min(params, share(params)+p.gathered(m))
 		buffers = min(bucket, 2*m.layer) // gather and reduce-scatter buffers
@@ -211,6 +218,10 @@ func (p Plan) assumptions() []string {
 	case "zero1", "zero2":
 		out = append(out, "DeepSpeed's default bucket of 5e8 elements, or all gradients where they are fewer")
 	case "zero3", "fsdp2":
+		if p.Stages > 1 { // torch/distributed/pipelining/stage.py, 2.11: set_reshard_after_backward(False), set_requires_gradient_sync(False)
+			out = append(out, "in a pipeline only the optimizer's state is shared: parameters stay gathered over the micro-batches of a step")
+			break
+		}
 		out = append(out, "each repeated layer is a unit; one more is fetched ahead; parameters outside of layers stay gathered")
 	}
 	return append(out, "NCCL's buffers (some hundred MiB) come on top")

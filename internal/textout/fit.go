@@ -110,14 +110,27 @@ func planTable(s *screen.Screen, plans []report.Plan) {
 // planExtras are settings that have no column.
 func planExtras(p report.Plan) string {
 	var parts []string
-	if p.Sharding != "" {
+	if p.Tensor > 1 {
+		parts = append(parts, fmt.Sprintf("tensor parallel %d", p.Tensor))
+	}
+	if p.Stages > 1 {
+		parts = append(parts, fmt.Sprintf("%d stages", p.Stages))
+	}
+	switch {
+	case p.Ranks > 1:
+		parts = append(parts, fmt.Sprintf("%d × %s", p.Ranks, p.Sharding))
+	case p.Sharding != "":
 		parts = append(parts, p.Sharding)
 	}
 	if p.Conf != "" {
 		parts = append(parts, p.Conf)
 	}
 	if p.Offload != "" {
-		parts = append(parts, "optimizer on the host")
+		what := p.Offload
+		if what == "both" {
+			what = "optimizer and activations"
+		}
+		parts = append(parts, fmt.Sprintf("%s on the host (%s)", what, p.Host.Short()))
 	}
 	return strings.Join(parts, " · ")
 }

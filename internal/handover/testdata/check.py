@@ -1,8 +1,11 @@
 """Holds what plimsoll wrote to the library that reads it: check.py FOLDER, with one file for each FORMAT-NAME and plans.json."""
+import functools
+import inspect
 import json
 import os
 import pathlib
 import shlex
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,7 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 def tiny():
     torch.manual_seed(0)
-    return LlamaForCausalLM(LlamaConfig(hidden_size=32, intermediate_size=32, num_hidden_layers=4, num_attention_heads=2, vocab_size=64, use_cache=False))
+    return LlamaForCausalLM(LlamaConfig(hidden_size=64, intermediate_size=64, num_hidden_layers=4, num_attention_heads=2, vocab_size=64, use_cache=False))
 
 
 def ids(plan):
@@ -40,18 +43,40 @@ def one_step(space, model, plan):
     loss = space["train_step"](model, optimizer, [ids(plan) for _ in range(plan["accumulate"])], loss_of)
     assert torch.isfinite(torch.as_tensor(float(loss))), loss
     assert any((a != b).any() for a, b in zip(before, values())), "no parameter changed"
+    return optimizer
+
+
+class Offloaded:
+    """torchao's CPUOffloadOptimizer refuses to be made without a GPU: the call is held to its signature, the step runs in the optimizer it was given."""
+
+    def __init__(self):
+        from torchao.optim import CPUOffloadOptimizer
+
+        self.real = CPUOffloadOptimizer
+
+    def __call__(self, *args, **settings):
+        call = inspect.signature(self.real.__init__).bind(None, *args, **settings).arguments
+        return call["optimizer_class"](call["params"], **call["kwargs"])
 
 
 def check_torch(text, plan):
+    if plan.get("offload") in ("optimizer", "both"):
+        stand = Offloaded()
+        sys.modules["torchao.optim"].CPUOffloadOptimizer = stand
     space = execute(text)
     model = space["prepare"](tiny())
-    on = [m for m in model.modules() if type(m).__name__ == "LlamaDecoderLayer" and m.gradient_checkpointing]
+    layers = [m for m in model.modules() if type(m).__name__ == "LlamaDecoderLayer"]
+    on = [m for m in layers if m.gradient_checkpointing or isinstance(m.forward, functools.partial)]
     assert len(on) == {"none": 0, "full": 4}.get(plan["checkpointing"], plan.get("checkpoint_layers")), len(on)
+    if plan.get("checkpoint_calls"):
+        assert on == [layers[i] for i in plan["checkpoint_calls"]]
     want = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(plan["precision"], torch.float32)
     assert next(model.parameters()).dtype == want
     if plan.get("alloc_conf"):
         assert os.environ["PYTORCH_CUDA_ALLOC_CONF"] == plan["alloc_conf"]
-    one_step(space, model, plan)
+    optimizer = one_step(space, model, plan)
+    if plan["optimizer"] == "adamw-8bit":
+        assert any(s["state1"].dtype == torch.uint8 for s in optimizer.state.values()), "no state of eight bits"
 
 
 def check_trainer(text, plan):
@@ -96,6 +121,26 @@ def check_deepspeed(text, plan):
     stage = {"zero1": 1, "zero2": 2, "zero3": 3}.get(plan.get("sharding"), 2 if plan.get("offload") else 0)
     assert config.zero_optimization_stage == stage
     assert (config.zero_config.offload_optimizer is not None) == bool(plan.get("offload"))
+    if pathlib.Path(os.environ["TORCH_EXTENSIONS_DIR"]).with_name("kernels").exists():
+        train_with_deepspeed(settings)
+        return "trained"
+    return "parsed only: make handover compiles what it trains with"
+
+
+def train_with_deepspeed(settings):
+    """One step of the engine on the CPU, in a process of its own: it keeps the kernel library and the process group."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as f:
+        json.dump(settings, f)
+    alone = dict(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), DS_ACCELERATOR="cpu")
+    here = pathlib.Path(__file__)
+    run = subprocess.run([sys.executable, str(here.with_name("check_deepspeed.py")), f.name], env=os.environ | alone, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-2000:]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
 
 
 def check_fsdp2(text, plan):
@@ -153,13 +198,23 @@ def main():
     plans = json.loads((folder / "plans.json").read_text())
     failures = 0
     for path in sorted(folder.glob("*-*.txt")):
-        form, name = path.stem.split("-", 1)
+        form, name = path.stem.partition("@")[0].split("-", 1)
+        if form == "torch" and plans[name]["gpus"] > 1:
+            continue  # check_parallel.py
         try:
-            globals()["check_" + form](path.read_text(), plans[name])
-            print("ok", form, name)
+            how = globals()["check_" + form](path.read_text(), plans[name])
+            print("ok", form, name, *([how] if how else []))
         except Exception as error:
             failures += 1
             print("FAILED", form, name, type(error).__name__, error)
+    for cards in (2, 4):
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={cards}", str(pathlib.Path(__file__).with_name("check_parallel.py")), str(folder)]
+        run = subprocess.run(command, capture_output=True, text=True)
+        told = [line for line in run.stdout.splitlines() if line.startswith(("ok ", "FAILED "))]
+        print(*told, sep="\n")
+        if run.returncode or not told:
+            failures += 1
+            print(run.stderr[-4000:])
     sys.exit(1 if failures else 0)
 
 

@@ -8,7 +8,7 @@ import { tile } from "./report";
 
 interface Plan {
   micro_batch: number; accumulate: number; precision: string; checkpointing: string; checkpoint_layers?: number; layers?: number; optimizer: string; attn?: string; loop?: string;
-  alloc_conf?: string; offload?: string; gpus: number; sharding?: string; peak: { device: number }; headroom: number; step_ms: number; uncertainty: number;
+  alloc_conf?: string; offload?: string; gpus: number; sharding?: string; tensor?: number; stages?: number; peak: { device: number }; headroom: number; step_ms: number; uncertainty: number;
   fits: boolean; changes_numerics: boolean; why: string; changes: string[] | null;
 }
 export interface Fit {
@@ -63,7 +63,8 @@ function checkpointing(p: Plan): string {
 }
 
 function extras(p: Plan): string {
-  return [p.attn, p.loop === "plain" ? "plain loop" : "", p.alloc_conf, p.offload ? p.offload + " on the host" : "", p.sharding].filter(Boolean).join(", ");
+  return [p.attn, p.loop === "plain" ? "plain loop" : "", p.alloc_conf, p.offload ? (p.offload === "both" ? "optimizer and activations" : p.offload) + " on the host" : "",
+    (p.tensor ?? 1) > 1 ? "tensor parallel " + p.tensor : "", (p.stages ?? 1) > 1 ? p.stages + " stages" : "", p.sharding].filter(Boolean).join(", ");
 }
 
 function describe(p: Plan): string {
