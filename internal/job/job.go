@@ -46,7 +46,7 @@ type Job struct {
 	Layers int `json:"checkpoint_layers,omitempty"`
 	// CheckpointModules are the modules of a graph whose calls are checkpointed, by their paths in it.
 	CheckpointModules []string `json:"checkpoint_modules,omitempty"`
-	// ResidentBytes lie on the card all the time beside the model: weights of models that run without gradients.
+	// ResidentBytes lie on the card all the time beside the model: weights that are not trained here, data, batches fetched ahead.
 	ResidentBytes int64    `json:"resident_bytes,omitempty"`
 	Attn          string   `json:"attn,omitempty"`       // sdpa | eager
 	Accumulate    int      `json:"accumulate,omitempty"` // micro-batches of one optimizer step
@@ -58,6 +58,9 @@ type Job struct {
 	LoRATargets []string `json:"lora_targets,omitempty"` // last names of linear layers; default q_proj, v_proj
 	LoRADropout float64  `json:"lora_dropout,omitempty"`
 	BaseBits    int      `json:"base_bits,omitempty"` // 4: the frozen base is quantized (QLoRA)
+
+	// Notes are what whoever described the job wants said beside the numbers.
+	Notes []string `json:"notes,omitempty"`
 
 	Ignored []string `json:"-"` // members of the JSON that mean nothing here
 }

@@ -122,7 +122,7 @@ func train(j job.Job, src Source, m Machine, steps int) (*eager.Process, eager.M
 		return nil, nil, conv, err
 	}
 	if j.ResidentBytes > 0 {
-		p.Input("weights of other models", tensor.Uint8, int(j.ResidentBytes)).Retain()
+		p.Input("other tensors of the script", tensor.Uint8, int(j.ResidentBytes)).Retain()
 	}
 	o := options(j)
 	o.Steps = steps
@@ -324,6 +324,7 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 	if strings.HasSuffix(j.Optimizer, "8bit") {
 		add("8-bit Adam follows the code of bitsandbytes; it was not measured")
 	}
+	out = append(out, j.Notes...)
 	if j.TF32 {
 		add("TF32 changes speed, not memory")
 	}
