@@ -16,7 +16,8 @@ assert not x.cpu().is_cuda and x.cpu().device.type == "cpu" and x.to("cpu").devi
 assert (x + 1).is_cuda and x[:2].is_cuda and torch.cat([x, x]).device == x.device and torch.zeros_like(x).is_cuda and x.new_zeros(3).is_cuda
 assert not torch.zeros(2).is_cuda and torch.zeros(2).to(x).is_cuda and torch.zeros(2).to(x.device).is_cuda and torch.zeros(2).cuda(0).is_cuda
 assert torch.tensor([1.0], device=0).is_cuda and torch.zeros(2).to(0).is_cuda
-assert x.type() == "torch.cuda.FloatTensor" and isinstance(x, torch.Tensor)
+assert x.type() == "torch.cuda.FloatTensor" and isinstance(x, torch.Tensor) and isinstance(x, torch.cuda.FloatTensor)
+assert x.type(torch.float16).is_cuda and x.half().is_cuda and torch.zeros(2).type("torch.cuda.LongTensor").is_cuda
 pinned = torch.zeros(3).pin_memory()
 assert pinned.is_pinned() and torch.empty(3, pin_memory=True).is_pinned()
 s, e = torch.cuda.Stream(), torch.cuda.Event(enable_timing=True)

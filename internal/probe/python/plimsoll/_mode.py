@@ -92,8 +92,9 @@ class _Answers:
         on_cpu = getattr(wanted, "on_cpu", wanted)
         if isinstance(wanted, str):
             on_cpu = wanted.replace("torch.cuda.", "torch.")
-        device = self.places.named("cuda") if on_cpu is not wanted else None
-        return self.moved(args[0], function(args[0], on_cpu), device)
+        if on_cpu == wanted:
+            return self.plain(function, args, kwargs)
+        return self.moved(args[0], function(args[0], on_cpu), self.places.named("cuda"))
 
     # What moves a tensor -----------------------------------------------------------------------------------------------------
 
