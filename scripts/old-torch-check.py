@@ -76,10 +76,11 @@ def cell(*problems):
 
 
 split, sign = ["--split", "4"], "seen in effect: "
+scaled = hasattr(torch.amp, "GradScaler")  # amp.py asks for it; since 2.3
 print("| " + " | ".join([
     torch.__version__.split("+")[0],
     cell(observed(), recorder()),
-    cell(*(same(s, split, sign, 1e-6) for s in ("plain.py", "accumulate.py", "scheduler.py", "clip.py")), same("amp.py", split, sign, 2e-3)),
+    cell(*(same(s, split, sign, 1e-6) for s in ("plain.py", "accumulate.py", "scheduler.py", "clip.py")), same("amp.py", split, sign, 2e-3) if scaled else "yes, without amp.py"),
     cell(same("blocks.py", ["--checkpoint"], sign + "checkpointing of 3 blocks", 1e-7)),
     cell(same("batchnorm.py", split, "micro-batches left alone", 0)),
     cell(captured("toplevel.py", {"batch": 16, "optimizer": "adamw"}),
