@@ -65,7 +65,7 @@ func runRun(env Env, opts runOptions, args []string) error {
 	if opts.fit.on {
 		return job.runToFit(args)
 	}
-	outcome, err := job.attempt(args, "")
+	outcome, err := job.attempt(args, "", nil)
 	if err != nil {
 		return exitWith(outcome, err)
 	}
@@ -124,15 +124,17 @@ func (r *observedRun) close() {
 	os.RemoveAll(r.folder)
 }
 
-// attempt runs the command once in fresh processes, with a plan of what to change when fitting.
-func (r *observedRun) attempt(args []string, plan string) (runner.Outcome, error) {
+// attempt runs the command once in fresh processes, with a plan of what to change when fitting, until it ends or stop is closed.
+func (r *observedRun) attempt(args []string, plan string, stop <-chan struct{}) (runner.Outcome, error) {
 	base := r.env.Environ()
 	if plan != "" {
 		base = append(base, r.opts.fit.variables(plan, base)...)
 	}
 	environ := probe.Environ(base, filepath.Join(r.folder, "probe"),
 		probe.Settings{Mode: probe.Observe, Report: r.report, Record: r.opts.record, Fit: plan})
-	return runner.Run(childOf(r.env, args, environ))
+	command := childOf(r.env, args, environ)
+	command.Stop = stop
+	return runner.Run(command)
 }
 
 func childOf(env Env, args, environ []string) runner.Command {

@@ -25,9 +25,11 @@ def _observe(torch, report):
 
 
 def _capture(torch, report):
-    from . import _capture
+    from . import _capture, _place
 
+    _place.believe()
     _capture.attach(torch, report)
+    _place.Place(torch, report).watch()
 
 
 def when_imported(name, call):
