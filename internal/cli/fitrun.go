@@ -15,8 +15,10 @@ import (
 	"github.com/plimsoll/plimsoll/internal/runner"
 )
 
-// maxAttempts bounds how often a command is started anew.
-const maxAttempts = 8
+const (
+	maxAttempts = 8  // bounds how often a command is started anew
+	refusedCode = 86 // exit code of a process that cannot honour its plan (_fit.py)
+)
 
 type fitRunOptions struct {
 	on         bool
@@ -137,6 +139,11 @@ func (f *fitting) again(outcome runner.Outcome, processes []notes.Process) bool 
 	}
 	if refused, ok := refusal(processes); ok {
 		f.takeOut(refused)
+		return true
+	}
+	if outcome.Code == refusedCode && !f.limits.Nothing {
+		f.say("what was to change cannot be honoured, and why could not be written down; starting anew untouched.")
+		f.plan, f.limits.Nothing, f.ahead = attempt.Plan{Split: 1}, true, nil
 		return true
 	}
 	dead := notes.Died(processes)

@@ -195,3 +195,34 @@ func TestCtrlCWhileLookingAheadEndsTheRun(t *testing.T) {
 		t.Errorf("the script was started anew: %q", data)
 	}
 }
+
+func TestATerminationIsTheScripts(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	plain := fewSteps + "import time\nprint('ready', flush=True)\ntime.sleep(600)\n"
+	for script, code := range map[string]int{plain: 143, "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *args: sys.exit(9))\n" + plain: 9} {
+		for _, flags := range []string{"run", "run --fit"} {
+			x := openTerminal(t)
+			cmd := x.start(t, []string{"PLIMSOLL_AS_COMMAND=1"}, append(append([]string{os.Args[0]}, strings.Fields(flags)...), "--", python, "-c", script)...)
+			x.wait(t, cmd, "ready")
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			got := x.wait(t, cmd, "")
+			if shown := x.shown.String(); got != code || strings.Count(shown, "plimsoll:") != 1 || strings.Count(shown, "ready") != 1 {
+				t.Errorf("%s: exit code %d, want %d; the terminal shows\n%s", flags, got, code, shown)
+			}
+		}
+	}
+}
+
+func TestWithoutAFolderForTheProbeTheCommandRunsUnobserved(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(os.Args[0], "run", "--fit", "--", "sh", "-c", "echo ran; exit 5")
+	cmd.Env = append(os.Environ(), "PLIMSOLL_AS_COMMAND=1", "TMPDIR=/proc") // where nothing can be made, whoever asks
+	out, _ := cmd.CombinedOutput()
+	if text := string(out); cmd.ProcessState.ExitCode() != 5 || !strings.Contains(text, "ran\n") || strings.Count(text, "plimsoll:") != 1 ||
+		!strings.Contains(text, "the command runs unobserved") {
+		t.Errorf("exit code %d, output %q", cmd.ProcessState.ExitCode(), text)
+	}
+}
