@@ -44,6 +44,7 @@ type Place struct {
 	World       int      `json:"world_size"`       // processes that train together
 	LocalWorld  int      `json:"local_world_size"` // of them, those on this machine
 	Parallel    bool     `json:"parallel"`         // under DistributedDataParallel
+	Loader      bool     `json:"loader"`           // a DataLoader was made
 }
 
 // ReadPlace reads what a capture left about its place; a capture that never got to torch left nothing.

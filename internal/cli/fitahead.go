@@ -140,7 +140,7 @@ func (r *observedRun) question(file string, place capture.Place, card sample.Car
 			m.Conf = conf
 		}
 	}
-	q := &forecast.Question{Job: j.Job, Source: src, Machine: m, Ranks: place.World}
+	q := &forecast.Question{Job: j.Job, Source: src, Machine: m, Ranks: place.World, Uncut: !place.Loader}
 	if f := place.CapFraction; f != nil && *f > 0 && *f < 1 {
 		q.Cap = units.Bytes(*f * float64(card.Total-card.Reserved))
 	}

@@ -33,7 +33,12 @@ every Python process in it that imports torch is observed. When memory ends it, 
 cause is explained; when all goes well, two lines on stderr say how full the card got.
 
 Recording costs little by default: allocations carry Python stacks in as many steps as
-keeps that below 3 % of the step time (--record stacks: always, light: never).`,
+keeps that below 3 % of the step time (--record stacks: always, light: never).
+
+With --fit the first training step is captured on the CPU and its peak predicted. The
+command then starts with the mildest change that fits: micro-batches, checkpointing,
+allocator and optimizer settings, the same effective batch. After an out-of-memory it
+starts anew with what the recording calls for. All ranks of a job run the same plan.`,
 		Example: `  plimsoll run -- python train.py --epochs 3
   plimsoll run --report out -- torchrun --nproc-per-node 4 train.py
   plimsoll run --fit -- python train.py`,

@@ -24,6 +24,7 @@ type Question struct {
 	Machine predict.Machine // its Capacity is what the card has free now, the process's own context included
 	Cap     units.Bytes     // what the script lets PyTorch reserve (set_per_process_memory_fraction); 0: all there is
 	Ranks   int             // processes that train together under DDP; 0 and 1: one
+	Uncut   bool            // no DataLoader feeds it: its batch cannot be split
 }
 
 // Answer is the plan to start with.
@@ -95,7 +96,7 @@ func (s *search) ladders(limits attempt.Limits) [][]attempt.Plan {
 	loop.LoopOptimizer, both.LoopOptimizer = true, true
 	ladders := [][]attempt.Plan{{expandable}, {loop}, {both}}
 	add := func(base attempt.Plan) {
-		if !limits.NoSplit {
+		if !limits.NoSplit && !s.q.Uncut {
 			ladders = append(ladders, s.splits(base))
 		}
 	}

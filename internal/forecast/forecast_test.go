@@ -96,6 +96,16 @@ func TestAMilderPlanThanTheChosenDoesNotFit(t *testing.T) {
 	}
 }
 
+func TestABatchThatNoLoaderGivesIsNotSplit(t *testing.T) {
+	t.Parallel()
+	q := vit(t, 4*units.GiB)
+	q.Uncut = true
+	got, err := Choose(q, attempt.Limits{})
+	if err != nil || got.Plan.Split != 1 || !got.Plan.Checkpoint {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestRanksNeedRoomForTheirBuckets(t *testing.T) {
 	t.Parallel()
 	q := vit(t, 80*units.GiB)
