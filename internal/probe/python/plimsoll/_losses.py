@@ -5,8 +5,6 @@ those of torch/csrc/autograd/generated/Functions.cpp (2.1 to 2.11). A mean over 
 ignored targets and weighs classes, as its division does (aten/src/ATen/native/LossNLL.cpp).
 """
 
-import math
-
 PASSES = ("Add", "Sub", "Neg", "ToCopy", "View", "Squeeze", "Unsqueeze", "Alias", "Clone", "Select", "Stack", "Cat", "Expand", "Reshape", "UnsafeView",
           "Index", "Copy", "AsStrided", "Permute", "T")
 NORMS = ("Norm", "LinalgVectorNorm")
@@ -22,11 +20,10 @@ class Unclear(Exception):
 class Term:
     """One reduction behind the loss: mean over `count` elements, or sum; what it is divided by and multiplied with on the way to the loss."""
 
-    __slots__ = ("mean", "count", "sizes", "divisors", "factors", "left_out")
+    __slots__ = ("mean", "count", "sizes", "divisors", "factors")
 
     def __init__(self, mean, count, sizes, divisors, factors):
         self.mean, self.count, self.sizes, self.divisors, self.factors = mean, count, sizes, divisors, factors
-        self.left_out = mean and count != math.prod(sizes)  # a mean over fewer than there are
 
 
 def terms(loss):

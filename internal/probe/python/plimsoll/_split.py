@@ -31,8 +31,8 @@ class Splitter:
         self.uneven = False  # parts may hold unequal numbers of targets
         self.aside = []  # gradients of the batches before this one, while it accumulates
         self.training = True
-        self.loss = None
-        self.batches = None  # batches in the loader being iterated
+        self.loss, self.partial = None, None  # of the batches since the last step, and of the parts of this one so far
+        self.batches, self.tail = None, None  # of the loader being iterated: its batches, and the samples of its last one
         self.inner = set()  # ids of loaders that others iterate
         self.optimizers = weakref.WeakSet()
         self.ranks = Ranks(fit.torch)
@@ -83,6 +83,8 @@ class Splitter:
         self.accumulates = max(1, self.hand_outs)
         if self.accumulates > 1 and self.batches is not None and self.batches % self.accumulates:
             self.fit.refuse(f"it accumulates over {self.accumulates} batches, which do not divide the {self.batches} batches of an epoch")
+        if self.accumulates > 1 and self.tail is not None and self.tail < self.parts:
+            self.fit.refuse(f"it accumulates over {self.accumulates} batches, and the last of an epoch has {self.tail} samples for {self.parts} parts")
 
     # Loaders -----------------------------------------------------------------------------------------------------------------
 
@@ -133,10 +135,9 @@ class Splitter:
         return True
 
     def _hand_out(self, loader, batches):
-        try:
-            self.batches = len(loader)
-        except TypeError:
-            self.batches = None
+        self.batches, self.tail = extent(loader)
+        if self.tail is not None and self.tail < self.parts and self.ranks.reduces_early():
+            self.fit.refuse(f"ranks share gradients with every part, and the last batch of an epoch has {self.tail} samples for {self.parts} parts")
         complete = False
         try:
             for batch in batches:
@@ -195,8 +196,7 @@ class Splitter:
             self._set_aside(loss)
         self._rescale(loss, factor)
         if self.fit.plan.get("losses"):
-            value = loss.detach() * weight
-            self.loss = value if self.loss is None else self.loss + value
+            self._add_loss(loss.detach() * weight)
         self.backwards += 1
         self.pending = True
         self.fit.applied(f"{self.parts} micro-batches a batch, accumulated")
@@ -213,8 +213,8 @@ class Splitter:
             for p in self._touched(loss):
                 if p.grad is not None:
                     p.grad.mul_(factor)
-            if self.loss is not None:
-                self.loss = self.loss * factor
+            if self.partial is not None:
+                self.partial = self.partial * factor
         if self.part.last:
             self._put_back()
 
@@ -255,6 +255,12 @@ class Splitter:
         for optimizer in self.optimizers:
             found.update((id(p), p) for group in optimizer.param_groups for p in group["params"])
         return found.values()
+
+    def _add_loss(self, value):
+        self.partial = value if self.partial is None else self.partial + value
+        if self.part.last:
+            self.loss = self.partial if self.loss is None else self.loss + self.partial
+            self.partial = None
 
     def _keep_loss(self):
         if self.loss is not None and len(self.fit.report["losses"]) < 4096:
@@ -390,6 +396,17 @@ class Part:
 
     def __init__(self, batch, size, whole, first, last):
         self.batch, self.size, self.whole, self.first, self.last = batch, size, whole, first, last
+
+
+def extent(loader):
+    """The batches of a loader and the samples of its last one; None where they are not known."""
+    try:
+        batches, rows, size = len(loader), len(loader.sampler), loader.batch_size
+    except (TypeError, AttributeError):
+        return None, None
+    if not size or loader.drop_last or not rows % size:
+        return batches, None
+    return batches, rows % size
 
 
 def parts(torch, batch, whole, count):

@@ -16,7 +16,7 @@ class Weights:
     def __init__(self):
         self.parts, self.guess = [], 0.0
         self.constant = None  # divisors that were found to count nothing
-        self.uneven = False  # whether targets were left out, so that their number may differ from part to part
+        self.share, self.uneven = None, False  # what a sample counts, and whether that was seen to differ
 
     def begin(self):
         """A new batch."""
@@ -26,7 +26,9 @@ class Weights:
         """The weight of this part's backward, and the factor that what this batch has accumulated so far must be multiplied with first."""
         found, penalty = terms(loss)
         here = _Reading(found, part, accumulates)
-        self.uneven = self.uneven or here.kind == "open" or any(term.left_out for term in found)
+        share = here.counts[0] / part.size
+        self.share = share if self.share is None else self.share
+        self.uneven = self.uneven or here.kind == "open" or abs(share - self.share) > NEAR * self.share
         if here.kind == "open" and here.counts == self.constant:
             here.kind = "sum"
         if self.parts:
