@@ -8,6 +8,8 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/notes"
 	"github.com/plimsoll/plimsoll/internal/probe/probetest"
+	"github.com/plimsoll/plimsoll/internal/sample"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // pair is a command that runs a script of testdata/fit in two ranks.
@@ -68,6 +70,17 @@ func TestAnOutOfMemoryOnOneRankStartsAllOfThemAnew(t *testing.T) {
 	got.wants(t, 0, "out of memory on rank 1", "Starting anew: micro-batch 4 × 2", "seen in effect on 2 ranks: 2 micro-batches a batch")
 	if got.numbers(t) == nil {
 		t.Error("they did not finish")
+	}
+}
+
+func TestRanksAreForeseenTogether(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	got := runsOn(t, []sample.Card{h200With(80 * units.GiB), h200With(40 * units.GiB)}, oneThread,
+		append([]string{"run", "--fit"}, pair(python, "torchrun", "ranks.py")...)...)
+	got.wants(t, 0, "of 40.0 GiB free: it fits as it is.") // the fuller of the two cards they take
+	if got.numbers(t) == nil {
+		t.Error("they did not train")
 	}
 }
 

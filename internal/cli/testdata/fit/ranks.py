@@ -15,7 +15,8 @@ torch.manual_seed(15)
 layers = [nn.Linear(12, 32), nn.Tanh(), nn.Linear(32, 4)]
 if "norm" in sys.argv and rank == 1:
     layers[1] = nn.Sequential(nn.BatchNorm1d(32, affine=False, track_running_stats=False), nn.Tanh())
-model = DistributedDataParallel(nn.Sequential(*layers))
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = DistributedDataParallel(nn.Sequential(*layers).to(device))
 x, y = torch.randn(160, 12), torch.randint(0, 4, (160,))
 y[torch.arange(160) % 5 < rank + 1] = -100  # ranks and parts hold unequal numbers of targets
 data = TensorDataset(x, y)
@@ -30,7 +31,7 @@ for epoch in range(2):
         if "hang" in sys.argv and rank == 0 and len(x) > 4:
             time.sleep(600)  # as a rank does that waits in a collective for one that is gone
         optimizer.zero_grad()
-        nn.functional.cross_entropy(model(x), y).backward()
+        nn.functional.cross_entropy(model(x.to(device)), y.to(device)).backward()
         optimizer.step()
 if rank == 0:
     print(json.dumps([p.double().flatten().tolist() for p in model.parameters()]))

@@ -25,11 +25,11 @@ def _observe(torch, report):
 
 
 def _capture(torch, report):
-    from . import _capture, _place
+    from . import _asked, _capture
 
-    _place.believe()
+    _asked.believe()
     _capture.attach(torch, report)
-    _place.Place(torch, report).watch()
+    _asked.Asked(torch, report).watch()
 
 
 def when_imported(name, call):

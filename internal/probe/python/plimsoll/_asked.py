@@ -18,7 +18,7 @@ def believe():
     _pretend.CAPABILITY = tuple(card.get("capability") or _pretend.CAPABILITY)
 
 
-class Place:
+class Asked:
     def __init__(self, torch, report):
         self.torch, self.path = torch, os.path.join(report, "place.json")
         world = _machine.number(_machine.WORLD_VARIABLES, 1)
