@@ -14,7 +14,7 @@ fi
 if [ -n "${PLIMSOLL_PYTHON:-}" ] && extra=$(scripts/handover-env.sh); then
   export PLIMSOLL_HANDOVER=$extra
 fi
-go test -count=1 ./...
+go test -count=1 -timeout 40m ./... # tests of the probe start PyTorch some two hundred times
 # The bundle of the page is what its sources make, and the page keeps its promises in a real browser.
 (cd tools && go vet ./... && go test -count=1 ./...)
 scripts/install-chromium.sh

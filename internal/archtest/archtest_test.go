@@ -39,6 +39,7 @@ var ranks = map[string]int{
 	"internal/cost":     21,
 	"internal/predict":  24,
 	"internal/plan":     26,
+	"internal/forecast": 25,
 	"internal/handover": 4,
 	"internal/shard":    6,
 	"internal/alloc":    4,

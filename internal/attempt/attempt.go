@@ -65,10 +65,24 @@ type Limits struct {
 	NoSplit      bool // a split was refused: the script cannot honour it
 	NoCheckpoint bool // so was checkpointing
 	Numerics     bool // precision may change
+	Nothing      bool // nothing may change: the decision is not this machine's alone
 }
 
 // margin is the part of the limit a plan leaves free: the request that failed was not the last of its step.
 const margin = 10
+
+// NextOf is the plan to try after the given one failed in several ranks: the one that asks for the smallest micro-batches, which serves all of them. It
+// also gives the rank that asks for it.
+func NextOf(plan Plan, dead []notes.Process, limits Limits) (Plan, string, notes.Process, bool) {
+	best, reason, who, found := plan, "", notes.Process{}, false
+	for _, p := range dead {
+		next, why, ok := Next(plan, p, limits)
+		if ok && (!found || next.Split > best.Split) {
+			best, reason, who, found = next, why, p, true
+		}
+	}
+	return best, reason, who, found
+}
 
 // Next is the plan to try after the given one failed in process p; false when nothing is left.
 func Next(plan Plan, p notes.Process, limits Limits) (Plan, string, bool) {

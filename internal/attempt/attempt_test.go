@@ -65,6 +65,25 @@ func TestTheNextPlanAnswersTheFailure(t *testing.T) {
 	}
 }
 
+func TestTheNextPlanServesEveryRankThatDied(t *testing.T) {
+	t.Parallel()
+	oom := notes.OOM{Limit: 8 * units.GiB, Allocated: 7 * units.GiB, Reserved: 7 * units.GiB, Requested: 3 * units.GiB, Phase: "forward"}
+	worse := oom
+	worse.Requested = 30 * units.GiB
+	ranks := []notes.Process{dying(32, oom), dying(32, worse), dying(32, oom)}
+	for i := range ranks {
+		ranks[i].Rank = i
+	}
+	plan, why, who, ok := NextOf(Plan{Split: 1}, ranks, Limits{})
+	alone, _, _ := Next(Plan{Split: 1}, ranks[1], Limits{})
+	if !ok || why == "" || who.Rank != 1 || plan != alone || plan.Split < 4 {
+		t.Errorf("%+v for rank %d (%s), want %+v", plan, who.Rank, why, alone)
+	}
+	if _, _, _, ok := NextOf(Plan{}, nil, Limits{}); ok {
+		t.Error("a plan for nobody")
+	}
+}
+
 func TestPlansOnlyGrowAndEnd(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/probe"
 	"github.com/plimsoll/plimsoll/internal/runner"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // Request is what to capture.
@@ -26,6 +27,44 @@ type Request struct {
 	Stdin  io.Reader // as the command expects them
 	Stdout io.Writer
 	Stderr io.Writer
+	Card   *Card           // the card the script is to believe in; nil: a plausible one
+	Stop   <-chan struct{} // when closed, the capture is given up; nil: never
+}
+
+// Card is what a script may ask about its card.
+type Card struct {
+	Memory     units.Bytes `json:"memory"`
+	Capability [2]int      `json:"capability"`
+}
+
+// Place is what a captured script asked of its card and how many processes it runs in. It lies beside the job.
+type Place struct {
+	GPU         bool     `json:"gpu"`              // a model was put on the GPU
+	CapFraction *float64 `json:"cap_fraction"`     // of set_per_process_memory_fraction
+	World       int      `json:"world_size"`       // processes that train together
+	LocalWorld  int      `json:"local_world_size"` // of them, those on this machine
+	Parallel    bool     `json:"parallel"`         // under DistributedDataParallel
+	Loader      bool     `json:"loader"`           // a DataLoader was made
+}
+
+// ReadPlace reads what a capture left about its place; a capture that never got to torch left nothing.
+func ReadPlace(dir string) (Place, error) {
+	var p Place
+	data, err := os.ReadFile(filepath.Join(dir, "place.json"))
+	if err != nil {
+		return p, fmt.Errorf("read the captured place: %w", err)
+	}
+	if err := json.Unmarshal(data, &p); err != nil {
+		return p, fmt.Errorf("read the captured place: %w", err)
+	}
+	return p, nil
+}
+
+// Interrupted says that someone asked for the end while the capture ran.
+type Interrupted struct{ Outcome runner.Outcome }
+
+func (i Interrupted) Error() string {
+	return fmt.Sprintf("the capture was ended by %s", i.Outcome.Asked)
 }
 
 // Failed says why a script could not be captured.
@@ -56,16 +95,34 @@ func Run(r Request) (string, error) {
 	if err := probe.Install(python); err != nil {
 		return "", fmt.Errorf("write the probe: %w", err)
 	}
-	env := probe.Environ(r.Env, python, probe.Settings{Mode: probe.Capture, Report: dir})
-	outcome, err := runner.Run(runner.Command{Args: r.Args, Env: env, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr})
+	card, err := described(r.Card)
 	if err != nil {
 		return "", err
+	}
+	env := probe.Environ(r.Env, python, probe.Settings{Mode: probe.Capture, Report: dir, Card: card})
+	outcome, err := runner.Run(runner.Command{Args: r.Args, Env: env, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Stop: r.Stop})
+	if err != nil {
+		return "", err
+	}
+	if outcome.Asked != 0 {
+		return "", Interrupted{outcome}
 	}
 	job := filepath.Join(dir, "job.json")
 	if _, err := os.Stat(job); err == nil {
 		return job, nil
 	}
 	return "", failure(dir, outcome)
+}
+
+func described(c *Card) (string, error) {
+	if c == nil {
+		return "", nil
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("describe the card: %w", err)
+	}
+	return string(data), nil
 }
 
 // failure reads why there is no job.

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/plimsoll/plimsoll/internal/sample"
 	"github.com/plimsoll/plimsoll/internal/screen"
 	"github.com/plimsoll/plimsoll/internal/spelling"
 )
@@ -41,6 +42,8 @@ type Env struct {
 	Style screen.Style
 	// StdinIsTerminal, StdoutIsTerminal and StderrIsTerminal say whether a person waits there.
 	StdinIsTerminal, StdoutIsTerminal, StderrIsTerminal bool
+	// Cards reads the GPUs of this machine; nil where there is no asking.
+	Cards func() []sample.Card
 	// Browse opens an address in the person's browser; nil where there is none to open.
 	Browse func(url string) error
 }
@@ -51,6 +54,7 @@ func OS() Env {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ,
 		Style:           terminalStyle(os.Stdout, os.Getenv),
 		StdinIsTerminal: isTerminal(os.Stdin), StdoutIsTerminal: isTerminal(os.Stdout), StderrIsTerminal: isTerminal(os.Stderr),
+		Cards:  func() []sample.Card { return cardsHere(os.Getenv) },
 		Browse: browse,
 	}
 }

@@ -4,17 +4,21 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/internal/attempt"
+	"github.com/plimsoll/plimsoll/internal/forecast"
 	"github.com/plimsoll/plimsoll/internal/notes"
 	"github.com/plimsoll/plimsoll/internal/runner"
 )
 
-// maxAttempts bounds how often a command is started anew.
-const maxAttempts = 8
+const (
+	maxAttempts = 8  // bounds how often a command is started anew
+	refusedCode = 86 // exit code of a process that cannot honour its plan (_fit.py)
+)
 
 type fitRunOptions struct {
 	on         bool
@@ -22,13 +26,15 @@ type fitRunOptions struct {
 	split      int
 	checkpoint bool
 	losses     bool
+	blind      bool // start without a prediction
 }
 
 func (o *fitRunOptions) flags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.on, "fit", false, "make it fit: after an out-of-memory start anew with micro-batches, checkpointing, …")
+	cmd.Flags().BoolVar(&o.on, "fit", false, "make it fit: predict its peak, change what has to be, start anew after an out-of-memory")
 	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "with --fit: numerics permits changes of precision")
 	cmd.Flags().IntVar(&o.split, "split", 1, "with --fit: start with so many micro-batches a batch")
 	cmd.Flags().BoolVar(&o.checkpoint, "checkpoint", false, "with --fit: start with activation checkpointing")
+	cmd.Flags().BoolVar(&o.blind, "no-predict", false, "with --fit: start at once, without capturing the first step on the CPU")
 	cmd.Flags().BoolVar(&o.losses, "losses", false, "with --fit: note the loss of every whole batch in the report")
 }
 
@@ -41,8 +47,8 @@ func (o *fitRunOptions) check() error {
 	if o.split < 1 {
 		return usageError("--split %d: want at least 1", o.split)
 	}
-	if !o.on && (o.split > 1 || o.checkpoint || len(o.allow) > 0) {
-		return usageError("--split, --checkpoint and --allow go with --fit")
+	if !o.on && (o.split > 1 || o.checkpoint || o.blind || len(o.allow) > 0) {
+		return usageError("--split, --checkpoint, --no-predict and --allow go with --fit")
 	}
 	return nil
 }
@@ -68,74 +74,129 @@ func (o *fitRunOptions) variables(plan string, base []string) []string {
 	return []string{"PYTORCH_CUDA_ALLOC_CONF=" + conf + "expandable_segments:True"}
 }
 
-// runToFit starts the command, anew after each failure for want of memory, until it runs or nothing is left to change. All ranks
-// of a job run under the same plan: the decision falls here, between attempts, for all of them.
+// fitting is a command on its way to fit: the plan it runs under, what may not be planned, and what was foreseen of it.
+type fitting struct {
+	*observedRun
+	args   []string
+	plan   attempt.Plan
+	limits attempt.Limits
+	ahead  *forecast.Question // nil: nothing was foreseen
+}
+
+// runToFit starts the command with what a prediction calls for, and anew after each failure for want of memory, until it runs or nothing is
+// left to change. All ranks of a job run under the same plan: the decision falls here, before and between attempts, for all of them.
 func (r *observedRun) runToFit(args []string) error {
 	o := r.opts.fit
-	plan := attempt.Plan{Split: max(o.split, 1), Checkpoint: o.checkpoint, Losses: o.losses}
-	limits := attempt.Limits{Numerics: len(o.allow) > 0}
+	f := &fitting{observedRun: r, args: args, limits: attempt.Limits{Numerics: len(o.allow) > 0}}
+	f.plan = attempt.Plan{Split: o.split, Checkpoint: o.checkpoint, Losses: o.losses}
+	if why := beyondUs(args, r.variable); why != "" {
+		r.say("left alone: %s.", why)
+		f.limits = attempt.Limits{NoSplit: true, NoCheckpoint: true, Nothing: true}
+		f.plan = attempt.Plan{Split: 1, Losses: o.losses}
+	} else if !o.blind && o.split == 1 && !o.checkpoint {
+		if err := f.lookAhead(); err != nil {
+			return err
+		}
+	}
 	var outcome runner.Outcome
-	var err error
-	for n := 1; n <= maxAttempts; n++ {
+	for range maxAttempts {
+		var err error
 		r.clear()
-		outcome, err = r.attempt(args, plan.JSON())
-		if err != nil {
+		if outcome, err = r.attemptTogether(args, f.plan.JSON()); err != nil {
 			return exitWith(outcome, err)
 		}
-		processes := r.collect()
-		next, ok := r.decide(plan, &limits, outcome, processes)
-		if !ok {
+		if !f.again(outcome, r.collect()) {
 			break
 		}
-		plan = next
 	}
 	r.conclude(outcome, args)
 	if outcome.Code == 0 {
-		r.sayChanges(plan)
+		r.sayChanges(f.plan)
 	}
 	return exitWith(outcome, nil)
 }
 
-// decide gives the plan of the next attempt; false when this one was the last.
-func (r *observedRun) decide(plan attempt.Plan, limits *attempt.Limits, outcome runner.Outcome, processes []notes.Process) (attempt.Plan, bool) {
+// lookAhead sets the plan to start with.
+func (f *fitting) lookAhead() error {
+	ahead, err := f.foresee(f.args)
+	if err != nil || ahead == nil {
+		return err
+	}
+	f.ahead = ahead
+	f.startAsForeseen()
+	return nil
+}
+
+func (f *fitting) startAsForeseen() {
+	f.plan = f.startWith(f.ahead, f.limits)
+	f.plan.Losses = f.opts.fit.losses
+}
+
+// again sets the plan of the next attempt; false when this one was the last.
+func (f *fitting) again(outcome runner.Outcome, processes []notes.Process) bool {
+	if outcome.Asked != 0 {
+		return false // someone wants it to end
+	}
 	if refused, ok := refusal(processes); ok {
-		return r.withoutRefused(plan, limits, refused), true
+		f.takeOut(refused)
+		return true
+	}
+	if outcome.Code == refusedCode && !f.limits.Nothing {
+		f.say("what was to change cannot be honoured, and why could not be written down; starting anew untouched.")
+		f.plan, f.limits.Nothing, f.ahead = attempt.Plan{Split: 1}, true, nil
+		return true
 	}
 	dead := notes.Died(processes)
-	if outcome.Code == 0 || len(dead) == 0 {
-		return plan, false
+	if outcome.Code == 0 || len(dead) == 0 || f.limits.Nothing {
+		return false
 	}
-	next, why, ok := attempt.Next(plan, dead[0], *limits)
+	next, why, p, ok := attempt.NextOf(f.plan, dead, f.limits)
 	if !ok {
-		r.say("nothing is left to change that would make it fit.")
-		return plan, false
+		f.say("nothing is left to change that would make it fit.")
+		return false
 	}
-	r.say("out of memory; %s. Starting anew: %s.", why, next.Changes(dead[0].Batch()))
-	return next, true
+	f.plan = next
+	f.say("out of memory%s; %s. Starting anew: %s.", onRank(p), why, next.Changes(p.Batch()))
+	return true
 }
 
-func refusal(processes []notes.Process) (notes.Fit, bool) {
+func onRank(p notes.Process) string {
+	if p.WorldSize < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" on rank %d", p.Rank)
+}
+
+// refusal is why a plan cannot be honoured: one rank that cannot speaks for all.
+func refusal(processes []notes.Process) (notes.Process, bool) {
 	for _, p := range processes {
 		if p.Fit != nil && p.Fit.Refused != "" {
-			return *p.Fit, true
+			return p, true
 		}
 	}
-	return notes.Fit{}, false
+	return notes.Process{}, false
 }
 
-// withoutRefused takes out of the plan what the script cannot honour and says so.
-func (r *observedRun) withoutRefused(plan attempt.Plan, limits *attempt.Limits, refused notes.Fit) attempt.Plan {
+// takeOut takes out of the plan what the script cannot honour, says so, and looks for another way where one can be foreseen.
+func (f *fitting) takeOut(by notes.Process) {
+	refused := *by.Fit
 	what := "micro-batches"
 	if strings.Contains(refused.Refused, "to checkpoint") {
 		what = "checkpointing"
 	}
-	r.say("%s left alone: %s (%s).", what, refused.Refused, filepath.Base(refused.Where))
-	if what == "checkpointing" {
-		plan.Checkpoint, limits.NoCheckpoint = false, true
-	} else {
-		plan.Split, limits.NoSplit = 1, true
+	who := ""
+	if by.WorldSize > 1 {
+		who = fmt.Sprintf(" on all %d ranks, for rank %d", by.WorldSize, by.Rank)
 	}
-	return plan
+	f.say("%s left alone%s: %s (%s).", what, who, refused.Refused, filepath.Base(refused.Where))
+	if what == "checkpointing" {
+		f.plan.Checkpoint, f.limits.NoCheckpoint = false, true
+	} else {
+		f.plan.Split, f.limits.NoSplit = 1, true
+	}
+	if f.ahead != nil {
+		f.startAsForeseen()
+	}
 }
 
 // clear removes the record of the attempt before.
@@ -146,25 +207,39 @@ func (r *observedRun) clear() {
 	}
 }
 
-// sayChanges says what was changed and what of it was seen to act.
+// sayChanges says what was changed and what of it was seen to act, on every rank.
 func (r *observedRun) sayChanges(plan attempt.Plan) {
+	var acted []notes.Process
 	for _, p := range r.collect() {
-		if p.Fit == nil || (len(p.Fit.Applied) == 0 && plan == (attempt.Plan{Split: 1, Losses: plan.Losses})) {
-			continue
+		if p.Fit != nil && (len(p.Fit.Applied) > 0 || (plan != attempt.Plan{Split: 1, Losses: plan.Losses} && p.Step > 0)) {
+			acted = append(acted, p)
 		}
-		r.say("it ran with: %s.", plan.Changes(p.Fit.Batch))
-		r.say("seen in effect: %s.", orNothing(p.Fit.Applied))
-		if p.Fit.BrokeOff && p.Fit.Split > 1 {
-			r.say("the script left its loop by its own count: %d micro-batches were %d optimizer steps, not %d.",
-				p.Fit.Micro, p.Fit.Steps, p.Fit.Micro)
-		}
+	}
+	if len(acted) == 0 {
 		return
 	}
+	first := acted[0].Fit
+	r.say("it ran with: %s.", plan.Changes(first.Batch))
+	if len(acted) > 1 {
+		r.say("seen in effect on %d ranks: %s.", len(acted), orNothing(onAll(acted)))
+	} else {
+		r.say("seen in effect: %s.", orNothing(first.Applied))
+	}
+	if first.BrokeOff && first.Split > 1 {
+		r.say("the script left its loop by its own count: %d micro-batches were %d optimizer steps, not %d.", first.Micro, first.Steps, first.Micro)
+	}
+}
+
+// onAll are the effects that every rank has seen.
+func onAll(acted []notes.Process) []string {
+	return slices.DeleteFunc(slices.Clone(acted[0].Fit.Applied), func(effect string) bool {
+		return slices.ContainsFunc(acted, func(p notes.Process) bool { return !slices.Contains(p.Fit.Applied, effect) })
+	})
 }
 
 func orNothing(applied []string) string {
 	if len(applied) == 0 {
 		return "nothing"
 	}
-	return fmt.Sprint(strings.Join(applied, "; "))
+	return strings.Join(applied, "; ")
 }

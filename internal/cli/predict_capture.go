@@ -29,6 +29,10 @@ func (o *predictOptions) captureInto(env Env, args []string) (forget func(), err
 		return forget, nil
 	}
 	forget()
+	var interrupted capture.Interrupted
+	if errors.As(err, &interrupted) {
+		return nil, coded{128 + int(interrupted.Outcome.Asked), err}
+	}
 	var failed capture.Failed
 	if errors.As(err, &failed) {
 		return nil, unreadable(err)

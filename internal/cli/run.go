@@ -33,7 +33,12 @@ every Python process in it that imports torch is observed. When memory ends it, 
 cause is explained; when all goes well, two lines on stderr say how full the card got.
 
 Recording costs little by default: allocations carry Python stacks in as many steps as
-keeps that below 3 % of the step time (--record stacks: always, light: never).`,
+keeps that below 3 % of the step time (--record stacks: always, light: never).
+
+With --fit the first training step is captured on the CPU and its peak predicted. The
+command then starts with the mildest change that fits: micro-batches, checkpointing,
+allocator and optimizer settings, the same effective batch. After an out-of-memory it
+starts anew with what the recording calls for. All ranks of a job run the same plan.`,
 		Example: `  plimsoll run -- python train.py --epochs 3
   plimsoll run --report out -- torchrun --nproc-per-node 4 train.py
   plimsoll run --fit -- python train.py`,
@@ -65,7 +70,7 @@ func runRun(env Env, opts runOptions, args []string) error {
 	if opts.fit.on {
 		return job.runToFit(args)
 	}
-	outcome, err := job.attempt(args, "")
+	outcome, err := job.attempt(args, "", nil)
 	if err != nil {
 		return exitWith(outcome, err)
 	}
@@ -124,15 +129,17 @@ func (r *observedRun) close() {
 	os.RemoveAll(r.folder)
 }
 
-// attempt runs the command once in fresh processes, with a plan of what to change when fitting.
-func (r *observedRun) attempt(args []string, plan string) (runner.Outcome, error) {
+// attempt runs the command once in fresh processes, with a plan of what to change when fitting, until it ends or stop is closed.
+func (r *observedRun) attempt(args []string, plan string, stop <-chan struct{}) (runner.Outcome, error) {
 	base := r.env.Environ()
 	if plan != "" {
 		base = append(base, r.opts.fit.variables(plan, base)...)
 	}
 	environ := probe.Environ(base, filepath.Join(r.folder, "probe"),
 		probe.Settings{Mode: probe.Observe, Report: r.report, Record: r.opts.record, Fit: plan})
-	return runner.Run(childOf(r.env, args, environ))
+	command := childOf(r.env, args, environ)
+	command.Stop = stop
+	return runner.Run(command)
 }
 
 func childOf(env Env, args, environ []string) runner.Command {

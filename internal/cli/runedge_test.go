@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -61,6 +62,38 @@ func TestWithoutTorchNothingIsObservedAndNothingChanges(t *testing.T) {
 	got.wants(t, 0, "no GPU memory was used")
 	if got.stdout != "no torch\n" {
 		t.Errorf("stdout %q", got.stdout)
+	}
+}
+
+func TestAMissingTorchFailsAsWithoutTheTool(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	script := "import sys; sys.path = [p for p in sys.path if 'site-packages' not in p]\nimport torch\n"
+	bare, err := exec.Command(python, "-c", script).CombinedOutput()
+	if err == nil {
+		t.Fatal("torch is there")
+	}
+	for _, flags := range [][]string{{"run"}, {"run", "--fit"}} {
+		got := runs(t, nil, append(flags, "--", python, "-c", script)...)
+		got.wants(t, 1, string(bare), "ended with code 1, not for want of memory")
+		if n := strings.Count(got.stderr, "plimsoll:"); n != 1 {
+			t.Errorf("%v: %d lines of plimsoll's, want one:\n%s", flags, n, got.stderr)
+		}
+	}
+}
+
+func TestADiskThatIsFullDoesNotKeepAScriptFromRunningUntouched(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	source, err := os.ReadFile(filepath.Join("testdata", "fit", "batchnorm.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := strings.Replace(string(source), "for x, y in", "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nfor x, y in", 1)
+	got := runs(t, nil, "run", "--fit", "--split", "4", "--", python, "-c", full)
+	got.wants(t, 0, "cannot write", "cannot be honoured", "starting anew untouched")
+	if got.numbers(t) == nil {
+		t.Error("it did not train")
 	}
 }
 

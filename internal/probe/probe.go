@@ -42,6 +42,7 @@ type Settings struct {
 	Report string // folder for notes and snapshots; exists and is absolute
 	Record string // auto, stacks, light or off; empty is auto
 	Fit    string // plan of a fitting run as JSON; empty: change nothing
+	Card   string // of a capture: the card the script is to believe in, as JSON; empty: a plausible one
 }
 
 // Install writes the probe's sources under dir.
@@ -67,6 +68,7 @@ func Install(dir string) error {
 func Environ(base []string, dir string, s Settings) []string {
 	set := map[string]string{
 		"PLIMSOLL_MODE": string(s.Mode), "PLIMSOLL_REPORT": s.Report, "PLIMSOLL_RECORD": s.Record, "PLIMSOLL_FIT": s.Fit,
+		"PLIMSOLL_CARD": s.Card,
 	}
 	path := dir
 	var env []string
@@ -81,7 +83,7 @@ func Environ(base []string, dir string, s Settings) []string {
 		env = append(env, entry)
 	}
 	env = append(env, "PYTHONPATH="+path)
-	for _, name := range []string{"PLIMSOLL_MODE", "PLIMSOLL_REPORT", "PLIMSOLL_RECORD", "PLIMSOLL_FIT"} {
+	for _, name := range []string{"PLIMSOLL_MODE", "PLIMSOLL_REPORT", "PLIMSOLL_RECORD", "PLIMSOLL_FIT", "PLIMSOLL_CARD"} {
 		if set[name] != "" {
 			env = append(env, name+"="+set[name])
 		}

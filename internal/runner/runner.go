@@ -2,7 +2,7 @@
 //
 // In go a command line, an environment and the caller's own streams; out comes how the command ended. Its output, its terminal,
 // its signals and its exit code pass through: the child stays in plimsoll's process group, so the terminal reaches it directly, and signals sent to plimsoll
-// alone are handed on. It never kills a child and never retries.
+// alone are handed on. It never retries, and ends a command with all its processes only when the caller says so.
 package runner
 
 import (
@@ -25,12 +25,14 @@ type Command struct {
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
+	Stop   <-chan struct{} // when closed, the command and every process it has started are ended; nil: never
 }
 
 // Outcome is how a command ended.
 type Outcome struct {
 	Code        int            // its exit code; 128 + the signal's number when a signal ended it
 	Signal      syscall.Signal // what ended it, or zero
+	Asked       syscall.Signal // the first signal that asked plimsoll to end while the command ran, or zero
 	KernelKills int            // processes the kernel killed for want of host memory meanwhile, in this container where it can tell
 }
 
@@ -56,16 +58,18 @@ func Run(c Command) (Outcome, error) {
 	if err := cmd.Start(); err != nil {
 		return Outcome{Code: startCode(err)}, fmt.Errorf("start %s: %w", c.Args[0], err)
 	}
-	done := make(chan struct{})
-	go forward(signals, done, cmd.Process)
+	done, heard := make(chan struct{}), make(chan syscall.Signal, 1)
+	go func() { heard <- attend(signals, c.Stop, done, cmd.Process) }()
 	err := cmd.Wait()
 	close(done)
+	asked := <-heard
 
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return Outcome{Code: 1}, fmt.Errorf("wait for %s: %w", c.Args[0], err)
 	}
 	out := ended(cmd.ProcessState)
+	out.Asked = asked
 	out.KernelKills = kernelKills() - before
 	return out, nil
 }
@@ -74,16 +78,25 @@ var forwarded = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
-func forward(signals <-chan os.Signal, done <-chan struct{}, child *os.Process) {
+// attend hands signals on until the command is done, ends it when told to, and returns the first signal that asked for an end.
+func attend(signals <-chan os.Signal, stop, done <-chan struct{}, child *os.Process) syscall.Signal {
+	var asked syscall.Signal
 	for {
 		select {
 		case s := <-signals:
+			number, _ := s.(syscall.Signal)
+			if asked == 0 && number != syscall.SIGUSR1 && number != syscall.SIGUSR2 {
+				asked = number
+			}
 			if (s == syscall.SIGINT || s == syscall.SIGQUIT) && terminalSentIt() {
 				continue // the child has it already
 			}
 			_ = child.Signal(s) // it may have ended in this moment
+		case <-stop:
+			endTree(child, done)
+			stop = nil
 		case <-done:
-			return
+			return asked
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -116,4 +117,49 @@ func TestTheCommandDiesWithAKilledParent(t *testing.T) {
 	}
 	_ = syscall.Kill(child, syscall.SIGKILL)
 	t.Error("the child lives on")
+}
+
+func TestAStoppedCommandLeavesNoProcessBehind(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	pids := filepath.Join(t.TempDir(), "pids")
+	// A launcher that does not end its worker, and a worker that does not want to end.
+	worker := "trap '' TERM; echo $$ > " + pids + "; while :; do sleep 0.02; done"
+	stop := make(chan struct{})
+	go func() {
+		defer close(stop)
+		for range 500 {
+			if data, _ := os.ReadFile(pids); len(data) > 0 {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	out, err := Run(Command{Args: []string{"sh", "-c", "sh -c \"$0\" & wait", worker}, Env: os.Environ(), Stop: stop})
+	if err != nil || out.Signal != syscall.SIGTERM || out.Asked != 0 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	data, err := os.ReadFile(pids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 500 {
+		if _, ok := read(pid); !ok || zombie(pid) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	t.Error("the worker lives on")
+}
+
+func zombie(pid int) bool {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err != nil || strings.Contains(string(data), ") Z ")
 }

@@ -1,4 +1,4 @@
-"""accelerate around a loop that accumulates, clips and schedules: two epochs of six steps."""
+"""accelerate around a loop that accumulates, clips and schedules: two epochs of six steps, shared among the ranks there are."""
 import json
 
 import torch
@@ -22,4 +22,5 @@ for epoch in range(2):
             optimizer.step()
             schedule.step()
             optimizer.zero_grad()
-print(json.dumps([p.double().flatten().tolist() for p in model.parameters()]))
+if accelerator.is_main_process:
+    print(json.dumps([p.double().flatten().tolist() for p in model.parameters()]))

@@ -53,6 +53,7 @@ class Fit:
         self.report["where"] = f"{frame['file']}:{frame['line']}" if frame else ""
         self.recorder.used = True
         self.recorder.flush(force=True)
+        self.recorder.gone()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(REFUSED)

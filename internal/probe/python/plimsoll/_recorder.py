@@ -79,6 +79,7 @@ class Recorder:
         os.register_at_fork(after_in_child=self._forked)
         atexit.register(self.finish)
         _frames.hide_from_tracebacks()
+        self._watch_for_the_end()
         self._try(lambda: torch.cuda._lazy_call(lambda: self._try(self._on_cuda)))
         self._try(self._hook_optimizers)
         self._try(self._hook_backward)
@@ -86,6 +87,24 @@ class Recorder:
         from ._start import when_imported
 
         when_imported("torch.utils.data.dataloader", self._hook_loaders)
+
+    def _watch_for_the_end(self):
+        """A rank that memory ends says so at once: it may hang on its way out, and the others wait for it."""
+        previous = sys.excepthook
+
+        def excepthook(kind, value, traceback):
+            previous(kind, value, traceback)
+            if self.alive and is_out_of_memory(kind.__name__, str(value)):
+                self._try(self.gone)
+
+        sys.excepthook = excepthook
+
+    def gone(self):
+        """Tell whoever started this job that one of its ranks will not go on; without other ranks there is no one to wait for it."""
+        distributed = self.torch.distributed
+        joined = distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+        if joined or self.facts["world_size"] > 1:
+            _files.write_json(os.path.join(self.report, self.name + ".gone"), {"pid": os.getpid()})
 
     def _forked(self):
         # A forked worker inherits this object but is not the process it describes.

@@ -1,14 +1,17 @@
 """Splits every batch into micro-batches while the optimizer sees whole ones.
 
-The DataLoader hands out the parts of a batch one after the other. Each backward is weighted by the part's share of the batch; step, zero_grad, clipping,
+The DataLoader hands out the parts of a batch one after the other. Each backward is weighted by the part's share of the batch (_weights.py); step, zero_grad, clipping,
 schedulers and the gradient scaler act once the whole batch has gone through. A loop that accumulates over A batches calls step
 after every A hand-outs; of these calls only the one that ends A whole batches acts, so its meaning is kept without knowing of it.
 """
 import functools
+import weakref
 from collections.abc import Mapping
 
-from . import _losses
+from ._losses import Unclear
+from ._ranks import Ranks
 from ._start import when_imported
+from ._weights import Weights
 
 PLAIN_SAMPLERS = ("RandomSampler", "SequentialSampler", "DistributedSampler", "SubsetRandomSampler", "WeightedRandomSampler",
                   "SeedableRandomSampler", "_InfiniteConstantSampler", "BatchSampler", "BatchSamplerShard")
@@ -24,11 +27,15 @@ class Splitter:
         self.pending = False  # gradients of an unfinished batch lie in the parameters
         self.outcome = None  # of the script's call of step on this part: acted, held back, or None
         self.backwards, self.stepping = 0, set()
-        self.checked, self.reduction = 0, None
+        self.weights = {}  # by the number of the backward call within a part
+        self.uneven = False  # parts may hold unequal numbers of targets
+        self.aside = []  # gradients of the batches before this one, while it accumulates
         self.training = True
-        self.loss = None
-        self.batches = None  # batches in the loader being iterated
+        self.loss, self.partial = None, None  # of the batches since the last step, and of the parts of this one so far
+        self.batches, self.tail = None, None  # of the loader being iterated: its batches, and the samples of its last one
         self.inner = set()  # ids of loaders that others iterate
+        self.optimizers = weakref.WeakSet()
+        self.ranks = Ranks(fit.torch)
 
     def install(self):
         torch = self.torch
@@ -40,6 +47,7 @@ class Splitter:
         self._hook_scaler()
         self._hook_clipping()
         self._hook_modules()
+        self.ranks.install()
         averaged = getattr(torch.optim.swa_utils, "AveragedModel", None)
         if averaged is not None:
             self._gate(averaged, "update_parameters", self._follows_step)
@@ -75,6 +83,8 @@ class Splitter:
         self.accumulates = max(1, self.hand_outs)
         if self.accumulates > 1 and self.batches is not None and self.batches % self.accumulates:
             self.fit.refuse(f"it accumulates over {self.accumulates} batches, which do not divide the {self.batches} batches of an epoch")
+        if self.accumulates > 1 and self.tail is not None and self.tail < self.parts:
+            self.fit.refuse(f"it accumulates over {self.accumulates} batches, and the last of an epoch has {self.tail} samples for {self.parts} parts")
 
     # Loaders -----------------------------------------------------------------------------------------------------------------
 
@@ -125,10 +135,9 @@ class Splitter:
         return True
 
     def _hand_out(self, loader, batches):
-        try:
-            self.batches = len(loader)
-        except TypeError:
-            self.batches = None
+        self.batches, self.tail = extent(loader)
+        if self.tail is not None and self.tail < self.parts and self.ranks.reduces_early():
+            self.fit.refuse(f"ranks share gradients with every part, and the last batch of an epoch has {self.tail} samples for {self.parts} parts")
         complete = False
         try:
             for batch in batches:
@@ -136,6 +145,8 @@ class Splitter:
                 self.fit.report["batch"] = max(whole, self.fit.report["batch"])
                 self.since_step = 1 if self.acted else self.since_step + 1
                 self.acted = False
+                for weights in self.weights.values():
+                    weights.begin()
                 for part in parts(self.torch, batch, whole, self.parts):
                     self._begin(part)
                     yield part.batch
@@ -144,11 +155,13 @@ class Splitter:
             if not complete and self.part is not None:
                 self.fit.report["broke_off"] = True
             self.part, self.outcome = None, None
+            self.ranks.share(True)
 
     def _begin(self, part):
         if self.accumulates is None:
             self.hand_outs += 1
         self.part, self.outcome, self.backwards = part, None, 0
+        self.ranks.share(part.last)
         self.stepping.clear()
         self.fit.report["micro_batches"] += 1
 
@@ -173,13 +186,17 @@ class Splitter:
         if len(roots) != 1 or roots[0].numel() != 1:
             self.fit.refuse("backward starts from something other than one scalar loss")
         loss = roots[0]
-        if self.checked < 2 * self.parts:
-            self.checked += 1
-            self._check_reduction(loss)
-        weight = 1.0 if self.reduction == "sum" else self.part.size / self.part.whole
+        try:
+            weights = self.weights.setdefault(self.backwards, Weights())
+            weight, factor = weights.weigh(loss, self.part, self.accumulates)
+        except Unclear as why:
+            self.fit.refuse(f"parts of a batch cannot be weighed: {why}")
+        self.uneven = self.uneven or weights.uneven
+        if self.backwards == 0:
+            self._set_aside(loss)
+        self._rescale(loss, factor)
         if self.fit.plan.get("losses"):
-            value = loss.detach() * weight
-            self.loss = value if self.loss is None else self.loss + value
+            self._add_loss(loss.detach() * weight)
         self.backwards += 1
         self.pending = True
         self.fit.applied(f"{self.parts} micro-batches a batch, accumulated")
@@ -187,13 +204,63 @@ class Splitter:
         given = grad_tensors[0] if isinstance(grad_tensors, (tuple, list)) and grad_tensors else grad_tensors
         return seed if given is None or isinstance(given, (tuple, list)) else seed * given
 
-    def _check_reduction(self, loss):
-        found = _losses.reduction(loss)
-        if found not in ("mean", "sum"):
-            self.fit.refuse(f"{found}; whether the loss is a mean over the batch cannot be told")
-        if self.reduction not in (None, found):
-            self.fit.refuse("the loss is a mean in one place and a sum in another")
-        self.reduction = found
+    def _rescale(self, loss, factor):
+        """Bring what the parts of this batch have accumulated to the scale that its last part made known."""
+        if factor != 1:
+            self._may_rescale()
+            self.uneven = True
+            self.fit.applied("parts weighted by what their losses count")
+            for p in self._touched(loss):
+                if p.grad is not None:
+                    p.grad.mul_(factor)
+            if self.partial is not None:
+                self.partial = self.partial * factor
+        if self.part.last:
+            self._put_back()
+
+    def _may_rescale(self):
+        if self.since_step > 1 and not self.aside:
+            self.fit.refuse("it accumulates over batches, and only some of them hold unequal numbers of targets in their parts")
+        if len(self.weights) > 1:
+            self.fit.refuse("it calls backward several times for a batch whose parts hold unequal numbers of targets")
+        if self.ranks.reduces_early():
+            self.fit.refuse("gradients are shared among ranks with every part, and parts hold unequal numbers of targets")
+
+    def _set_aside(self, loss):
+        """Keep the gradients of the batches before on the host while this one's may have to be brought to another scale."""
+        if not (self.uneven and self.part.first and self.since_step > 1):
+            return
+        for p in self._touched(loss):
+            if p.grad is not None:
+                self.aside.append((p, p.grad.cpu()))
+                p.grad = None
+
+    def _put_back(self):
+        for p, gradient in self.aside:
+            gradient = gradient.to(p.device)
+            p.grad = gradient if p.grad is None else p.grad.add_(gradient)
+        self.aside.clear()
+
+    def _touched(self, loss):
+        """Every parameter that backward from this loss, or an optimizer, reaches."""
+        found, seen, queue = {}, set(), [loss.grad_fn]
+        while queue:
+            node = queue.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            if hasattr(node, "variable"):
+                found[id(node.variable)] = node.variable
+            queue.extend(parent for parent, _ in node.next_functions)
+        for optimizer in self.optimizers:
+            found.update((id(p), p) for group in optimizer.param_groups for p in group["params"])
+        return found.values()
+
+    def _add_loss(self, value):
+        self.partial = value if self.partial is None else self.partial + value
+        if self.part.last:
+            self.loss = self.partial if self.loss is None else self.loss + self.partial
+            self.partial = None
 
     def _keep_loss(self):
         if self.loss is not None and len(self.fit.report["losses"]) < 4096:
@@ -206,6 +273,7 @@ class Splitter:
 
         def __init__(optimizer, *args, **kwargs):
             base_init(optimizer, *args, **kwargs)
+            splitter.optimizers.add(optimizer)
             splitter._gate_step(type(optimizer))
 
         @functools.wraps(zero)
@@ -322,12 +390,23 @@ class Splitter:
 
 
 class Part:
-    """One micro-batch: its data, its size, its batch's size, and whether it is the last."""
+    """One micro-batch: its data, its size, its batch's size, and whether it is the first or the last."""
 
-    __slots__ = ("batch", "size", "whole", "last")
+    __slots__ = ("batch", "size", "whole", "first", "last")
 
-    def __init__(self, batch, size, whole, last):
-        self.batch, self.size, self.whole, self.last = batch, size, whole, last
+    def __init__(self, batch, size, whole, first, last):
+        self.batch, self.size, self.whole, self.first, self.last = batch, size, whole, first, last
+
+
+def extent(loader):
+    """The batches of a loader and the samples of its last one; None where they are not known."""
+    try:
+        batches, rows, size = len(loader), len(loader.sampler), loader.batch_size
+    except (TypeError, AttributeError):
+        return None, None
+    if not size or loader.drop_last or not rows % size:
+        return batches, None
+    return batches, rows % size
 
 
 def parts(torch, batch, whole, count):
@@ -336,7 +415,7 @@ def parts(torch, batch, whole, count):
     bounds = [whole * i // count for i in range(count + 1)]
     for i in range(count):
         lo, hi = bounds[i], bounds[i + 1]
-        yield Part(cut(torch, batch, lo, hi, whole), hi - lo, whole, i == count - 1)
+        yield Part(cut(torch, batch, lo, hi, whole), hi - lo, whole, i == 0, i == count - 1)
 
 
 def samples(torch, batch, fit):

@@ -25,9 +25,11 @@ def _observe(torch, report):
 
 
 def _capture(torch, report):
-    from . import _capture
+    from . import _asked, _capture
 
+    _asked.believe()
     _capture.attach(torch, report)
+    _asked.Asked(torch, report).watch()
 
 
 def when_imported(name, call):

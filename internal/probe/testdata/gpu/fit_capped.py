@@ -1,6 +1,7 @@
-"""A small language model without dropout; `CAP_GIB` limits its memory. Prints the loss of every step it takes itself."""
+"""A small language model without dropout, `fit_capped.py [BATCH LENGTH]`; `CAP_GIB` limits its memory. Prints the loss of every step it takes itself."""
 import json
 import os
+import sys
 
 import torch
 from torch import nn
@@ -39,11 +40,11 @@ class Model(nn.Module):
         return self.head(self.norm(x))
 
 
-def main():
+def main(batch=64, length=512):
     torch.manual_seed(0)
     model = Model().cuda()
-    text = torch.randint(0, 64, (640, 513))  # few tokens, so that the loss falls
-    loader = DataLoader(TensorDataset(text), batch_size=64, shuffle=True)
+    text = torch.randint(0, 64, (10 * batch, length + 1))  # few tokens, so that the loss falls
+    loader = DataLoader(TensorDataset(text), batch_size=batch, shuffle=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 2 * len(loader))
     losses = []
@@ -60,4 +61,4 @@ def main():
     print(json.dumps(losses))
 
 
-main()
+main(*map(int, sys.argv[1:]))

@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plimsoll/plimsoll/internal/probe/probetest"
+	"github.com/plimsoll/plimsoll/internal/sample"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// TestMain lets the test binary stand for plimsoll: with PLIMSOLL_AS_COMMAND set it carries out its arguments, on a machine with a card where it says so.
+func TestMain(m *testing.M) {
+	switch os.Getenv("PLIMSOLL_AS_COMMAND") {
+	case "":
+		os.Exit(m.Run())
+	case "with a card":
+		env := OS()
+		env.Cards = func() []sample.Card { return []sample.Card{h200With(80 * units.GiB)} }
+		os.Exit(Run(context.Background(), env, os.Args[1:]))
+	default:
+		os.Exit(Run(context.Background(), OS(), os.Args[1:]))
+	}
+}
+
+// terminal is a pseudo-terminal: what a person types goes into master, programs run on the other side.
+type terminal struct {
+	master, programs *os.File
+	shown            strings.Builder
+}
+
+func openTerminal(t *testing.T) *terminal {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("no pseudo-terminals here: ", err)
+	}
+	t.Cleanup(func() { master.Close() })
+	// Through SyscallConn: Fd would make reading it block for good.
+	connection, err := master.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, unlocked, named := 0, error(nil), error(nil)
+	err = connection.Control(func(fd uintptr) {
+		unlocked = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0)
+		number, named = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+	})
+	if err := errors.Join(err, unlocked, named); err != nil {
+		t.Fatal(err)
+	}
+	programs, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { programs.Close() })
+	return &terminal{master: master, programs: programs}
+}
+
+// settings are those that stty shows.
+func (x *terminal) settings(t *testing.T) unix.Termios {
+	t.Helper()
+	s, err := unix.IoctlGetTermios(int(x.programs.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *s
+}
+
+// start runs a command in the foreground of the terminal, in a session of its own.
+func (x *terminal) start(t *testing.T, environ []string, command ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), environ...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = x.programs, x.programs, x.programs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// wait reads what the terminal shows until the word is there; empty: until the command has ended. It returns the code a shell would see.
+func (x *terminal) wait(t *testing.T, cmd *exec.Cmd, word string) int {
+	t.Helper()
+	ended := make(chan error, 1)
+	if word == "" {
+		go func() { ended <- cmd.Wait() }()
+	}
+	buffer := make([]byte, 4096)
+	for {
+		_ = x.master.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		n, err := x.master.Read(buffer)
+		x.shown.Write(buffer[:n])
+		if word != "" && strings.Contains(x.shown.String(), word) {
+			return 0
+		}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		select {
+		case <-ended:
+			status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+			if status.Signaled() {
+				return 128 + int(status.Signal())
+			}
+			return status.ExitStatus()
+		default:
+		}
+	}
+}
+
+const ctrlC = "\x03"
+
+func (x *terminal) press(t *testing.T, keys string) {
+	t.Helper()
+	if _, err := x.master.WriteString(keys); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCtrlCInATerminalIsTheScripts(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	patient := `
+import signal, sys, time, torch
+pressed = []
+signal.signal(signal.SIGINT, lambda *args: pressed.append(1))
+print("ready", flush=True)
+while not pressed:
+    time.sleep(0.02)
+time.sleep(1)
+print(f"pressed {len(pressed)} times", flush=True)
+sys.exit(7)
+`
+	plain := "import time, torch\nprint('ready', flush=True)\ntime.sleep(600)\n"
+	for _, c := range []struct{ name, script, shows string }{
+		{"a script that catches it", patient, "pressed 1 times"},
+		{"a script that does not", plain, "KeyboardInterrupt"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			codes := map[string]int{}
+			for _, how := range []string{"bare", "run", "run --fit"} {
+				x := openTerminal(t)
+				before := x.settings(t)
+				command := []string{python, "-c", c.script}
+				if how != "bare" {
+					command = append(append(append([]string{os.Args[0]}, strings.Fields(how)...), "--"), command...)
+				}
+				cmd := x.start(t, []string{"PLIMSOLL_AS_COMMAND=1"}, command...)
+				x.wait(t, cmd, "ready")
+				x.press(t, ctrlC)
+				codes[how] = x.wait(t, cmd, "")
+				if shown := x.shown.String(); !strings.Contains(shown, c.shows) {
+					t.Errorf("%s: the terminal shows\n%s", how, shown)
+				}
+				if after := x.settings(t); after != before {
+					t.Errorf("%s: the terminal's settings were %+v and are %+v", how, before, after)
+				}
+			}
+			if codes["run"] != codes["bare"] || codes["run --fit"] != codes["bare"] {
+				t.Errorf("exit codes %v", codes)
+			}
+		})
+	}
+}
+
+func TestCtrlCWhileLookingAheadEndsTheRun(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	begun := filepath.Join(t.TempDir(), "begun")
+	script := "import time, torch\nopen('" + begun + "', 'a').write('once ')\ntime.sleep(600)\n"
+	x := openTerminal(t)
+	cmd := x.start(t, []string{"PLIMSOLL_AS_COMMAND=with a card"}, os.Args[0], "run", "--fit", "--", python, "-c", script)
+	for data := []byte{}; len(data) == 0; data, _ = os.ReadFile(begun) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	x.press(t, ctrlC)
+	if code := x.wait(t, cmd, ""); code != 130 {
+		t.Errorf("exit code %d; the terminal shows\n%s", code, x.shown.String())
+	}
+	if data, _ := os.ReadFile(begun); string(data) != "once " {
+		t.Errorf("the script was started anew: %q", data)
+	}
+}
+
+func TestATerminationIsTheScripts(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	plain := fewSteps + "import time\nprint('ready', flush=True)\ntime.sleep(600)\n"
+	for script, code := range map[string]int{plain: 143, "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *args: sys.exit(9))\n" + plain: 9} {
+		for _, flags := range []string{"run", "run --fit"} {
+			x := openTerminal(t)
+			cmd := x.start(t, []string{"PLIMSOLL_AS_COMMAND=1"}, append(append([]string{os.Args[0]}, strings.Fields(flags)...), "--", python, "-c", script)...)
+			x.wait(t, cmd, "ready")
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			got := x.wait(t, cmd, "")
+			if shown := x.shown.String(); got != code || strings.Count(shown, "plimsoll:") != 1 || strings.Count(shown, "ready") != 1 {
+				t.Errorf("%s: exit code %d, want %d; the terminal shows\n%s", flags, got, code, shown)
+			}
+		}
+	}
+}
+
+func TestWithoutAFolderForTheProbeTheCommandRunsUnobserved(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(os.Args[0], "run", "--fit", "--", "sh", "-c", "echo ran; exit 5")
+	cmd.Env = append(os.Environ(), "PLIMSOLL_AS_COMMAND=1", "TMPDIR=/proc") // where nothing can be made, whoever asks
+	out, _ := cmd.CombinedOutput()
+	if text := string(out); cmd.ProcessState.ExitCode() != 5 || !strings.Contains(text, "ran\n") || strings.Count(text, "plimsoll:") != 1 ||
+		!strings.Contains(text, "the command runs unobserved") {
+		t.Errorf("exit code %d, output %q", cmd.ProcessState.ExitCode(), text)
+	}
+}
