@@ -202,10 +202,9 @@ var temporaries = map[string]int{
 }
 
 // floor is a lower bound of what a point asks for at once: in its optimizer's step, and in backward, with so many of its layers checkpointed.
-// Shared among cards it says nothing.
 func (s *search) floor(p point, layers int) units.Bytes {
 	if s.r.GPUs > 1 {
-		return 0
+		return s.sharedFloor(p, layers)
 	}
 	state, step := states[kind(p.optimizer)], temporaries[p.optimizer]
 	if p.onHost(OffloadOptimizer) {
@@ -218,6 +217,21 @@ func (s *search) floor(p point, layers int) units.Bytes {
 		return bound
 	}
 	return max(bound, live+units.Bytes(state)*weight)
+}
+
+// sharedFloor is the same among cards, once the stream has run: activations count in full however the rest is shared, and of parameters and state every rank
+// has its part.
+func (s *search) sharedFloor(p point, layers int) units.Bytes {
+	live, ok := s.live(p, layers)
+	if !ok {
+		return 0
+	}
+	facts := s.passes[p.pass(layers < 0)].facts
+	state := states[kind(p.optimizer)]
+	if p.onHost(OffloadOptimizer) {
+		state = 0
+	}
+	return max(0, live-widthOf(p.precision)*unitsOf(facts.Params)-facts.Bytes) + units.Bytes(1+state)*facts.Bytes/units.Bytes(s.ranks(p.layout))
 }
 
 // live is the same for a pass alone, where its stream has run.
@@ -239,9 +253,13 @@ func (s *search) live(p point, layers int) (units.Bytes, bool) {
 
 // weight is the size of what is trained.
 func (s *search) weight(precision string) units.Bytes {
-	width := units.Bytes(4)
+	return widthOf(precision) * unitsOf(s.trainable)
+}
+
+// widthOf a parameter.
+func widthOf(precision string) units.Bytes {
 	if precision == "bf16" || precision == "fp16" {
-		width = 2
+		return 2
 	}
-	return width * unitsOf(s.trainable)
+	return 4
 }
