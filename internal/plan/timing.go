@@ -61,7 +61,7 @@ func (s *search) stream(k passKey) timed {
 	return timed{step: step, facts: facts, rates: rates, trained: cost.Trained{Tensors: facts.Tensors, Elements: float64(facts.Trainable), Width: width}}
 }
 
-// measure walks the stream of one micro-batch. The layers of a deep model are alike, so its time is a straight line through those of two shallow ones.
+// measure walks the stream of one micro-batch. The layers of a deep model are alike, so its time is told by those of two shallow ones.
 func (s *search) measure(j job.Job, cut layout, rates cost.Rates) (cost.Step, predict.Streamed, error) {
 	few, more, layers := s.shallow(cut)
 	if few.Config == nil {
@@ -75,12 +75,7 @@ func (s *search) measure(j job.Job, cut layout, rates cost.Rates) (cost.Step, pr
 	if err != nil {
 		return b, fb, err
 	}
-	n := float64(layers - shallowLayers)
-	line := func(x, y float64) float64 { return x + n*(y-x) }
-	step := cost.Step{
-		Seconds: line(a.Seconds, b.Seconds), GPU: line(a.GPU, b.GPU), Host: line(a.Host, b.Host),
-		Ahead: max(0, line(a.Ahead, b.Ahead)), FLOPs: line(a.FLOPs, b.FLOPs),
-	}
+	step := cost.Deepen(a, b, shallowLayers, layers-shallowLayers)
 	count := int64(layers - shallowLayers)
 	return step, predict.Streamed{
 		Params: fa.Params + count*(fb.Params-fa.Params), Trainable: fa.Trainable + count*(fb.Trainable-fa.Trainable),
