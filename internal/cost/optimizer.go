@@ -83,5 +83,5 @@ func (r Rates) Optimizer(name string, t Trained, s Step) float64 {
 
 // Accumulate is what adding a further micro-batch's gradients to those already there costs: two read, one written.
 func (r Rates) Accumulate(t Trained) float64 {
-	return 3*t.Elements*t.Width/(r.Bandwidth*passShare) + float64(t.Tensors)*launch
+	return 3*t.Elements*t.Width/r.Bandwidth + float64(t.Tensors)*launch
 }

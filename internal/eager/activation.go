@@ -84,6 +84,7 @@ func (t *Tensor) inPlace(name, node string, keep saves) *Tensor {
 	n := p.record(node, t)
 	if n != nil && keep == input {
 		clone := p.empty(t.Like(), t.DType)
+		p.observe("aten::clone", t.DType, 0, t.Bytes(), clone.Bytes())
 		n.save(clone)
 		drop(clone)
 	}

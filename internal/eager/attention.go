@@ -120,7 +120,7 @@ func (p *Process) fusedAttention(b backend, q, k, v *Tensor, a Attention) *Tenso
 		flops /= 2
 	}
 	fused := Work{
-		Op: p.op, Kind: Fused, DType: q.DType, Result: q.DType, FLOPs: flops, Kernels: 1, Causal: a.Causal,
+		Op: p.op, Kind: Fused, DType: q.DType, Result: q.DType, FLOPs: flops, Kernels: 1, Causal: a.Causal, Dropout: a.Dropout > 0,
 		Shape: [4]int{batch * heads, rows, cols, dim}, Read: stored(q) + stored(k) + stored(v), Written: out.Bytes(),
 	}
 	p.work(fused)

@@ -17,7 +17,11 @@ func BatchNorm(x, w, b, mean, variance *Tensor) *Tensor {
 	n.out(out)
 	in := x
 	// The statistics read the input once, the transformation reads it again and writes; backward reads input and gradient twice.
-	norm := Work{Op: p.op, Kind: Normalised, DType: x.DType, Result: x.DType, FLOPs: 8 * float64(x.Numel()), Kernels: 2, Shape: [4]int{channels, x.Numel()}}
+	space := 0 // channels_last: a kernel for all channels
+	if x.IsContiguous() {
+		space = x.Numel() / max(1, channels*x.Dim(0))
+	}
+	norm := Work{Op: p.op, Kind: Normalised, DType: x.DType, Result: x.DType, FLOPs: 8 * float64(x.Numel()), Kernels: 2, Shape: [4]int{channels, x.Numel(), space}}
 	norm.Read, norm.Written = 2*x.Bytes(), out.Bytes()
 	p.work(norm)
 	n.backward(func(g []*Tensor) []*Tensor {

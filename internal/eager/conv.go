@@ -62,12 +62,16 @@ func (p *Process) convGrads(n *Node, g *Tensor, s convShape, bias *Tensor, flops
 	if n.needs(0) {
 		grads[0] = p.empty(format(s.x.Sizes), s.x.DType)
 		p.scratch(s.inputGrad())
-		p.work(s.work("aten::convolution_backward.input", flops, g.Bytes()+s.w.Bytes(), s.x.Bytes(), s.inputGrad()))
+		w := s.work("aten::convolution_backward.input", flops, g.Bytes()+s.w.Bytes(), s.x.Bytes(), s.inputGrad())
+		w.Shape[0] = s.x.Dim(1) / s.c.Groups
+		p.work(w)
 	}
 	if n.needs(1) {
 		grads[1] = p.empty(format(s.w.Sizes), s.w.DType)
 		p.scratch(s.weightGrad())
-		p.work(s.work("aten::convolution_backward.weight", flops, g.Bytes()+s.x.Bytes(), s.w.Bytes(), s.weightGrad()))
+		w := s.work("aten::convolution_backward.weight", flops, g.Bytes()+s.x.Bytes(), s.w.Bytes(), s.weightGrad())
+		w.Shape[0] = min(w.Shape[0], s.x.Dim(1)/s.c.Groups*s.taps())
+		p.work(w)
 	}
 	if bias != nil && n.needs(2) {
 		dims := []int{0}
@@ -88,9 +92,15 @@ func (p *Process) convGrads(n *Node, g *Tensor, s convShape, bias *Tensor, flops
 
 // work is a convolution's. In NCHW its workspace holds copies in channels_last, made before and undone after the kernel.
 func (s convShape) work(op string, flops float64, read, written, workspace units.Bytes) Work {
-	w := Work{Op: op, Kind: Convolved, DType: s.x.DType, Result: s.x.DType, FLOPs: flops, Read: read, Written: written, Kernels: 1}
+	w := Work{
+		Op: op, Kind: Convolved, DType: s.x.DType, Result: s.x.DType, FLOPs: flops, Read: read, Written: written, Kernels: 1,
+		Shape: [4]int{s.y.Dim(1) / s.c.Groups, s.x.Dim(1), s.x.Numel()},
+	}
 	if !s.last && workspace > 0 {
 		w.Layout, w.Kernels = workspace, 3
+	}
+	if s.depthwise() && !s.last {
+		w.Taps = s.taps()
 	}
 	return w
 }

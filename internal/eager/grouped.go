@@ -12,16 +12,16 @@ func GroupedMM(rows, experts, offsets *Tensor) *Tensor {
 	n.saveIf(n.needs(1), rows)
 	out := n.out(p.emptyOf(rows.DType, rows.Dim(0), experts.Dim(2)))
 	// Every expert has its own product; together they have as many rows as there are.
-	p.multiply(p.op, rows.DType, 1, rows.Dim(0), experts.Dim(2), rows.Dim(1))
+	p.multiply(p.op, rows.DType, 8, 1, rows.Dim(0), experts.Dim(2), rows.Dim(1))
 	n.backward(func(g []*Tensor) []*Tensor {
 		grads := make([]*Tensor, 2)
 		if n.needs(1) {
 			grads[1] = p.empty(experts.Like(), g[0].DType)
-			p.multiply("GroupedMmBackward0", g[0].DType, experts.Dim(0), rows.Dim(1), experts.Dim(2), rows.Dim(0)/max(1, experts.Dim(0)))
+			p.multiply("GroupedMmBackward0", g[0].DType, 8, experts.Dim(0), rows.Dim(1), experts.Dim(2), rows.Dim(0)/max(1, experts.Dim(0)))
 		}
 		if n.needs(0) {
 			grads[0] = p.emptyOf(g[0].DType, rows.Sizes...)
-			p.multiply("GroupedMmBackward0", g[0].DType, 1, rows.Dim(0), rows.Dim(1), experts.Dim(2))
+			p.multiply("GroupedMmBackward0", g[0].DType, 8, 1, rows.Dim(0), rows.Dim(1), experts.Dim(2))
 		}
 		return grads
 	})

@@ -87,7 +87,7 @@ func (p *Process) product(name string, a, b *Tensor) *Tensor {
 	out := p.emptyOf(a.DType, sizes...)
 	ca, cb := p.blasReady(a), p.blasReady(b)
 	p.useBlas()
-	p.multiply(name, a.DType, out.Numel()/max(1, out.Dim(-1)*out.Dim(-2)), out.Dim(-2), out.Dim(-1), a.Dim(-1))
+	p.multiply(name, a.DType, alignment(a, b, out), out.Numel()/max(1, out.Dim(-1)*out.Dim(-2)), out.Dim(-2), out.Dim(-1), a.Dim(-1))
 	drop(ca, cb)
 	return out
 }

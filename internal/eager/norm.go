@@ -35,7 +35,7 @@ func LayerNorm(x, w, b *Tensor, width int) *Tensor {
 		}
 		p.sumTallNorm(rows, width, grads[1:])
 		p.observe("NativeLayerNormBackward0", in.DType, 8*float64(in.Numel()), 2*in.Bytes(), in.Bytes())
-		p.observe("GammaBetaBackward", in.DType, 8*float64(in.Numel()), 2*in.Bytes(), 0)
+		p.work(Work{Op: "GammaBetaBackward", DType: in.DType, Result: in.DType, FLOPs: 8 * float64(in.Numel()), Read: 2 * in.Bytes(), Kernels: 1, Shape: [4]int{width}})
 		drop(gc, xc)
 		return grads
 	})

@@ -30,7 +30,7 @@ func (t *Tensor) To(d tensor.DType) *Tensor {
 
 // convert reports a cast.
 func (p *Process) convert(from, to *Tensor) {
-	p.work(Work{Op: "aten::_to_copy", DType: from.DType, Result: to.DType, Read: stored(from), Written: to.Bytes(), Kernels: 1})
+	p.work(Work{Op: "aten::_to_copy", DType: from.DType, Result: to.DType, Read: stored(from), Written: to.Bytes(), Kernels: 1, Pace: pace(to, from)})
 }
 
 // Float is To(Float32).
@@ -53,7 +53,7 @@ func (t *Tensor) copyTo(name string, l tensor.Layout) *Tensor {
 	p.op = "aten::clone"
 	n := p.record(name, t)
 	out := n.out(p.empty(l, t.DType))
-	p.observe(p.op, t.DType, 0, stored(t), out.Bytes())
+	p.observePaced(p.op, 0, stored(t), out, pace(out, t))
 	n.backward(func(g []*Tensor) []*Tensor { return g })
 	drop(t)
 	return out
@@ -87,6 +87,11 @@ func (t *Tensor) unary(name, node string, keep saves, backTemps int) *Tensor {
 
 // elementwiseGrad allocates the temporaries of a formula; C++ keeps them to the end of the expression.
 func (p *Process) elementwiseGrad(node string, g *Tensor, temps int) *Tensor {
+	return p.pacedGrad(node, g, temps, Vector)
+}
+
+// pacedGrad is elementwiseGrad where the product with the incoming gradient has some pace.
+func (p *Process) pacedGrad(node string, g *Tensor, temps int, slow Pace) *Tensor {
 	if temps == 0 {
 		return g
 	}
@@ -98,7 +103,7 @@ func (p *Process) elementwiseGrad(node string, g *Tensor, temps int) *Tensor {
 	// A chain of unary functions and one product with the incoming gradient.
 	p.work(Work{
 		Op: node, DType: g.DType, Result: g.DType, FLOPs: float64(g.Numel() * temps), Kernels: temps,
-		Read: units.Bytes(temps+1) * out.Bytes(), Written: units.Bytes(temps) * out.Bytes(),
+		Read: units.Bytes(temps+1) * out.Bytes(), Written: units.Bytes(temps) * out.Bytes(), Pace: slow,
 	})
 	drop(held...)
 	return out
@@ -197,7 +202,7 @@ func (t *Tensor) binary(name, node string, o *Tensor, keep func(n *Node), back f
 		keep(n)
 	}
 	out := n.out(p.empty(binaryOut(t, o), promoted(t, o)))
-	p.observe(name, out.DType, float64(out.Numel()), stored(t)+stored(o), out.Bytes())
+	p.observePaced(name, float64(out.Numel()), stored(t)+stored(o), out, pace(out, t, o))
 	n.backward(func(g []*Tensor) []*Tensor { return back(n, g[0]) })
 	drop(t, o)
 	return out
@@ -236,7 +241,7 @@ func (t *Tensor) Mul(o *Tensor) *Tensor {
 		n.saveIf(n.needs(1), t)
 	}
 	return t.binary("aten::mul", "MulBackward0", o, keep, func(n *Node, g *Tensor) []*Tensor {
-		return t.p.bothGrads(n, "aten::mul", g, 1, 1)
+		return t.p.pacedGrads(n, "aten::mul", g, 1, 1, t, o)
 	})
 }
 
@@ -248,19 +253,24 @@ func (t *Tensor) Div(o *Tensor) *Tensor {
 		n.saveIf(n.needs(1), t)
 	}
 	return t.binary("aten::div", "DivBackward0", o, keep, func(n *Node, g *Tensor) []*Tensor {
-		return t.p.bothGrads(n, "aten::div", g, 1, 4)
+		return t.p.pacedGrads(n, "aten::div", g, 1, 4, t, o)
 	})
 }
 
 // bothGrads computes the gradients of an operator's self and other, each with its own number of temporaries. Formulas run
 // in the alphabetical order of their names: other first.
 func (p *Process) bothGrads(n *Node, name string, g *Tensor, self, other int) []*Tensor {
+	return p.pacedGrads(n, name, g, self, other, nil, nil)
+}
+
+// pacedGrads is bothGrads of an operator whose gradients are products with its operands.
+func (p *Process) pacedGrads(n *Node, name string, g *Tensor, self, other int, a, b *Tensor) []*Tensor {
 	out := make([]*Tensor, 2)
 	if n.needs(1) {
-		out[1] = p.elementwiseGrad(name, g, other)
+		out[1] = p.pacedGrad(name, g, other, pace(g, g, a))
 	}
 	if n.needs(0) {
-		out[0] = p.elementwiseGrad(name, g, self)
+		out[0] = p.pacedGrad(name, g, self, pace(g, g, b))
 	}
 	return out
 }
@@ -271,7 +281,7 @@ func (t *Tensor) AddInPlace(o *Tensor) *Tensor {
 	p := t.p
 	p.op = "aten::add_"
 	n := p.record("AddBackward0", t, o)
-	p.observe(p.op, t.DType, float64(t.Numel()), t.Bytes()+stored(o), t.Bytes())
+	p.observePaced(p.op, float64(t.Numel()), t.Bytes()+stored(o), t, pace(t, t, o))
 	n.backward(func(g []*Tensor) []*Tensor { return passBoth(n, g[0]) })
 	t.rebase(n)
 	if o != t {

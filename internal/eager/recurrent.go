@@ -56,7 +56,7 @@ func RNN(x *Tensor, states, weights []*Tensor, a Recurrent) []*Tensor {
 		n.out(o)
 	}
 	gates := func(times int) {
-		p.multiply(p.op, in.DType, times*a.Layers*directions, in.Dim(0)*in.Dim(1), a.Gates*hidden, in.Dim(-1)+hidden)
+		p.multiply(p.op, in.DType, 8, times*a.Layers*directions, in.Dim(0)*in.Dim(1), a.Gates*hidden, in.Dim(-1)+hidden)
 	}
 	gates(1)
 	n.backward(func([]*Tensor) []*Tensor {

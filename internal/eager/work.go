@@ -1,6 +1,8 @@
 package eager
 
 import (
+	"slices"
+
 	"github.com/plimsoll/plimsoll/internal/tensor"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -16,8 +18,8 @@ const (
 	Pass        Kind = iota // reads and writes memory: elementwise, copies, norms, reductions, softmax
 	Product                 // matrix products: Shape is batch, rows, columns, inner
 	Fused                   // fused attention: Shape is batch·heads, query rows, key rows, head size
-	Convolved               // convolution: Layout is what is copied from one memory format to another
-	Normalised              // batch norm over channels (Shape[0]); Read and Written count every pass
+	Convolved               // convolution: Shape is the narrower side of the matrix it computes, the input's channels and elements; Layout is what is copied from one memory format to another
+	Normalised              // batch norm: Shape is channels, elements, elements of one channel of one sample (0: channels_last); Read and Written count every pass
 	View                    // a view: no kernel
 	Function                // a node of the backward graph begins
 	Accumulated             // a gradient reaches its parameter
@@ -44,9 +46,46 @@ type Work struct {
 	Kernels int // launches; 0 where only the host works
 	Shape   [4]int
 	Causal  bool
+	Dropout bool // fused attention that draws random numbers
+	Align   int  // of a product: the largest power of two, at most 8, that divides every leading dimension
+	Taps    int  // of a depthwise convolution in PyTorch's own kernels: elements of the filter; 0 for others
+	Pace    Pace // of an elementwise kernel
 	Layout  units.Bytes
 	Call    int       // of what a checkpointed call runs again: its number in the forward pass, from 1
 	Conv    *ConvWork // of a convolution's forward pass
+}
+
+// Pace says why an elementwise kernel cannot move several elements with one instruction (aten/src/ATen/native/cuda/CUDALoops.cuh, 2.11).
+type Pace uint8
+
+// Paces. The first is a kernel that can.
+const (
+	Vector  Pace = iota
+	Strided      // an operand is broadcast, or not in the result's order
+	Widened      // the result's type is wider than the operand's
+	Mixed        // the operands' types differ
+)
+
+// pace of a kernel that reads some tensors and writes one.
+func pace(out *Tensor, in ...*Tensor) Pace {
+	slow := Vector
+	for _, t := range in {
+		switch {
+		case t == nil || t.Rank() == 0:
+		case t.DType != in[0].DType:
+			return Mixed
+		case !slices.Equal(t.Strides, out.Strides) || !t.Same(out.Sizes):
+			slow = max(slow, Strided)
+		case t.DType.Width() < out.DType.Width():
+			slow = max(slow, Widened)
+		}
+	}
+	return slow
+}
+
+// observePaced reports an elementwise operator of one kernel.
+func (p *Process) observePaced(op string, flops float64, read units.Bytes, out *Tensor, slow Pace) {
+	p.work(Work{Op: op, DType: out.DType, Result: out.DType, FLOPs: flops, Read: read, Written: out.Bytes(), Kernels: 1, Pace: slow})
 }
 
 // ConvWork is what decides which kernel a convolution runs.
@@ -85,14 +124,14 @@ func (p *Process) hostWork(k Kind) {
 // python tells whether the modelling code runs (forward, or a checkpoint again), not the backward engine's formulas.
 func (p *Process) python() bool { return p.thread == 0 || p.again > 0 }
 
-// multiply reports a matrix product.
-func (p *Process) multiply(op string, d tensor.DType, batch, rows, cols, inner int) {
+// multiply reports a matrix product; align is that of its operands.
+func (p *Process) multiply(op string, d tensor.DType, align, batch, rows, cols, inner int) {
 	if p.Observe == nil {
 		return
 	}
 	n := units.Bytes(batch) * d.Width()
 	p.work(Work{
-		Op: op, Kind: Product, DType: d, Result: d, Kernels: 1, Shape: [4]int{batch, rows, cols, inner},
+		Op: op, Kind: Product, DType: d, Result: d, Kernels: 1, Align: align, Shape: [4]int{batch, rows, cols, inner},
 		FLOPs: 2 * float64(batch) * float64(rows) * float64(cols) * float64(inner),
 		Read:  n * units.Bytes(inner) * units.Bytes(rows+cols), Written: n * units.Bytes(rows) * units.Bytes(cols),
 	})
@@ -100,7 +139,21 @@ func (p *Process) multiply(op string, d tensor.DType, batch, rows, cols, inner i
 
 // multiplyGrad reports the product that gives the gradient of operand t; inner is the dimension it sums over.
 func (p *Process) multiplyGrad(t, g *Tensor, inner int) {
-	p.multiply(p.op, g.DType, t.Numel()/max(1, t.Dim(-2)*t.Dim(-1)), t.Dim(-2), t.Dim(-1), inner)
+	p.multiply(p.op, g.DType, alignment(t, g), t.Numel()/max(1, t.Dim(-2)*t.Dim(-1)), t.Dim(-2), t.Dim(-1), inner)
+}
+
+// alignment is the largest power of two, at most 8, that divides the leading dimensions of matrices: what a BLAS kernel can load at once.
+func alignment(matrices ...*Tensor) int {
+	all := 8
+	for _, t := range matrices {
+		n := t.Rank()
+		lead := t.Strides[n-2]
+		if t.Strides[n-1] != 1 {
+			lead = t.Strides[n-1]
+		}
+		all |= lead
+	}
+	return all & -all
 }
 
 // stored is what a kernel has to read of a tensor: an expanded one has fewer elements in memory than in its shape.

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// measuredRow is one measured configuration (testdata/planning.jsonl.gz).
+// measuredRow is one measured configuration.
 type measuredRow struct {
 	job.Job
 	Effective int  `json:"effective_batch"`
@@ -35,9 +36,9 @@ func (r measuredRow) time() float64 {
 	return float64(r.accumulate())*r.Measured.Pass + r.Measured.Opt
 }
 
-func measuredRows(tb testing.TB) []measuredRow {
+func measuredRows(tb testing.TB, file string) []measuredRow {
 	tb.Helper()
-	f, err := os.Open("testdata/planning.jsonl.gz")
+	f, err := os.Open(file)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func measuredRows(tb testing.TB) []measuredRow {
 func sourceOf(tb testing.TB, j *job.Job) predict.Source {
 	tb.Helper()
 	if j.Source == "graph" {
-		f, err := os.Open("../opgraph/testdata/resnet50.json.gz")
+		f, err := os.Open(filepath.Join("../opgraph/testdata", filepath.Base(j.Graph)))
 		if err != nil {
 			tb.Fatal(err)
 		}

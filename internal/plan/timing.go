@@ -81,7 +81,7 @@ func (s *search) stream(k passKey) timed {
 	return t
 }
 
-// measure is the stream of one micro-batch. The layers of a deep model are alike, so its time is a straight line through those of two shallow ones.
+// measure is the stream of one micro-batch. The layers of a deep model are alike, so its time is told by those of two shallow ones.
 func (s *search) measure(k passKey) walked {
 	keys, depth := s.walks(k)
 	a := s.walk(keys[0])
@@ -93,12 +93,7 @@ func (s *search) measure(k passKey) walked {
 		return b
 	}
 	n := depth - shallowLayers
-	line := func(x, y float64) float64 { return x + float64(n)*(y-x) }
-	steps := func(x, y cost.Step) cost.Step {
-		return cost.Step{
-			Seconds: line(x.Seconds, y.Seconds), GPU: line(x.GPU, y.GPU), Host: line(x.Host, y.Host), Ahead: max(0, line(x.Ahead, y.Ahead)), FLOPs: line(x.FLOPs, y.FLOPs),
-		}
-	}
+	steps := func(x, y cost.Step) cost.Step { return cost.Deepen(x, y, shallowLayers, n) }
 	fa, fb, count := a.facts, b.facts, int64(n)
 	return walked{step: steps(a.step, b.step), tf32: steps(a.tf32, b.tf32), facts: predict.Streamed{
 		Params: fa.Params + count*(fb.Params-fa.Params), Trainable: fa.Trainable + count*(fb.Trainable-fa.Trainable),

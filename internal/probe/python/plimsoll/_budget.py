@@ -5,7 +5,8 @@ Recording an event costs well under a microsecond; walking the Python stack of a
 stacks, then steps with and without them are timed in turn, and from there on only so many steps carry stacks as the budget allows.
 """
 
-SHARE = 0.03  # of the step time that stacks may cost, where their cost shows at all
+BEARABLE = 0.05  # of the step time: stacks that cost no more are kept in every step; telling two ways of recording apart any finer takes hundreds of steps
+SHARE = 0.03  # of the step time that stacks may cost where they cost more
 WARM_UP = 3  # steps before timing: lazy initialisation, and the steps in which most scripts die
 ROUNDS = 4  # times that four steps with stacks and four without are compared
 RUN = 4  # steps of one kind in a row; the first of each run is not counted, the GPU's queue still holds the other kind
@@ -48,7 +49,7 @@ class Budget:
         if without <= 0:
             return
         self.cost = max(0.0, with_stacks / without - 1)
-        self.period = min(RAREST, max(1, -int(-self.cost // SHARE)))
+        self.period = 1 if self.cost <= BEARABLE else min(RAREST, -int(-self.cost // SHARE))
 
 
 def _median(values):
