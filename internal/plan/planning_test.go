@@ -81,7 +81,7 @@ func talk(format string, args ...any) {
 func TestTheFirstPlanFitsAndIsAsFastAsTheBestMeasuredOne(t *testing.T) {
 	t.Parallel()
 	near, cases := 0, 0
-	for model, rows := range grids(t, seen) {
+	for model, rows := range grids(t, seen, heldout) {
 		for _, gib := range []units.Bytes{12, 16, 24, 40, 80} {
 			limit := gib * units.GiB
 			fit, err := Find(ask(t, rows, limit))

@@ -94,7 +94,7 @@ const smallGrid = 96
 const (
 	tie     = 0.02
 	tieHost = 0.05
-	// leaning is what other allocator settings or the optimizer's place have to buy: less than the model's uncertainty is not worth leaning on them.
+	// leaning is what the host's memory has to buy over allocator settings, and those over nothing: less than the model's uncertainty is not worth leaning on them.
 	leaning = measuredError
 )
 
@@ -162,21 +162,33 @@ func (s *search) run() error {
 	return nil
 }
 
-// plain tells that a plan fits with the allocator as it is, everything on the card and the model in one piece.
-func (s *search) plain(c candidate) bool {
-	return c.offload == "" && c.conf == s.r.Conf && c.layout == whole
+// lean counts what a plan leans on: nothing, the allocator's settings, or a model in pieces and the host's memory.
+func (s *search) lean(c candidate) int {
+	switch {
+	case c.offload != "" || c.layout != whole:
+		return 2
+	case c.conf != s.r.Conf:
+		return 1
+	}
+	return 0
 }
 
-// reach is the time up to which a plan may still become the first: by needing nothing special, or by needing less memory than one as fast.
+// leader is the place of the first plan among plans in the order of their times: the fastest, or one that leans on less and is not much slower.
+func (s *search) leader(found []candidate) int {
+	front := 0
+	for i, c := range found {
+		if s.lean(c) < s.lean(found[front]) && c.took.total <= found[front].took.total*(1+leaning) {
+			front = i
+		}
+	}
+	return front
+}
+
+// reach is the time up to which a plan may still become the first: by leaning on less, or by needing less memory than one as fast.
 func (s *search) reach() float64 {
-	best := s.found[0]
-	limit := best.took.total * (1 + leaning)
-	i := slices.IndexFunc(s.found, s.plain)
-	switch {
-	case i < 0:
-		return limit
-	case s.found[i].took.total <= limit:
-		best = s.found[i]
+	best := s.found[s.leader(s.found)]
+	if s.lean(best) > 0 {
+		return best.took.total * (1 + leaning)
 	}
 	return best.took.total * (1 + best.took.tie())
 }
@@ -253,14 +265,11 @@ func (s *search) ordered() []candidate {
 		return nil
 	}
 	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.took.total, b.took.total) })
-	front := 0
-	if i := slices.IndexFunc(found, s.plain); i > 0 && found[i].took.total <= found[0].took.total*(1+leaning) {
-		front = i
-	}
+	front := s.leader(found)
 	best := front
 	for i, c := range found[front:] {
 		within := 1 + min(c.took.tie(), found[front].took.tie())
-		if s.plain(c) == s.plain(found[front]) && c.took.total <= found[front].took.total*within && c.need.safe < found[best].need.safe {
+		if s.lean(c) == s.lean(found[front]) && c.took.total <= found[front].took.total*within && c.need.safe < found[best].need.safe {
 			best = front + i
 		}
 	}
