@@ -41,7 +41,7 @@ var moreOps = map[string]graphOpFunc{
 	"nll_loss_nd":        func(o *graphOp) *eager.Tensor { return eager.NLLLoss(o.self(), o.arg("target")) },
 	"l1_loss":            func(o *graphOp) *eager.Tensor { return eager.MSELoss(o.self(), o.arg("target")) },
 	"smooth_l1_loss":     func(o *graphOp) *eager.Tensor { return eager.MSELoss(o.self(), o.arg("target")) },
-	"huber_loss":         func(o *graphOp) *eager.Tensor { return eager.MSELoss(o.self(), o.arg("target")) },
+	"huber_loss":         func(o *graphOp) *eager.Tensor { return eager.HuberLoss(o.self(), o.arg("target")) },
 	"upsample_nearest1d": func(o *graphOp) *eager.Tensor { return o.self().Upsample(o.sizes(0)[2:]...) },
 	"upsample_linear1d":  func(o *graphOp) *eager.Tensor { return o.self().Upsample(o.sizes(0)[2:]...) },
 	"upsample_nearest3d": func(o *graphOp) *eager.Tensor { return o.self().Upsample(o.sizes(0)[2:]...) },

@@ -15,6 +15,15 @@ var manyResults = map[string]func(o *graphOp) []*eager.Tensor{
 	"split_with_sizes": (*graphOp).split,
 	"chunk":            (*graphOp).chunk,
 	"unbind":           (*graphOp).unbind,
+	"broadcast_tensors": func(o *graphOp) []*eager.Tensor {
+		all := o.tensors()
+		for i, t := range all {
+			if !slices.Equal(t.Sizes, o.sizes(i)) { // ATen/ExpandUtils.h, expand_outplace: those of the right size are themselves
+				all[i] = t.Expand(o.sizes(i)...)
+			}
+		}
+		return all
+	},
 	"topk": func(o *graphOp) []*eager.Tensor {
 		values, indices := o.self().TopK(o.int("k", 1), o.int("dim", -1))
 		return []*eager.Tensor{values, indices}

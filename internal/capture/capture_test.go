@@ -29,6 +29,8 @@ type job struct {
 	CheckpointModules []string `json:"checkpoint_modules"`
 	ChannelsLast      bool     `json:"channels_last"`
 	Freeze            []string
+	ResidentBytes     int64 `json:"resident_bytes"`
+	Notes             []string
 }
 
 func TestScriptsOfEveryShapeAreCaptured(t *testing.T) {
@@ -65,13 +67,15 @@ func TestScriptsOfEveryShapeAreCaptured(t *testing.T) {
 			[]string{"scaled_dot_product_attention", "abs", "dropout"}},
 		{"trainer", []string{script("hf_trainer.py"), t.TempDir()},
 			job{Model: "GPT2LMHeadModel", Batch: 4, ParamDtype: "fp32", Autocast: "bf16", Optimizer: "adamw-fused", Accumulate: 2, Loop: "function",
-				Checkpointing: true, CheckpointModules: []string{"model.transformer.h.0", "model.transformer.h.1"}},
+				Checkpointing: true, CheckpointModules: []string{"model.transformer.h.0", "model.transformer.h.1"},
+				ResidentBytes: 4*4*32*8 + 4}, // the second micro-batch, fetched with the first, a mask of ones, and the sum of losses
 			[]string{"scaled_dot_product_attention", "cross_entropy_loss"}},
 		{"accelerate", []string{script("hf_loop.py")},
 			job{Model: "LlamaForCausalLM", Batch: 3, ParamDtype: "bf16", Optimizer: "adamw", Accumulate: 1, Loop: "plain"},
 			[]string{"scaled_dot_product_attention", "silu", "cross_entropy_loss"}},
 		{"frozen", []string{script("frozen.py")},
-			job{Model: "Linear", Batch: 9, ParamDtype: "fp32", Optimizer: "adagrad", Accumulate: 1, Loop: "plain"},
+			job{Model: "Linear", Batch: 9, ParamDtype: "fp32", Optimizer: "adagrad", Accumulate: 1, Loop: "plain",
+				ResidentBytes: (30*40+40)*4 + 9*30*4}, // the backbone and its input
 			[]string{"log_softmax", "gather", "neg"}},
 		{"closure", []string{script("closure.py")},
 			job{Model: "Deep", Batch: 2, ParamDtype: "fp64", Optimizer: "lbfgs", Accumulate: 1, Loop: "function",
@@ -81,13 +85,13 @@ func TestScriptsOfEveryShapeAreCaptured(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.want.Source, c.want.Graph = "graph", "graph.json.gz"
-			got, ops, out := captured(t, append([]string{python}, c.args...), here)
+			got, graph, out := capturedWith(t, append([]string{python}, c.args...), []string{"PYTHONPATH=" + here})
 			if a, b := asJSON(t, got), asJSON(t, c.want); a != b {
 				t.Errorf("job differs\n want %s\n  got %s", b, a)
 			}
 			for _, op := range c.ops {
-				if !slices.ContainsFunc(ops, func(have string) bool { return strings.HasPrefix(have, "torch.ops.aten."+op+".") }) {
-					t.Errorf("the graph lacks %s: %v", op, ops)
+				if !slices.ContainsFunc(graph.ops, func(have string) bool { return strings.HasPrefix(have, "torch.ops.aten."+op+".") }) {
+					t.Errorf("the graph lacks %s: %v", op, graph.ops)
 				}
 			}
 			if strings.Contains(out, "trained") {
@@ -103,6 +107,10 @@ func TestWhatCannotBeCapturedIsSaidWithItsLine(t *testing.T) {
 	for name, want := range map[string]string{
 		"untrained.py": "the script ended without an optimizer step",
 		"broken.py":    "broken.py:5: RuntimeError",
+		"made_up.py": "made_up.py:13: IndexError: index 1 is out of range " +
+			"(tensors have no values in a capture: the one asked for at made_up.py:12 was made up)",
+		"sharded.py":    "sharded.py:7: a model sharded by FSDP cannot be captured",
+		"cuda_graph.py": "cuda_graph.py:6: CUDA graphs cannot be captured",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -116,11 +124,18 @@ func TestWhatCannotBeCapturedIsSaidWithItsLine(t *testing.T) {
 	}
 }
 
-func captured(t *testing.T, args []string, packages string) (job, []string, string) {
+// capturedGraph is what these tests look at in a graph.
+type capturedGraph struct {
+	ops    []string
+	params int64 // numbers in all parameters
+}
+
+// capturedWith captures a command in an environment with more variables and reads the job, its graph and what the command printed.
+func capturedWith(t *testing.T, args, env []string) (job, capturedGraph, string) {
 	t.Helper()
 	dir := t.TempDir()
 	var out bytes.Buffer
-	path, err := Run(Request{Args: args, Env: append(os.Environ(), "PYTHONPATH="+packages), Dir: dir, Stdout: &out, Stderr: &out})
+	path, err := Run(Request{Args: args, Env: append(os.Environ(), env...), Dir: dir, Stdout: &out, Stderr: &out})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
@@ -132,10 +147,10 @@ func captured(t *testing.T, args []string, packages string) (job, []string, stri
 	if err := json.Unmarshal(data, &j); err != nil {
 		t.Fatal(err)
 	}
-	return j, operators(t, filepath.Join(dir, j.Graph)), out.String()
+	return j, readGraph(t, filepath.Join(dir, j.Graph)), out.String()
 }
 
-func operators(t *testing.T, path string) []string {
+func readGraph(t *testing.T, path string) capturedGraph {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -151,6 +166,16 @@ func operators(t *testing.T, path string) []string {
 			Graph struct {
 				Nodes   []struct{ Target string }
 				Outputs []json.RawMessage
+				Tensors map[string]struct {
+					Sizes []struct {
+						Int int64 `json:"as_int"`
+					}
+				} `json:"tensor_values"`
+			}
+			Signature struct {
+				Inputs []struct {
+					Parameter struct{ Arg struct{ Name string } }
+				} `json:"input_specs"`
 			}
 		} `json:"graph_module"`
 	}
@@ -160,11 +185,20 @@ func operators(t *testing.T, path string) []string {
 	if n := len(program.Module.Graph.Outputs); n == 0 {
 		t.Error("the graph has no output")
 	}
-	var ops []string
+	var g capturedGraph
 	for _, n := range program.Module.Graph.Nodes {
-		ops = append(ops, n.Target)
+		g.ops = append(g.ops, n.Target)
 	}
-	return ops
+	for _, in := range program.Module.Signature.Inputs {
+		if name := in.Parameter.Arg.Name; name != "" {
+			size := int64(1)
+			for _, s := range program.Module.Graph.Tensors[name].Sizes {
+				size *= s.Int
+			}
+			g.params += size
+		}
+	}
+	return g
 }
 
 func asJSON(t *testing.T, v any) string {

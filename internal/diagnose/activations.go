@@ -268,7 +268,7 @@ func exceptionHolds(c *Case) (report.Finding, bool) {
 	if f, ok := retriedWhileHeld(c); ok {
 		return f, true
 	}
-	if c.OOM == nil || c.StepsFrom == "annotations" || c.By[tape.Optimizer] > 0 {
+	if c.OOM == nil || c.Stepped() || c.By[tape.Optimizer] > 0 {
 		return report.Finding{}, false
 	}
 	ratio, earlier, now, stack := c.spike()

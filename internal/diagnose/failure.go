@@ -39,7 +39,7 @@ func (c *Case) failure(event int) Failure {
 	}
 	f.Segment = alloc.Conf{}.SegmentSize(f.Request) // the recorded request is rounded already
 	o := c.Origins.Of(f.Stack)
-	f.Phase, f.Eval = o.Phase, o.Eval
+	f.Phase, f.Eval = c.PhaseAt(event, f.Stack), o.Eval
 	if f.Phase == origin.User && c.forwardBefore(event) {
 		f.Phase = origin.Forward
 	}
@@ -60,7 +60,7 @@ func (c *Case) forwardBefore(event int) bool {
 	return false
 }
 
-func (c *Case) phaseOf(id uint32) origin.Phase { return c.Origins.Of(c.Stack[id]).Phase }
+func (c *Case) phaseOf(id uint32) origin.Phase { return c.Phase[id] }
 
 // limit bounds what the process could have had. When the driver had less than was needed, it is what was held plus
 // what was free. Otherwise a memory fraction was in force: it lies at or above the most that was ever held and below what

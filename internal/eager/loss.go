@@ -57,6 +57,32 @@ func MSELoss(a, b *Tensor) *Tensor {
 	return out
 }
 
+// HuberLoss is the mean Huber loss: the losses of the elements are let go once their mean is taken (aten/src/ATen/native/Loss.cpp, huber_loss).
+func HuberLoss(a, b *Tensor) *Tensor {
+	p := a.p
+	p.op = "aten::huber_loss"
+	n := p.record("HuberLossBackward0", a, b)
+	n.save(a, b)
+	losses := p.empty(a.Like(), a.DType)
+	p.reductionScratch(a.Layout, seqDims(a.Rank()), a.DType)
+	out := p.empty(tensor.Of(), a.DType)
+	p.observe(p.op, a.DType, 2*float64(a.Numel()), a.Bytes()+stored(b), losses.Bytes())
+	drop(losses)
+	n.out(out)
+	n.backward(func(g []*Tensor) []*Tensor {
+		grads := make([]*Tensor, 2)
+		for i := range grads {
+			if n.needs(i) {
+				grads[i] = p.empty(a.Like(), a.DType)
+				p.observe(n.name, a.DType, float64(a.Numel()), 2*a.Bytes(), a.Bytes())
+			}
+		}
+		return grads
+	})
+	drop(a, b)
+	return out
+}
+
 func seqDims(rank int) []int {
 	out := make([]int, rank)
 	for i := range out {

@@ -50,7 +50,7 @@ type Job struct {
 	CheckpointModules []string `json:"checkpoint_modules,omitempty"`
 	// OffloadActivations keeps what autograd saves on the host: forward runs under torch.autograd.graph.save_on_cpu(pin_memory=True).
 	OffloadActivations bool `json:"offload_activations,omitempty"`
-	// ResidentBytes lie on the card all the time beside the model: weights of models that run without gradients.
+	// ResidentBytes lie on the card all the time beside the model: weights that are not trained here, data, batches fetched ahead.
 	ResidentBytes int64    `json:"resident_bytes,omitempty"`
 	Attn          string   `json:"attn,omitempty"`       // sdpa | eager
 	Accumulate    int      `json:"accumulate,omitempty"` // micro-batches of one optimizer step
@@ -62,6 +62,9 @@ type Job struct {
 	LoRATargets []string `json:"lora_targets,omitempty"` // last names of linear layers; default q_proj, v_proj
 	LoRADropout float64  `json:"lora_dropout,omitempty"`
 	BaseBits    int      `json:"base_bits,omitempty"` // 4: the frozen base is quantized (QLoRA)
+
+	// Notes are what whoever described the job wants said beside the numbers.
+	Notes []string `json:"notes,omitempty"`
 
 	Ignored []string `json:"-"` // members of the JSON that mean nothing here
 }

@@ -125,7 +125,7 @@ func train(j job.Job, src Source, m Machine, steps int, prepare ...func(*eager.P
 		return nil, nil, conv, err
 	}
 	if j.ResidentBytes > 0 {
-		p.Input("weights of other models", tensor.Uint8, int(j.ResidentBytes)).Retain()
+		p.Input("other tensors of the script", tensor.Uint8, int(j.ResidentBytes)).Retain()
 	}
 	o := options(j)
 	o.Steps = steps
@@ -330,6 +330,7 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 	if j.OffloadActivations {
 		add("activations on the host follow the code of torch.autograd.graph.save_on_cpu; it was not measured")
 	}
+	out = append(out, j.Notes...)
 	if j.TF32 {
 		add("TF32 changes speed, not memory")
 	}

@@ -98,7 +98,7 @@ type OOM struct {
 // Steps is what is known of the training steps in the history.
 type Steps struct {
 	Count   int           `json:"count"`
-	From    string        `json:"from,omitempty"` // annotations, stacks or repetition
+	From    string        `json:"from,omitempty"` // marks, annotations, stacks or repetition
 	AtEnd   []units.Bytes `json:"in_use_at_end,omitempty"`
 	PerStep units.Bytes   `json:"growth_per_step,omitempty"`
 }

@@ -14,12 +14,10 @@ func (t *Timeline) categorize() {
 	t.Category = make([]tape.Category, n)
 	t.Phase = make([]origin.Phase, n)
 	t.Certain = t.Origins.Recorded
+	t.findPhases()
 	if !t.Certain {
 		t.categorizeByLife()
 		return
-	}
-	for id := range n {
-		t.Phase[id] = t.Origins.Of(t.Stack[id]).Phase
 	}
 	c := categorizer{Timeline: t, boundary: t.backwardEnds(), sticky: map[snapshot.StackID]tape.Category{}}
 	for id := range len(t.Tape.Initial) {
@@ -32,6 +30,18 @@ func (t *Timeline) categorize() {
 	}
 	c.unfinishedBackward()
 	c.unknownParameters()
+}
+
+// findPhases says of every allocation what the program was doing.
+func (t *Timeline) findPhases() {
+	for id := range t.Tape.Initial {
+		t.Phase[id] = t.Origins.Of(t.Stack[id]).Phase
+	}
+	for i := range t.Tape.Events {
+		if e := &t.Tape.Events[i]; e.Kind == tape.Alloc {
+			t.Phase[e.ID] = t.phaseAt(i)
+		}
+	}
 }
 
 type categorizer struct {
@@ -67,13 +77,13 @@ func (c *categorizer) allocation(id, event int) tape.Category {
 	for c.next < len(c.boundary) && c.boundary[c.next] <= event {
 		c.next++
 	}
-	if o.Workspace || o.Bucket || c.cublas(id, o) {
+	if o.Workspace || o.Bucket || c.cublas(id) {
 		return tape.Workspace
 	}
 	if o.State {
 		return tape.Optimizer
 	}
-	switch o.Phase {
+	switch c.Phase[id] {
 	case origin.Optimizer:
 		c.sawForward = false
 		if c.outlivesStep(id, event) {
@@ -101,17 +111,17 @@ func (c *categorizer) allocation(id, event int) tape.Category {
 
 // cublas knows the workspaces that cuBLAS and cuBLASLt take at the first matrix product of a thread and never
 // give back, by their sizes: 8,519,680 bytes, 32 MiB on Hopper, and 1 MiB for cuBLASLt (ATen/cuda/CublasHandlePool.cpp, 2.11).
-func (c *categorizer) cublas(id int, o *origin.Origin) bool {
+func (c *categorizer) cublas(id int) bool {
 	const hopper, other, lt = 32 * units.MiB, 8519680, units.MiB
 	size := c.Size(id)
-	if size != hopper && size != other && size != lt || o.Phase != origin.Forward && o.Phase != origin.Backward {
+	if size != hopper && size != other && size != lt || c.Phase[id] != origin.Forward && c.Phase[id] != origin.Backward {
 		return false
 	}
 	if c.Died[id] != recorded.NeverFreed {
 		return false
 	}
 	thread := 0
-	if o.Phase == origin.Backward {
+	if c.Phase[id] == origin.Backward {
 		thread = 1
 	}
 	if c.workspaces[thread] == nil {
@@ -220,12 +230,15 @@ func (c *categorizer) unknownParameters() {
 }
 
 // categorizeByLife does what can be done without stacks: what was there before training and stays is taken for
-// parameters, what the optimizer's annotated step leaves behind for its state, what lives inside a step for activations.
+// parameters, what the optimizer's annotated or marked step leaves behind for its state, what lives inside a step for activations.
 func (t *Timeline) categorizeByLife() {
-	if t.StepsFrom != "annotations" || len(t.Steps) == 0 {
+	if !t.Stepped() || len(t.Steps) == 0 {
 		return
 	}
 	starts := t.annotated("Optimizer.step#", true)
+	if t.StepsFrom == "marks" && len(starts) == 0 {
+		starts = t.markedStarts()
+	}
 	first := -1
 	if zero := t.annotated("Optimizer.zero_grad#", true); len(zero) > 0 {
 		first = zero[0]

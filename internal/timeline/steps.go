@@ -8,10 +8,14 @@ import (
 	"github.com/plimsoll/plimsoll/internal/tape"
 )
 
-// findSteps finds where training steps end: at the end of each Optimizer.step that PyTorch annotated (2.5+), else
+// findSteps finds where training steps end: as the probe marked them, else at the end of each Optimizer.step that PyTorch annotated (2.5+), else
 // where allocations by the optimizer stop, else where a loop of the program comes back to its first line. A fused optimizer allocates in
 // its first step only: then the loop knows more steps than the optimizer.
 func (t *Timeline) findSteps() {
+	if t.Steps = t.markedSteps(); len(t.Steps) > 0 {
+		t.StepsFrom = "marks"
+		return
+	}
 	if t.Steps = t.annotatedSteps(); len(t.Steps) > 0 {
 		t.StepsFrom = "annotations"
 		return
@@ -86,9 +90,4 @@ func (t *Timeline) optimizerRuns() []int {
 		}
 	}
 	return ends
-}
-
-// phaseAt is what the stack of an Alloc event says.
-func (t *Timeline) phaseAt(event int) origin.Phase {
-	return t.Origins.Of(t.Stack[t.Tape.Events[event].ID]).Phase
 }

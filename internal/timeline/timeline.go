@@ -24,7 +24,7 @@ type Timeline struct {
 	Peak  Peak
 	End   Level
 	Steps []int // tape event at which each training step ended, in order
-	// StepsFrom says how the steps were found: "annotations", "stacks", "repetition" or "" for none.
+	// StepsFrom says how the steps were found: "marks" (of the probe), "annotations", "stacks", "repetition" or "" for none.
 	StepsFrom string
 	Batches   []int // tape event at which each batch of evaluation ended, where there are several
 	// Unnamed says that no function's name told evaluation: it is a loop after training that never runs backward.
@@ -33,7 +33,13 @@ type Timeline struct {
 	Category []tape.Category // by allocation ID
 	Phase    []origin.Phase  // by allocation ID: what the program was doing when it asked
 	Certain  bool            // categories rest on stacks
+
+	marks     []mark // by tape event; nil where the probe marked none
+	firstMark int    // the first marked event
 }
+
+// Stepped says that the end of every step was told by PyTorch or the probe, and not concluded from what was allocated.
+func (t *Timeline) Stepped() bool { return t.StepsFrom == "marks" || t.StepsFrom == "annotations" }
 
 // Level is how much memory is in use at an instant.
 type Level struct {
@@ -53,6 +59,7 @@ type Peak struct {
 func New(r *recorded.Recording, origins *origin.Table) *Timeline {
 	t := &Timeline{Recording: r, Origins: origins}
 	t.levels()
+	t.readMarks()
 	t.findSteps()
 	t.findBatches()
 	t.categorize()

@@ -6,12 +6,15 @@ together with the models as one graph that ends in the loss, and described as a 
 """
 import ast
 import atexit
+import functools
+import gc
 import logging
 import os
 import sys
+import weakref
 from collections import deque
 
-from . import _files, _frames, _graph, _pretend
+from . import _files, _frames, _graph, _mode, _places, _pretend
 from ._start import when_imported
 
 OLDEST = (2, 6)  # torch.export with automatic symbols for the batch
@@ -29,7 +32,7 @@ def attach(torch, report):
 
 
 def _attach(torch, capture):
-    _pretend.a_gpu(torch)
+    _pretend.a_gpu(torch, capture)
     _pretend.without_initialisation(torch)
     when_imported("torch.utils.data.dataloader", _pretend.loaders_at_home)
     when_imported("torch.utils.data.dataloader", capture.watch_loaders)
@@ -39,19 +42,33 @@ def _attach(torch, capture):
 class Capture:
     def __init__(self, torch, report):
         self.torch, self.report = torch, report
-        self.depth = 0
-        self.nodes = []  # calls between the first model call and backward
-        self.produced = {}  # id of a tensor -> index of the call that made it
+        self.places = _places.Places(torch)
+        self.depth = self.in_model = 0
         self.steps_before = deque(maxlen=256)  # calls that turn one tensor into another: what becomes of a batch before the model
-        self.arrived = {}  # tensors that the script moved to the GPU, by id: what was done to them before does not count
         self.others = {}  # models that ran without gradients, by id
-        self.loss, self.backwards = None, 0
-        self.held = []  # results that the script still has names for when backward starts
         self.autocast, self.scaler = None, False
-        self.regions, self.unnamed_regions, self.exporting = [], 0, False
-        self.model_place, self.batch_sizes, self.in_step = None, [], None
+        self.exporting, self.step = False, None
+        self.batch_sizes, self.in_step = [], None
+        self.optimizers = weakref.WeakSet()
+        self.taken = []  # steps of other optimizers in the same iteration, each with its optimizer and its line
+        self.asked = None  # where the script last asked for a value that does not exist
+        self.begin()
+        self.notes = []  # what the prediction should say beside its numbers
         self.done = False
         self.fake = None
+
+    def begin(self):
+        """Forget the last step: another begins."""
+        self.nodes = []  # calls between the first model call and backward
+        self.produced = {}  # id of a tensor -> index of the call that made it
+        self.loss, self.backwards, self.saved = None, 0, {}
+        self.beside = {}, []  # what lies on the GPU when backward starts
+        self.held = []  # results that the script still has names for when backward starts
+        self.regions, self.functions_checkpointed, self.model_place = [], 0, None
+
+    def note(self, text):
+        if text not in self.notes:
+            self.notes.append(text)
 
     # Attaching ---------------------------------------------------------------------------------------------------------------
 
@@ -66,8 +83,11 @@ class Capture:
         self._hook_backward()
         self._hook_scaler()
         self._hook_checkpoint()
-        register_optimizer_step_pre_hook(lambda opt, args, kwargs: self.on_step(opt))
-        _mode(torch, self).__enter__()
+        self._hook_functions()
+        self._hook_optimizers()
+        register_optimizer_step_pre_hook(lambda opt, args, kwargs: self.on_step(opt, kwargs.get("closure", args[1] if len(args) > 1 else None)))
+        _places.install(torch, self.places)
+        _mode.enter(torch, self)
         atexit.register(self.explain_nothing)
         sys.excepthook = lambda *failure: None  # what failed is told, with its line, by whoever asked for the capture
         logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
@@ -96,7 +116,7 @@ class Capture:
             if capture.exporting:
                 return original(module, *args, **kwargs)
             if capture.depth == 0 and next(module.parameters(), None) is not None:
-                return capture.run_model(module, args, kwargs)
+                return capture.run_model(module.module if getattr(module, "alone", False) else module, args, kwargs)
             if capture.depth > 0:
                 capture.see_autocast()
             return original(module, *args, **kwargs)
@@ -116,6 +136,28 @@ class Capture:
             kind.unscale_ = kind.update = lambda scaler, *args, **kwargs: None
             kind.step = lambda scaler, optimizer, *args, **kwargs: optimizer.step(*args, **kwargs)
 
+    def _hook_functions(self):
+        """Autograd functions of the script's own are no functions of PyTorch's: their results are seen here."""
+        kind = self.torch.autograd.Function
+        original = kind.apply.__func__
+
+        def apply(cls, *args, **kwargs):
+            out = original(cls, *args, **kwargs)
+            self.saw_function(cls.apply, args, kwargs, out)
+            return out
+
+        kind.apply = classmethod(apply)
+
+    def _hook_optimizers(self):
+        kind = self.torch.optim.Optimizer
+        original = kind.__init__
+
+        def __init__(optimizer, *args, **kwargs):
+            original(optimizer, *args, **kwargs)
+            self.optimizers.add(optimizer)
+
+        kind.__init__ = functools.wraps(original)(__init__)
+
     def scaled(self, scaler, outputs):
         self.scaler = self.scaler or scaler.is_enabled()
         return outputs
@@ -125,20 +167,31 @@ class Capture:
 
         def checkpoint(function, *args, use_reentrant=None, context_fn=None, determinism_check=None, debug=None, early_stop=None,
                        preserve_rng_state=None, **kwargs):
-            if not self.exporting:
+            if self.exporting:
+                return self.step.region(function, args, kwargs)
+            if self.loss is None and self.torch.is_grad_enabled():
                 self.saw_region(function)
             return function(*args, **kwargs)
 
         module.checkpoint = checkpoint
 
     def saw_region(self, function):
-        owner = getattr(function, "__self__", None) or getattr(getattr(function, "func", None), "__self__", None)
-        if isinstance(owner, self.torch.nn.Module):
-            self.regions.append(owner)
-        elif isinstance(function, self.torch.nn.Module):
-            self.regions.append(function)
+        module = self.called_module(function)
+        if module is not None:
+            self.regions.append(module)
+        elif self.in_model:
+            self.functions_checkpointed += 1
         else:
-            self.unnamed_regions += 1
+            self.fail("a function outside of any model is checkpointed: which operators it covers is not known")
+
+    def called_module(self, function):
+        """The module whose call a checkpointed function is; None for functions that are more or less than that."""
+        function = getattr(function, "func", function)  # of functools.partial
+        if isinstance(function, self.torch.nn.Module):
+            return function
+        Module = self.torch.nn.Module
+        calls = (Module.__call__, Module._wrapped_call_impl if hasattr(Module, "_wrapped_call_impl") else None, Module._call_impl)
+        return function.__self__ if getattr(function, "__func__", None) in calls else None
 
     # The script runs ---------------------------------------------------------------------------------------------------------
 
@@ -165,16 +218,30 @@ class Capture:
         else:
             self.others[id(module)] = module
         unreal = lambda t: t if isinstance(t, self.FakeTensor) else self.fake.from_tensor(t)
+        self.places.unreal = next(iter(map(self.places.on_gpu, module.parameters())), None)
         state = {name: unreal(t) for name, t in [*module.named_parameters(remove_duplicate=True), *module.named_buffers(remove_duplicate=True)]}
         self.depth += 1
+        self.in_model += 1
         try:
-            with self.fake:
+            with self.fake, self.counting_saved(state):
                 out = torch.func.functional_call(module, state, _graph.mapped(torch, args, unreal), _graph.mapped(torch, kwargs, unreal))
         finally:
             self.depth -= 1
+            self.in_model -= 1
         if trains:
             self.keep(module, args, kwargs, out)
         return out
+
+    def counting_saved(self, state):
+        """Adds up what autograd keeps for backward, to tell which of several steps keeps more."""
+        weights = {id(t) for t in state.values()}
+
+        def pack(t):
+            if id(t) not in weights:
+                self.saved[t.untyped_storage()._cdata] = t.untyped_storage().nbytes()
+            return t
+
+        return self.torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t)
 
     def keep(self, call, args, kwargs, out):
         """Remember a call whose results may lead to the loss."""
@@ -184,6 +251,12 @@ class Capture:
         self.nodes.append(_graph.Call(call, args, kwargs, out))
         for t in tensors:
             self.produced[id(t)] = len(self.nodes) - 1
+
+    def saw_question(self):
+        self.asked = _caller()
+
+    def tensors(self, value):
+        return _graph.tensors(self.torch, value)
 
     def saw_function(self, function, args, kwargs, out):
         if self.depth or self.exporting or self.loss is not None or not self.torch.is_grad_enabled():
@@ -196,10 +269,24 @@ class Capture:
         elif len(given) == 1 and len(results) == 1 and results[0] is not given[0]:
             self.steps_before.append(_graph.Call(function, args, kwargs, out))
 
+    def lies_beside(self):
+        """What lies on the GPU now: storages and their sizes, but for those that perhaps only this capture holds: these as weak references."""
+        mine = {id(t) for c in (*self.nodes, *self.steps_before) for t in self.tensors((c.args, c.kwargs, c.out))}
+        believed = self.places.believed()
+        return {_graph.storage(t): t.untyped_storage().nbytes() for t in believed if id(t) not in mine}, [weakref.ref(t) for t in believed if id(t) in mine]
+
+    def forget(self):
+        """Let go of what only this capture holds; returns what else the script had on the GPU when backward began, by storage."""
+        sure, others = self.beside
+        for _, _, state in self.taken:
+            state["nodes"].clear()
+        self.steps_before.clear()
+        gc.collect()
+        return {**sure, **{_graph.storage(t): t.untyped_storage().nbytes() for t in (ref() for ref in others) if t is not None}}
+
     def saw_arrival(self, tensor):
-        """The script moves a tensor to the GPU; in truth it stays where it is."""
-        if self.depth == 0 and self.loss is None and not isinstance(tensor, self.torch.nn.Parameter) and len(self.arrived) < 4096:
-            self.arrived[id(tensor)] = tensor
+        """The script moves a tensor to the GPU: what was done to it before does not count."""
+        setattr(tensor, _graph.ARRIVED, True)
 
     def on_backward(self, tensors):
         roots = _graph.tensors(self.torch, tensors)
@@ -209,27 +296,46 @@ class Capture:
                 self.fail("backward starts from a tensor that no model in training made")
             self.loss = roots[0]
             self.held = _graph.held_by_script(self.torch, self.nodes, self.loss)
+            self.beside = self.lies_beside()
         for node in self.nodes:
             if isinstance(node.call, self.torch.nn.Module):
                 for p in node.call.parameters():
                     if p.requires_grad and p.grad is None:
                         p.grad = self.torch.zeros_like(p)
         if self.in_step is not None:
-            self.finish(self.in_step)
+            self.took(self.in_step)
         if self.backwards >= MAX_BACKWARDS:
             self.fail(f"{MAX_BACKWARDS} backward passes without an optimizer step")
 
-    def on_step(self, optimizer):
-        if self.loss is None:
-            self.in_step = optimizer  # a closure will run the model
-            return
-        self.finish(optimizer)
+    def on_step(self, optimizer, closure):
+        if closure is not None:
+            self.in_step = optimizer  # the closure runs the model (LBFGS), or its last micro-batch (Lightning)
+        elif self.loss is not None:  # a step without gradients does nothing
+            self.took(optimizer)
+
+    def took(self, optimizer):
+        """A step is complete. Where other optimizers train other parameters (a GAN), theirs belong to the iteration as well."""
+        again = any(optimizer is other for other, _, _ in self.taken)
+        if not again:
+            self.taken.append((optimizer, _caller(), dict(self.__dict__)))
+        mine = {id(p) for p in parameters_of(optimizer)}
+        waiting = [o for o in self.optimizers if not any(o is t for t, _, _ in self.taken) and not mine & {id(p) for p in parameters_of(o)}]
+        if again or not waiting:
+            self.finish()
+        for p in (p for o in self.optimizers for p in parameters_of(o)):
+            p.grad = None  # so that the step changes nothing
+        self.begin()
+        self.in_step = None
 
     # The end -----------------------------------------------------------------------------------------------------------------
 
-    def finish(self, optimizer):
+    def finish(self):
         """Write graph and job, then end the process: nothing of the training happens."""
-        self.exporting = True
+        optimizer, place, state = max(self.taken, key=lambda step: sum(step[2]["saved"].values()))
+        self.__dict__.update(state)
+        if len(self.taken) > 1:
+            self.note(f"{len(self.taken)} optimizers step in each iteration: this is the step that keeps the most for backward, {_spelled(place)}")
+        self.exporting = self.places.honest = True
         try:
             job, graph = _graph.export(self, optimizer)
         except Exception as problem:
@@ -256,11 +362,15 @@ class Capture:
         """The script ended before any training step."""
         if self.done:
             return
+        if self.taken:
+            self.finish()
         error = getattr(sys, "last_value", None)
         why, place = "the script ended without an optimizer step", ("", 0)
         if error is not None:
             _frames.strip(error)
             why, place = f"{type(error).__name__}: {str(error)[:600]}", _place_of(error)
+            if self.asked is not None:
+                why += f" (tensors have no values in a capture: the one asked for at {_spelled(self.asked)} was made up)"
         _files.write_json(os.path.join(self.report, "failure.json"),
                           {"schema": "plimsoll.capture-failure/1", "why": why, "file": place[0], "line": place[1]})
 
@@ -278,40 +388,12 @@ class Capture:
         return "plain" if loops and max(loops) > max(functions, default=0) else "function"
 
 
-def _mode(torch, capture):
-    """Keeps every tensor on the CPU, answers questions about values that do not exist, and shows the capture each call."""
-    from torch.overrides import TorchFunctionMode
+def parameters_of(optimizer):
+    return [p for group in optimizer.param_groups for p in group["params"]]
 
-    Tensor = torch.Tensor
-    stay = {Tensor.cuda, Tensor.pin_memory}
-    asks = {Tensor.item: 1.0, Tensor.__float__: 1.0, Tensor.__int__: 1, Tensor.__bool__: False, Tensor.__index__: 1}
 
-    class OnCPU(TorchFunctionMode):
-        def __torch_function__(self, function, kinds, args=(), kwargs=None):
-            kwargs = kwargs or {}
-            if function in stay:
-                capture.saw_arrival(args[0])
-                return args[0]
-            unreal = bool(args) and isinstance(args[0], capture.FakeTensor)
-            if unreal and function in asks:
-                return asks[function] if args[0].dtype.is_floating_point or function is not Tensor.item else 0
-            if unreal and function is Tensor.tolist:
-                return torch.ones(args[0].shape).tolist()
-            if unreal and function is Tensor.numpy:
-                return torch.ones(args[0].shape).numpy()
-            if "device" in kwargs:
-                kwargs = {**kwargs, "device": _pretend.cpu_for(torch, kwargs["device"])}
-            moved = args
-            if function is Tensor.to:
-                moved = tuple(_pretend.cpu_for(torch, a) for a in args)
-            out = function(*moved, **kwargs)
-            if function is Tensor.to and any(a is not b for a, b in zip(moved, args)):
-                capture.saw_arrival(out)
-            else:
-                capture.saw_function(function, moved, kwargs, out)
-            return out
-
-    return OnCPU()
+def _spelled(place):
+    return f"{os.path.basename(place[0])}:{place[1]}"
 
 
 def _caller():
@@ -324,7 +406,7 @@ def _place_of(error):
     place, traceback = ("", 0), error.__traceback__
     while traceback is not None:
         name = traceback.tb_frame.f_code.co_filename
-        if "site-packages" not in name and not name.startswith((_frames.HERE, "<frozen")):
+        if _frames.is_scripts(name):
             place = (name, traceback.tb_lineno)
         traceback = traceback.tb_next
     return place

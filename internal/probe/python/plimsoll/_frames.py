@@ -5,7 +5,13 @@ import sys
 import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep  # Python's own
 DEPTH = 24  # frames reported
+
+
+def is_scripts(name):
+    """Whether a file is the script's: no library's, not Python's own, not the probe's."""
+    return "site-packages" not in name and not name.startswith((HERE, LIBRARY, "<frozen"))
 
 
 def around(function, before, after):
@@ -30,7 +36,7 @@ def script_stack():
     found = []
     while frame is not None and len(found) < DEPTH:
         name = frame.f_code.co_filename
-        if not name.startswith(HERE) and "site-packages" not in name and not name.startswith("<frozen"):
+        if is_scripts(name):
             found.append({"file": name, "line": frame.f_lineno, "function": frame.f_code.co_name})
         frame = frame.f_back
     return found

@@ -6,6 +6,10 @@ import sys
 from collections.abc import Mapping
 
 DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}
+ARRIVED = "_plimsoll_arrived"  # on tensors that the script moved to the GPU
+
+# Tensors of state for each parameter (torch/optim, 2.11); two where the optimizer is not PyTorch's.
+STATES = {"sgd": 0, "sgdm": 1, "rmsprop": 1, "adagrad": 1, "lion": 1, "muon": 1}
 
 
 class Call:
@@ -48,30 +52,35 @@ def export(capture, optimizer):
     torch = capture.torch
     calls = _leading_to(torch, capture, capture.nodes)
     models = [c.call for c in calls if isinstance(c.call, torch.nn.Module)]
+    if not models:
+        raise ValueError("no call of a model leads to the loss")
     unpadded = _drop_full_masks(torch, capture, calls)
-    leaves = _leaves(torch, calls, models)
+    leaves, loose = _leaves(torch, calls, models)
     batch = _batch(capture, leaves)
     leaves_now = [_real(torch, capture, t) for t in leaves]
     if batch == 1:  # torch.export takes a dimension of one for a constant; a graph for two serves any batch
         leaves_now = [torch.cat([t, t]) if t.dim() and t.shape[0] == 1 else t for t in leaves_now]
     reached = {id(t) for c in calls for t in tensors(torch, c.out)}
-    step = _step_module(torch, calls, models, leaves, [capture.loss, *(t for t in capture.held if id(t) in reached)])
+    step = capture.step = _step_module(capture, calls, models, loose, leaves, [capture.loss, *(t for t in capture.held if id(t) in reached)])
+    step.add_regions(capture.functions_checkpointed)
     program = _export(torch, step, leaves_now, max(batch, 2), unpadded)
-    return _job(capture, optimizer, models, step, batch), gzip.compress(_serialized(program), 6)
+    job = _job(capture, optimizer, models, step, batch)
+    _note_others(capture, optimizer, step, leaves, [t for c in calls for t in tensors(torch, c.out)], job)
+    return job, gzip.compress(_serialized(program), 6)
 
 
 def _leading_to(torch, capture, calls):
     """The calls whose results reach the loss, in order; before the models, what was made on the GPU of a batch that had arrived there."""
     needed, kept = {id(capture.loss)}, []
     for call in [*reversed(calls), *reversed(capture.steps_before)]:
-        if any(id(t) in needed and id(t) not in capture.arrived for t in tensors(torch, call.out)):
+        if any(id(t) in needed and ARRIVED not in t.__dict__ for t in tensors(torch, call.out)):
             kept.append(call)
             needed.update(id(t) for t in tensors(torch, (call.args, call.kwargs)))
     return kept[::-1]
 
 
 def _leaves(torch, calls, models):
-    """The tensors that come from outside: batch, targets, constants. Parameters belong to the models."""
+    """The tensors that come from outside: batch, targets, constants; and the parameters that belong to no model."""
     known = {id(p) for m in models for p in m.parameters()} | {id(b) for m in models for b in m.buffers()}
     leaves = []
     for call in calls:
@@ -80,7 +89,8 @@ def _leaves(torch, calls, models):
                 known.add(id(t))
                 leaves.append(t)
         known.update(id(t) for t in tensors(torch, call.out))
-    return leaves
+    loose = [t for t in leaves if isinstance(t, torch.nn.Parameter)]
+    return [t for t in leaves if not isinstance(t, torch.nn.Parameter)], loose
 
 
 def _batch(capture, leaves):
@@ -95,7 +105,7 @@ def _batch(capture, leaves):
 def _real(torch, capture, t):
     if isinstance(t, capture.FakeTensor):
         return torch.zeros(t.shape, dtype=t.dtype)
-    return t.detach()
+    return t.detach() if t.is_contiguous() else t.detach().clone()  # what arrives on a GPU has no gaps
 
 
 def held_by_script(torch, calls, loss):
@@ -124,8 +134,15 @@ def _references(call):
     return sys.getrefcount(call.out) - 2
 
 
-def _step_module(torch, calls, models, leaves, results):
+def _step_module(capture, calls, models, loose, leaves, results):
     """A module that makes the same calls: batch in; loss, and what the script holds beside it, out."""
+    torch = capture.torch
+
+    class Region(torch.nn.Module):
+        """The call of a checkpointed function: as a module's, it has a name in the graph."""
+
+        def forward(self, call):
+            return call()
 
     class Step(torch.nn.Module):
         def __init__(self):
@@ -134,9 +151,20 @@ def _step_module(torch, calls, models, leaves, results):
                 self.model = models[0]
             else:
                 self.models = torch.nn.ModuleList(dict.fromkeys(models))
+            self.loose = torch.nn.ParameterList(loose)
             self.names = {id(p): name for name, p in self.named_parameters()}
 
+        def add_regions(self, count):
+            self.regions = torch.nn.ModuleList(Region() for _ in range(count))
+
+        def region(self, function, args, kwargs):
+            if capture.called_module(function) is not None:
+                return function(*args, **kwargs)
+            self.entered += 1
+            return self.regions[self.entered - 1](lambda: function(*args, **kwargs))
+
         def forward(self, *inputs):
+            self.entered = 0
             values = {id(leaf): given for leaf, given in zip(leaves, inputs)}
             current = dict(self.named_parameters())
             values.update((key, current[name]) for key, name in self.names.items() if name in current)
@@ -231,34 +259,51 @@ def _job(capture, optimizer, models, step, batch):
         "id": name, "model": name, "source": "graph", "graph": "graph.json.gz", "batch": batch, "param_dtype": _dtype(parameters),
         "optimizer": optimizer_name(optimizer), "accumulate": capture.backwards, "loop": capture.loop_kind(),
     }
-    if capture.autocast is not None:
+    if capture.autocast not in (None, capture.torch.float32):
         job["autocast"] = DTYPES.get(str(capture.autocast).removeprefix("torch."), "bf16")
-    frozen = [n for m in models for n, p in m.named_parameters() if not p.requires_grad]
+    frozen = [n for n, p in step.named_parameters() if not p.requires_grad]
     if frozen:
         job["freeze"] = frozen
     if any(p.dim() == 4 and p.is_contiguous(memory_format=capture.torch.channels_last) and not p.is_contiguous() for p in parameters):
         job["channels_last"] = True
+    if capture.notes:
+        job["notes"] = capture.notes
     _note_checkpoints(capture, step, job)
-    _note_others(capture, models, job)
     return job
 
 
-def _note_others(capture, models, job):
-    """Models that only ever ran without gradients still hold their weights on the card."""
-    known = {id(t) for m in models for t in (*m.parameters(), *m.buffers())}
-    resident = {id(t): t.numel() * t.element_size() for m in capture.others.values() for t in (*m.parameters(), *m.buffers()) if id(t) not in known}
-    if resident:
-        job["resident_bytes"] = sum(resident.values())
+def _note_others(capture, optimizer, step, leaves, made, job):
+    """What else the script has on the card, of its own or by models that only ever ran without gradients: it stays through the step."""
+    known = {storage(t) for t in (*step.parameters(), *step.buffers(), *leaves, *made) if not isinstance(t, capture.FakeTensor)}
+    known |= {storage(p.grad) for p in step.parameters() if p.grad is not None}
+    known |= {storage(t) for o, _, _ in capture.taken for t in tensors(capture.torch, list(o.state.values()))}
+    others = [t for m in capture.others.values() for t in (*m.parameters(), *m.buffers())]
+    resident = {**capture.forget(), **{storage(t): t.untyped_storage().nbytes() for t in others}}
+    total = sum(size for key, size in resident.items() if key not in known) + _of_others(capture, optimizer, step)
+    if total:
+        job["resident_bytes"] = total
+
+
+def _of_others(capture, optimizer, step):
+    """Gradients and state of the parameters that other optimizers train in the same iteration and this step does not touch."""
+    known, total = {id(p) for p in step.parameters()}, 0
+    for other in (o for o, _, _ in capture.taken if o is not optimizer):
+        kept = 1 + STATES.get(optimizer_name(other).partition("-")[0], 2)
+        total += sum(kept * p.numel() * p.element_size() for g in other.param_groups for p in g["params"] if id(p) not in known)
+    return total
+
+
+def storage(tensor):
+    return tensor.untyped_storage().data_ptr()
 
 
 def _note_checkpoints(capture, step, job):
-    if not capture.regions and not capture.unnamed_regions:
+    if not capture.regions and not capture.functions_checkpointed:
         return
     names = {id(m): n for n, m in step.named_modules()}
     job["checkpointing"] = True
-    job["checkpoint_modules"] = list(dict.fromkeys(names[id(m)] for m in capture.regions if id(m) in names))
-    if capture.unnamed_regions:
-        raise ValueError(f"{capture.unnamed_regions} checkpointed calls are of functions, not of modules: which operators they cover is not known")
+    modules = dict.fromkeys(names[id(m)] for m in capture.regions if id(m) in names)
+    job["checkpoint_modules"] = [*modules, *(names[id(m)] for m in step.regions)]
 
 
 def _dtype(parameters):

@@ -1,0 +1,12 @@
+"""fully_shard: a model in shards cannot be captured."""
+import torch
+from torch.distributed.fsdp import fully_shard
+
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 2)).cuda()
+for m in model:
+    fully_shard(m)
+fully_shard(model)
+opt = torch.optim.Adam(model.parameters())
+model(torch.randn(4, 8).cuda()).sum().backward()
+opt.step()
+print("trained")
