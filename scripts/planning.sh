@@ -5,5 +5,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 echo "First plan of each case, restricted to the measured grid, against the best measured plan that fits:"
 PLIMSOLL_SHOW=1 go test -count=1 -run 'TheFirstPlan|KeepTheMeasuredOrder' -v ./internal/plan | grep -E '^  |^---|^ok|^FAIL|planning_test' | sort
-echo "A full search over more than 10,000 configurations of an 8B model:"
-go test -count=1 -run '^$' -bench FullSearch -benchtime 3x ./internal/plan | grep -E '^Benchmark'
+echo "A full search over more than 10,000 configurations of an 8B model, and searches in which little fits:"
+go test -count=1 -run '^$' -bench 'FullSearch|HardSearches' -benchtime 3x ./internal/plan | grep -E '^Benchmark'

@@ -105,7 +105,7 @@ func (c *Clock) See(w eager.Work) {
 	c.gpu = max(c.gpu, c.host) + kernel
 	c.step.GPU += kernel
 	phase.gpu += kernel
-	if w.Kind == eager.ToHost { // the host waits for the copy
+	if w.Kind == eager.ToHost { // it waits, and cannot run ahead in a deeper model either
 		phase.host += c.gpu - c.host
 		c.host = c.gpu
 	}

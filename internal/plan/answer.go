@@ -45,7 +45,7 @@ func (s *search) answer() (*report.Fit, error) {
 	for i, c := range ordered {
 		p := s.plan(c)
 		p.Why = s.why(i, c, ordered[0])
-		p.Changes = s.buys(c)
+		p.Changes = s.buys(c, i == 0)
 		f.Plans = append(f.Plans, p)
 	}
 	if len(ordered) == 0 {
@@ -91,8 +91,8 @@ func (s *search) why(i int, c, first candidate) string {
 	return fmt.Sprintf("%.2f× the time", ratio)
 }
 
-// buys says what each change against the job as given is good for.
-func (s *search) buys(c candidate) []string {
+// buys says what each change against the job as given is good for. sure: what it saves is predicted where it is not known yet.
+func (s *search) buys(c candidate, sure bool) []string {
 	j := s.r.Job
 	out := []string{}
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -104,8 +104,12 @@ func (s *search) buys(c candidate) []string {
 		if d, err := s.time(other, layers); err == nil && math.Abs(d.total/c.took.total-1) >= 0.005 {
 			text += ", " + strings.Replace(fmt.Sprintf("%+.0f %% time", 100*(c.took.total/d.total-1)), "-", "−", 1)
 		}
-		if m, ok := s.memories[s.key(other, layers)]; ok && m.err == nil && m.safe > 0 {
-			text += fmt.Sprintf(", %s", signed(c.need.safe-m.safe))
+		m, known := s.memories[s.key(other, layers)]
+		if sure && !known {
+			m = s.need(s.key(other, layers))
+		}
+		if saved := c.need.safe - m.safe; m.err == nil && m.safe > 0 && max(saved, -saved) >= units.MiB {
+			text += ", " + signed(saved)
 		}
 		out = append(out, text)
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,6 +126,25 @@ func TestActivationsOnTheHostSaveMemoryAndCostTime(t *testing.T) {
 		}
 		if s.onHost(candidate{point: there}) == 0 {
 			t.Errorf("%s: no memory of the host is counted", way.name)
+		}
+	}
+}
+
+func TestTheTimeOfActivationsOnTheHostIsToldByShallowModels(t *testing.T) {
+	t.Parallel()
+	s, err := newSearch(middle(t, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, checkpointed := range []bool{false, true} {
+		k := passKey{batch: 4, precision: "amp-bf16", attn: "sdpa", checkpointed: checkpointed, away: true}
+		told, full := s.streamed(k), s.inFull(k)
+		if full.err != nil {
+			t.Fatal(full.err)
+		}
+		if math.Abs(told.step.Seconds/full.step.Seconds-1) > 0.03 || told.facts.Pinned != full.facts.Pinned {
+			t.Errorf("checkpointed %v: %.1f ms and %s on the host by shallow models, %.1f ms and %s by the model", checkpointed,
+				1000*told.step.Seconds, told.facts.Pinned, 1000*full.step.Seconds, full.facts.Pinned)
 		}
 	}
 }

@@ -20,11 +20,6 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 			return
 		}
 		a := report.Alternative{What: what, StepMS: 1000 * d.total}
-		if bound := s.bound(s.key(p, layers)); bound > s.room {
-			a.Why = fmt.Sprintf("does not fit: at least %s too much", (bound - s.room).Short())
-			out = append(out, a)
-			return
-		}
 		m := s.need(s.key(p, layers))
 		switch {
 		case m.err != nil:

@@ -93,8 +93,8 @@ func (s *search) measure(k passKey) walked {
 		return b
 	}
 	n := depth - shallowLayers
-	fa, fb, count := a.facts, b.facts, int64(n)
 	steps := func(x, y cost.Step) cost.Step { return cost.Deepen(x, y, shallowLayers, n) }
+	fa, fb, count := a.facts, b.facts, int64(n)
 	return walked{step: steps(a.step, b.step), tf32: steps(a.tf32, b.tf32), facts: predict.Streamed{
 		Params: fa.Params + count*(fb.Params-fa.Params), Trainable: fa.Trainable + count*(fb.Trainable-fa.Trainable),
 		Tensors: fa.Tensors + n*(fb.Tensors-fa.Tensors), Bytes: fa.Bytes + (fb.Bytes-fa.Bytes)*unitsOf(count),
