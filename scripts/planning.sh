@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Shows how good plimsoll fit's plans are: for three models and five memory limits the first plan beside the best measured one, and how well
-# predicted times keep the measured order. Measured on one H200, PyTorch 2.11 (internal/plan/testdata/planning.jsonl.gz).
+# Shows how good plimsoll fit's plans are: for eight models and five memory limits the first plan beside the best measured one, and how well
+# predicted times keep the measured order. Measured on one H200, PyTorch 2.11 (internal/plan/testdata).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 echo "First plan of each case, restricted to the measured grid, against the best measured plan that fits:"

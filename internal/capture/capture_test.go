@@ -25,6 +25,7 @@ type job struct {
 	Optimizer         string
 	Accumulate        int
 	Loop              string
+	ZeroGrad          string `json:"zero_grad"`
 	Checkpointing     bool
 	CheckpointModules []string `json:"checkpoint_modules"`
 	ChannelsLast      bool     `json:"channels_last"`
@@ -48,19 +49,19 @@ func TestScriptsOfEveryShapeAreCaptured(t *testing.T) {
 		ops  []string // operators the graph must hold
 	}{
 		{"toplevel", []string{script("toplevel.py")},
-			job{Model: "Sequential", Batch: 16, ParamDtype: "fp32", Optimizer: "adamw", Accumulate: 1, Loop: "plain"},
+			job{Model: "Sequential", Batch: 16, ParamDtype: "fp32", Optimizer: "adamw", Accumulate: 1, Loop: "script"},
 			[]string{"linear", "relu", "cross_entropy_loss"}},
 		{"functions", []string{script("functions.py"), "--batch", "6"},
 			job{Model: "Sequential", Batch: 6, ParamDtype: "fp32", Optimizer: "rmsprop-loop", Accumulate: 1, Loop: "function"},
 			[]string{"embedding", "pow", "mean", "sum"}},
 		{"classes", []string{script("classes.py")},
-			job{Model: "Net", Batch: 8, ParamDtype: "fp32", Autocast: "fp16", Optimizer: "sgdm", Accumulate: 4, Loop: "plain"},
+			job{Model: "Net", Batch: 8, ParamDtype: "fp32", Autocast: "fp16", Optimizer: "sgdm", Accumulate: 4, Loop: "script"},
 			[]string{"conv2d", "batch_norm", "cross_entropy_loss", "div"}},
 		{"guarded", []string{script("guarded.py")},
-			job{Model: "RNN", Batch: 6, ParamDtype: "fp32", Optimizer: "adam-fused", Accumulate: 1, Loop: "plain"},
+			job{Model: "RNN", Batch: 6, ParamDtype: "fp32", Optimizer: "adam-fused", Accumulate: 1, Loop: "script", ZeroGrad: "before-backward"},
 			[]string{"lstm", "cross_entropy_loss"}},
 		{"convnet", []string{script("convnet.py")},
-			job{Model: "Sequential", Batch: 4, ParamDtype: "fp32", Autocast: "bf16", Optimizer: "sgd", Accumulate: 1, Loop: "plain", ChannelsLast: true},
+			job{Model: "Sequential", Batch: 4, ParamDtype: "fp32", Autocast: "bf16", Optimizer: "sgd", Accumulate: 1, Loop: "script", ZeroGrad: "before-backward", ChannelsLast: true},
 			[]string{"conv2d", "adaptive_avg_pool2d"}},
 		{"module", []string{"-m", "package.train"},
 			job{Model: "TransformerEncoder", Batch: 5, ParamDtype: "fp32", Optimizer: "adamw", Accumulate: 1, Loop: "function"},
@@ -71,10 +72,10 @@ func TestScriptsOfEveryShapeAreCaptured(t *testing.T) {
 				ResidentBytes: 4*4*32*8 + 4}, // the second micro-batch, fetched with the first, a mask of ones, and the sum of losses
 			[]string{"scaled_dot_product_attention", "cross_entropy_loss"}},
 		{"accelerate", []string{script("hf_loop.py")},
-			job{Model: "LlamaForCausalLM", Batch: 3, ParamDtype: "bf16", Optimizer: "adamw", Accumulate: 1, Loop: "plain"},
+			job{Model: "LlamaForCausalLM", Batch: 3, ParamDtype: "bf16", Optimizer: "adamw", Accumulate: 1, Loop: "script"},
 			[]string{"scaled_dot_product_attention", "silu", "cross_entropy_loss"}},
 		{"frozen", []string{script("frozen.py")},
-			job{Model: "Linear", Batch: 9, ParamDtype: "fp32", Optimizer: "adagrad", Accumulate: 1, Loop: "plain",
+			job{Model: "Linear", Batch: 9, ParamDtype: "fp32", Optimizer: "adagrad", Accumulate: 1, Loop: "script", ZeroGrad: "before-backward",
 				ResidentBytes: (30*40+40)*4 + 9*30*4}, // the backbone and its input
 			[]string{"log_softmax", "gather", "neg"}},
 		{"closure", []string{script("closure.py")},

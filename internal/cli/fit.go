@@ -74,7 +74,7 @@ Exit code 3: nothing fits; the answer then says what the least is that would.`,
 	flags.StringSliceVar(&o.Checkpointing, "checkpointing", nil, "none, selective, full (default: all the model can)")
 	flags.StringSliceVar(&o.Optimizers, "optimizer", nil, "optimizers to try, the first is the job's (default: forms of adamw)")
 	flags.StringSliceVar(&o.Attns, "attn", nil, "attention: sdpa, eager (default: the job's, and sdpa)")
-	flags.StringSliceVar(&o.Loops, "loop", nil, "loop: function, plain (default: the job's, and function)")
+	flags.StringSliceVar(&o.Loops, "loop", nil, "loop: function, plain, script (default: the job's, and function)")
 	flags.StringSliceVar(&o.Offload, "offload", nil, "what is on the host: none, optimizer (state and step), activations, both (default: none, optimizer)")
 	flags.IntVar(&o.GPUs, "gpus", 1, "cards in all (what several add is analytic: not measured)")
 	flags.StringSliceVar(&o.Sharding, "sharding", nil, "with --gpus: "+strings.Join(shard.Kinds(), ", ")+" (default: all)")

@@ -67,7 +67,7 @@ func TestARunStartsWithTheMildestChangeThatIsPredictedToFit(t *testing.T) {
 			if said := strings.Count(got.stderr, "predicted peak"); said != 1 {
 				t.Errorf("%d predictions:\n%s", said, got.stderr)
 			}
-			if far := furthest(t, untouched.numbers(t), got.numbers(t)); far > 1e-5 {
+			if far := furthest(t, untouched.numbers(t), got.numbers(t)); far > 1e-6 {
 				t.Errorf("parameters differ by up to %g", far)
 			}
 		})

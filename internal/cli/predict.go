@@ -277,7 +277,8 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.Layers, "checkpoint-layers", 0, "with --checkpointing: only so many of the first layers")
 	flags.BoolVar(&f.OffloadActivations, "offload-activations", false, "what autograd saves is kept on the host (save_on_cpu)")
 	flags.StringVar(&f.Attn, "attn", "", "attention: sdpa or eager (default sdpa)")
-	flags.StringVar(&f.Loop, "loop", "", "function: the step's locals die; plain: a script's loop (default function)")
+	flags.StringVar(&f.ZeroGrad, "zero-grad", "", "when gradients are set to None: before-forward, before-backward (default before-forward)")
+	flags.StringVar(&f.Loop, "loop", "", "function: the step's locals die; plain: those of the last iteration live on; script: all but its batch (default function)")
 }
 
 // addModel adds the flags of the model and its data: what stays when the way to train it varies.
@@ -368,7 +369,7 @@ func (f *jobFlags) overlaySettings(cmd *cobra.Command, j *fileJob) error {
 	said := cmd.Flags().Changed
 	for flag, set := range map[string]func(){
 		"optimizer": func() { j.Optimizer = f.Optimizer }, "checkpointing": func() { j.Checkpointing = f.Checkpointing }, "attn": func() { j.Attn = f.Attn },
-		"loop": func() { j.Loop = f.Loop }, "checkpoint-layers": func() { j.Layers = f.Layers },
+		"loop": func() { j.Loop = f.Loop }, "zero-grad": func() { j.ZeroGrad = f.ZeroGrad }, "checkpoint-layers": func() { j.Layers = f.Layers },
 		"offload-activations": func() { j.OffloadActivations = f.OffloadActivations },
 	} {
 		if said(flag) {

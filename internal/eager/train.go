@@ -24,6 +24,8 @@ type Options struct {
 	Optimizer  string
 	Accumulate int  // micro-batches a step; 0 is 1
 	Plain      bool // a script's loop: the last iteration's values live on while the next runs
+	Rebound    bool // with Plain: all but its batch, whose names have the next one's values when forward begins
+	ZeroLate   bool // gradients are set to None between forward and backward
 	WholeStep  bool // one function does forward, backward and the optimizer's step: its locals die after it
 	Freeze     []string
 	Steps      int // 0 is 3
@@ -108,15 +110,25 @@ func (l *loop) step(number int) {
 	if l.o.WholeStep { // the last step's function has returned
 		l.forgetStep()
 	}
-	l.opt.zeroGrad()
+	if !l.o.ZeroLate {
+		l.opt.zeroGrad()
+	}
 	micro := max(l.o.Accumulate, 1)
 	for i := range micro {
 		l.phase(number, PhaseForward)
 		p.regions = 0
 		batch := retained(l.m.Batch())
+		if l.o.Rebound {
+			release(&l.batch, batch)
+		}
 		loss, outputs := l.forward(batch)
 		rebind(&l.outputs, append([]*Tensor{loss}, outputs...))
-		release(&l.batch, batch)
+		if !l.o.Rebound {
+			release(&l.batch, batch)
+		}
+		if l.o.ZeroLate && i == 0 {
+			l.opt.zeroGrad()
+		}
 		l.phase(number, PhaseBackward)
 		scaled := l.scale(loss)
 		p.Backward(scaled)

@@ -54,7 +54,8 @@ type Job struct {
 	ResidentBytes int64    `json:"resident_bytes,omitempty"`
 	Attn          string   `json:"attn,omitempty"`       // sdpa | eager
 	Accumulate    int      `json:"accumulate,omitempty"` // micro-batches of one optimizer step
-	Loop          string   `json:"loop,omitempty"`       // function | plain
+	Loop          string   `json:"loop,omitempty"`       // function | plain | script
+	ZeroGrad      string   `json:"zero_grad,omitempty"`  // before-forward | before-backward: then forward runs beside the gradients of the step before
 	Freeze        []string `json:"freeze,omitempty"`     // prefixes of parameter names
 	ChannelsLast  bool     `json:"channels_last,omitempty"`
 
@@ -77,7 +78,8 @@ var (
 	dtypes     = []string{"fp32", "bf16", "fp16"}
 	casts      = []string{"bf16", "fp16"}
 	attentions = []string{"sdpa", "eager"}
-	loops      = []string{"function", "plain"}
+	loops      = []string{"function", "plain", "script"}
+	zeroings   = []string{"before-forward", "before-backward"}
 	optimizers = []string{
 		"sgd", "sgdm", "adam", "adam-fused", "adam-loop", "adamw", "adamw-fused", "adamw-loop", "amsgrad", "amsgrad-fused", "amsgrad-loop",
 		"nadam", "nadam-loop", "radam", "radam-loop", "adamax", "adamax-loop", "adagrad", "adagrad-loop", "adadelta", "adadelta-loop",
@@ -145,6 +147,7 @@ func (j *Job) checkWords() error {
 	defaults(&j.ParamDType, "fp32")
 	defaults(&j.Optimizer, "adamw")
 	defaults(&j.Loop, "function")
+	defaults(&j.ZeroGrad, "before-forward")
 	if j.Source == "hf" {
 		defaults(&j.Attn, "sdpa")
 	}
@@ -156,7 +159,7 @@ func (j *Job) checkWords() error {
 		known       []string
 	}{
 		{"task", j.Task, tasks}, {"loss", j.Loss, losses}, {"param_dtype", j.ParamDType, dtypes}, {"autocast", j.Autocast, casts},
-		{"optimizer", j.Optimizer, optimizers}, {"attn", j.Attn, attentions}, {"loop", j.Loop, loops},
+		{"optimizer", j.Optimizer, optimizers}, {"attn", j.Attn, attentions}, {"loop", j.Loop, loops}, {"zero_grad", j.ZeroGrad, zeroings},
 	} {
 		if w.word == "" {
 			continue

@@ -257,8 +257,8 @@ func (s *search) changes(p point) int {
 	return n
 }
 
-// ordered are the plans found, fastest first; among ties for the first place the one that needs least memory, and plans that need no other
-// allocator settings before those that do.
+// ordered are the plans found, fastest first; among ties for the first place the better one, and plans that lean on less before those
+// that lean on more.
 func (s *search) ordered() []candidate {
 	found := slices.Clone(s.found)
 	if len(found) == 0 || !s.onTheCard() {
@@ -269,12 +269,20 @@ func (s *search) ordered() []candidate {
 	best := front
 	for i, c := range found[front:] {
 		within := 1 + min(c.took.tie(), found[front].took.tie())
-		if s.lean(c) == s.lean(found[front]) && c.took.total <= found[front].took.total*within && c.need.safe < found[best].need.safe {
+		if s.lean(c) == s.lean(found[front]) && c.took.total <= found[front].took.total*within && s.better(c, found[best]) {
 			best = front + i
 		}
 	}
 	first := found[best]
 	return append([]candidate{first}, slices.Delete(found, best, best+1)...)
+}
+
+// better tells which of two plans that are equally fast is: the one that leaves numerics alone, then the one that needs less memory.
+func (s *search) better(a, b candidate) bool {
+	if x, y := s.changesNumerics(a.point), s.changesNumerics(b.point); x != y {
+		return y
+	}
+	return a.need.safe < b.need.safe
 }
 
 // plan is a candidate as it is reported.

@@ -236,7 +236,7 @@ func checkInput(j job.Job, b *opgraph.Bound) error {
 }
 
 func options(j job.Job) eager.Options {
-	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == "plain", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, SavedOnHost: j.OffloadActivations}
+	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop != "function", Rebound: j.Loop == "script", ZeroLate: j.ZeroGrad == "before-backward", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, SavedOnHost: j.OffloadActivations}
 	if j.Autocast != "" {
 		o.Autocast = elementTypes[j.Autocast]
 		o.Scaler = j.Autocast == "fp16"

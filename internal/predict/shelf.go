@@ -48,7 +48,7 @@ const keptWhole = 16
 type passes struct {
 	batch, accumulate int
 	params, cast      string
-	attn, loop        string
+	attn, loop, zero  string
 	checkpointing     bool
 	layers            int    // checkpointed ones, 0 for all
 	order             string // of layers to checkpoint; of all there is one
@@ -159,7 +159,7 @@ func passesOf(j job.Job, c Cut) passes {
 		order = fmt.Sprint(j.Order)
 	}
 	return passes{
-		batch: j.Batch, accumulate: j.Accumulate, params: j.ParamDType, cast: j.Autocast, attn: j.Attn, loop: j.Loop, checkpointing: j.Checkpointing,
+		batch: j.Batch, accumulate: j.Accumulate, params: j.ParamDType, cast: j.Autocast, attn: j.Attn, loop: j.Loop, zero: j.ZeroGrad, checkpointing: j.Checkpointing,
 		layers: j.Layers, order: order, away: j.OffloadActivations, adapters: j.LoRARank, cut: c,
 	}
 }

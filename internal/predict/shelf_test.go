@@ -67,7 +67,9 @@ func variants(j job.Job, which int) []job.Job {
 	case 4:
 		k.Loop, k.Optimizer = "plain", "adamw-8bit"
 	}
-	return append(out, k)
+	late := k
+	late.ZeroGrad = "before-backward"
+	return append(out, k, late)
 }
 
 func TestAShelfWritesTheTapeThatARunRecords(t *testing.T) {

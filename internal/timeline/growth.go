@@ -44,15 +44,14 @@ func (t *Timeline) growing(ends []int, minSteps int) []Growth {
 	found := map[key]*Growth{}
 	oldest := map[key]int{}
 	lastStep := map[key]int{}
-	for id := len(t.Tape.Initial); id < len(t.Died); id++ {
-		if !t.Alive(id, at) {
-			continue
-		}
+	survivors := t.survivors(ends, at)
+	named := t.namesOfSizes(survivors)
+	for _, id := range survivors {
 		step := sort.SearchInts(ends, int(t.Born[id]))
-		if step >= now {
-			continue
-		}
 		k := key{t.Stack[id], t.Category[id]}
+		if twin, ok := named[t.Size(id)]; ok && k.stack == 0 {
+			k = key{t.Stack[twin], t.Category[twin]}
+		}
 		g := found[k]
 		if g == nil {
 			g = &Growth{Stack: k.stack, Category: k.category, Event: at}
@@ -75,6 +74,38 @@ func (t *Timeline) growing(ends []int, minSteps int) []Growth {
 	}
 	slices.SortFunc(out, func(a, b Growth) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Stack, b.Stack)) })
 	return out
+}
+
+// survivors are the blocks alive at an instant that were made in earlier steps.
+func (t *Timeline) survivors(ends []int, at int) []int {
+	now := sort.SearchInts(ends, at)
+	var out []int
+	for id := len(t.Tape.Initial); id < len(t.Died); id++ {
+		if t.Alive(id, at) && sort.SearchInts(ends, int(t.Born[id])) < now {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// namesOfSizes finds, for each size, a block whose stack is known: where only some steps carry stacks, what the others leave behind is of the same line.
+// Sizes that several lines share name none of them.
+func (t *Timeline) namesOfSizes(blocks []int) map[units.Bytes]int {
+	named, shared := map[units.Bytes]int{}, map[units.Bytes]bool{}
+	for _, id := range blocks {
+		if t.Stack[id] == 0 {
+			continue
+		}
+		size := t.Size(id)
+		if other, ok := named[size]; ok && t.Stack[other] != t.Stack[id] {
+			shared[size] = true
+		}
+		named[size] = id
+	}
+	for size := range shared {
+		delete(named, size)
+	}
+	return named
 }
 
 // growthInstant is the end of the step after which most was held, the latest of several.

@@ -3,6 +3,7 @@ package timeline
 import (
 	"path/filepath"
 	"slices"
+	"sort"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/origin"
@@ -78,6 +79,26 @@ func TestNamesThatAProgramGivesAreNoMarks(t *testing.T) {
 	} {
 		if _, got := readMark(text); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestGrowthIsNamedByTheFewStepsThatCarryStacks(t *testing.T) {
+	t.Parallel()
+	full, bare := program(t, "outputs_kept"), program(t, "outputs_kept")
+	whole := told(full)
+	for i := range bare.Traces[0].Stack {
+		if k := sort.SearchInts(whole.Steps, i); k > 3 && k%20 != 0 {
+			bare.Traces[0].Stack[i] = 0
+		}
+	}
+	for name, growing := range map[string][]Growth{"with all stacks": whole.Growing(4), "with few": told(bare).Growing(4)} {
+		if len(growing) == 0 || growing[0].Stack == 0 {
+			t.Fatalf("%s: %+v", name, growing)
+		}
+		frames := full.Stacks.Stack(growing[0].Stack)
+		if line := full.Stacks.Frames[frames[len(frames)-1]].Line; line != 11 {
+			t.Errorf("%s: line %d grows", name, line)
 		}
 	}
 }

@@ -39,7 +39,7 @@ torch.manual_seed(14)
 print("model made", flush=True)
 model = Model().to(device)
 loader = DataLoader(TensorDataset(torch.randint(0, 100, (3 * batch, length + 1))), batch_size=batch, shuffle=True)
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 for (ids,) in loader:
     ids = ids.to(device)
     optimizer.zero_grad()

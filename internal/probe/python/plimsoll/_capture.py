@@ -63,6 +63,7 @@ class Capture:
         self.produced = {}  # id of a tensor -> index of the call that made it
         self.loss, self.backwards, self.saved = None, 0, {}
         self.beside = {}, []  # what lies on the GPU when backward starts
+        self.zeroed_late = False  # gradients go after the forward pass: it runs beside those of the step before
         self.held = []  # results that the script still has names for when backward starts
         self.regions, self.functions_checkpointed, self.model_place = [], 0, None
 
@@ -157,6 +158,17 @@ class Capture:
             self.optimizers.add(optimizer)
 
         kind.__init__ = functools.wraps(original)(__init__)
+        kind.zero_grad = self._seen_zeroing(kind.zero_grad)
+        self.torch.nn.Module.zero_grad = self._seen_zeroing(self.torch.nn.Module.zero_grad)
+
+    def _seen_zeroing(self, original):
+        @functools.wraps(original)
+        def zero_grad(self_, *args, **kwargs):
+            if self.model_place is not None and self.backwards == 0:
+                self.zeroed_late = True
+            return original(self_, *args, **kwargs)
+
+        return zero_grad
 
     def scaled(self, scaler, outputs):
         self.scaler = self.scaler or scaler.is_enabled()
@@ -375,7 +387,7 @@ class Capture:
                           {"schema": "plimsoll.capture-failure/1", "why": why, "file": place[0], "line": place[1]})
 
     def loop_kind(self):
-        """ "plain" when the model is called inside a loop of the same function, whose locals live on into the next iteration."""
+        """ "script" when the model is called inside a loop of the same function: its locals live on into the next iteration until they get new values."""
         name, line = self.model_place or ("", 0)
         try:
             with open(name) as f:
@@ -385,7 +397,7 @@ class Capture:
         inside = [n for n in ast.walk(tree) if hasattr(n, "lineno") and n.lineno <= line <= (n.end_lineno or n.lineno)]
         functions = [n.lineno for n in inside if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
         loops = [n.lineno for n in inside if isinstance(n, (ast.For, ast.While, ast.AsyncFor))]
-        return "plain" if loops and max(loops) > max(functions, default=0) else "function"
+        return "script" if loops and max(loops) > max(functions, default=0) else "function"
 
 
 def parameters_of(optimizer):

@@ -1,11 +1,15 @@
 """Turns the calls of one captured training step into an exported graph and a job description."""
+import collections
 import contextlib
 import dataclasses
 import gzip
+import os
 import sys
+import types
 from collections.abc import Mapping
 
 DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}
+NAMED_MOST = 4096  # entries of a container that are looked into
 ARRIVED = "_plimsoll_arrived"  # on tensors that the script moved to the GPU
 
 # Tensors of state for each parameter (torch/optim, 2.11); two where the optimizer is not PyTorch's.
@@ -111,7 +115,8 @@ def _real(torch, capture, t):
 def held_by_script(torch, calls, loss):
     """Results that live through backward because the script still refers to them: `out = model(x)` holds its logits, `model(x).loss` does not.
 
-    An object is held when it has more references than this capture's own: one from its call, and one from every later call it was given to.
+    An object is held when it has more references than this capture's own (one from its call, and one from every later call it was given to) and a name of the
+    script's leads to it: PyTorch's own code may refer to it too.
     """
     given = {}
     for call in calls:
@@ -126,7 +131,32 @@ def held_by_script(torch, calls, loss):
             held.update((id(call.out[i]), call.out[i]) for i in range(len(call.out))
                         if isinstance(call.out[i], torch.Tensor) and sys.getrefcount(call.out[i]) - 2 > given.get(id(call.out[i]), 0))
     held.pop(id(loss), None)
-    return list(held.values())
+    named = _named(torch) if held else set()
+    return [t for key, t in held.items() if key in named]
+
+
+def _named(torch):
+    """Ids of the tensors that the names of running functions lead to: themselves, in containers, or as attributes."""
+    found, frame, own = set(), sys._getframe(1), (os.path.dirname(os.path.abspath(__file__)), os.path.dirname(torch.__file__))
+
+    def note(value, depth):
+        if isinstance(value, torch.Tensor):
+            found.add(id(value))
+        elif depth and isinstance(value, dict):
+            for v in list(value.values()):
+                note(v, depth - 1)
+        elif depth and isinstance(value, (list, tuple, set, collections.deque)):
+            for v in list(value)[:NAMED_MOST]:
+                note(v, depth - 1)
+        elif depth and hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType, torch.nn.Module)):
+            note(vars(value), depth)
+
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(own):
+            for value in list(frame.f_locals.values()):
+                note(value, 2)
+        frame = frame.f_back
+    return found
 
 
 def _references(call):
@@ -259,6 +289,8 @@ def _job(capture, optimizer, models, step, batch):
         "id": name, "model": name, "source": "graph", "graph": "graph.json.gz", "batch": batch, "param_dtype": _dtype(parameters),
         "optimizer": optimizer_name(optimizer), "accumulate": capture.backwards, "loop": capture.loop_kind(),
     }
+    if capture.zeroed_late:
+        job["zero_grad"] = "before-backward"
     if capture.autocast not in (None, capture.torch.float32):
         job["autocast"] = DTYPES.get(str(capture.autocast).removeprefix("torch."), "bf16")
     frozen = [n for n, p in step.named_parameters() if not p.requires_grad]
