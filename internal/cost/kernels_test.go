@@ -1,16 +1,14 @@
 package cost
 
 import (
-	"bufio"
-	"compress/gzip"
 	"encoding/json"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/eager"
+	"github.com/plimsoll/plimsoll/internal/recordtest"
 	"github.com/plimsoll/plimsoll/internal/tensor"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -23,38 +21,23 @@ type measuredKernel struct {
 	seconds  float64 // of one
 }
 
+// profiledStep is a line of that file.
+type profiledStep struct {
+	Parameters string               `json:"param_dtype"`
+	Autocast   string               `json:"autocast"`
+	Kernels    [][5]json.RawMessage `json:"kernels"`
+}
+
 func measuredKernels(t *testing.T) []measuredKernel {
 	t.Helper()
-	f, err := os.Open("testdata/kernels.jsonl.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(z)
-	lines.Buffer(nil, 1<<24)
 	var out []measuredKernel
-	for lines.Scan() {
-		var step struct {
-			Parameters string               `json:"param_dtype"`
-			Autocast   string               `json:"autocast"`
-			Kernels    [][5]json.RawMessage `json:"kernels"`
-		}
-		if err := json.Unmarshal(lines.Bytes(), &step); err != nil {
-			t.Fatal(err)
-		}
+	for _, step := range recordtest.Lines[profiledStep](t, "testdata/kernels.jsonl.gz") {
 		if step.Autocast != "" {
 			continue // types of operands are not recorded
 		}
 		for _, k := range step.Kernels {
 			out = append(out, kernelOf(t, k, step.Parameters))
 		}
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
 	}
 	return out
 }

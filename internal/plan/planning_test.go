@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/gpu"
 	"github.com/plimsoll/plimsoll/internal/predict"
+	"github.com/plimsoll/plimsoll/internal/recordtest"
 	"github.com/plimsoll/plimsoll/internal/report"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -27,7 +28,7 @@ func grids(tb testing.TB, files ...string) map[string][]measuredRow {
 	tb.Helper()
 	out := map[string][]measuredRow{}
 	for _, file := range files {
-		for _, r := range measuredRows(tb, file) {
+		for _, r := range recordtest.Lines[measuredRow](tb, file) {
 			out[r.Model] = append(out[r.Model], r)
 		}
 	}

@@ -1,10 +1,7 @@
 package plan
 
 import (
-	"bufio"
 	"cmp"
-	"compress/gzip"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,30 +31,6 @@ func (r measuredRow) accumulate() int { return r.Effective / r.Batch }
 // time is the measured time of one effective batch.
 func (r measuredRow) time() float64 {
 	return float64(r.accumulate())*r.Measured.Pass + r.Measured.Opt
-}
-
-func measuredRows(tb testing.TB, file string) []measuredRow {
-	tb.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	var rows []measuredRow
-	lines := bufio.NewScanner(z)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var r measuredRow
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			tb.Fatal(err)
-		}
-		rows = append(rows, r)
-	}
-	return rows
 }
 
 // sourceOf reads the model of a row.

@@ -49,11 +49,17 @@ func measuredRows(t testing.TB) []row {
 
 func source(t testing.TB, j job.Job) (Source, error) {
 	t.Helper()
+	return sourceIn(t, j, filepath.Join("..", "opgraph", "testdata"))
+}
+
+// sourceIn reads the model of a job whose graph lies in a folder.
+func sourceIn(t testing.TB, j job.Job, graphs string) (Source, error) {
+	t.Helper()
 	if j.Source == "hf" {
 		c, err := hfconfig.Parse(j.Config)
 		return Source{Config: c}, err
 	}
-	data, err := os.ReadFile(filepath.Join("..", "opgraph", "testdata", filepath.Base(j.Graph)))
+	data, err := os.ReadFile(filepath.Join(graphs, filepath.Base(j.Graph)))
 	if err != nil {
 		return Source{}, err
 	}

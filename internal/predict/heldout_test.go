@@ -2,15 +2,11 @@ package predict
 
 import (
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
-	"github.com/plimsoll/plimsoll/internal/gpu"
-	"github.com/plimsoll/plimsoll/internal/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/job"
-	"github.com/plimsoll/plimsoll/internal/opgraph"
 	"github.com/plimsoll/plimsoll/internal/recordtest"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -24,37 +20,8 @@ type heldOutRow struct {
 	} `json:"measured"`
 }
 
-// source reads the model of a row; graphs lie in a folder.
-func (r *heldOutRow) source(t *testing.T, graphs string) Source {
-	t.Helper()
-	var s Source
-	if r.Source == "graph" {
-		data, err := os.ReadFile(filepath.Join(graphs, filepath.Base(r.Graph)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s.Graph, err = opgraph.Parse(data); err != nil {
-			t.Fatal(err)
-		}
-	} else {
-		c, err := hfconfig.Parse(r.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Config = c
-	}
-	if err := r.Check(); err != nil {
-		t.Fatalf("%s: %v", r.ID, err)
-	}
-	return s
-}
-
 func TestPredictionsOfJobsMeasuredAfterwards(t *testing.T) {
 	t.Parallel()
-	card, err := gpu.Find("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
 		file, graphs   string
 		source         string
@@ -69,7 +36,14 @@ func TestPredictionsOfJobsMeasuredAfterwards(t *testing.T) {
 			if r.Measured == nil || r.Source != c.source {
 				continue
 			}
-			result, err := Run(r.Job, r.source(t, c.graphs), Machine{Card: card, Capacity: card.Memory})
+			if err := r.Check(); err != nil {
+				t.Fatalf("%s: %v", r.ID, err)
+			}
+			src, err := sourceIn(t, r.Job, c.graphs)
+			if err != nil {
+				t.Fatalf("%s: %v", r.ID, err)
+			}
+			result, err := Run(r.Job, src, h200(t))
 			if err != nil {
 				t.Errorf("%s: %v", r.ID, err)
 				continue

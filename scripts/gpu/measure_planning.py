@@ -122,13 +122,14 @@ def measure_grid(grid):
         print(json.dumps(row), flush=True)
 
 
-def main():
+def in_processes(target, path):
+    """Calls target with each line of a file, one after the other, each in a process of its own."""
     context = multiprocessing.get_context("spawn")
-    for line in open(sys.argv[1]):
-        worker = context.Process(target=measure_grid, args=(json.loads(line),))
+    for line in open(path):
+        worker = context.Process(target=target, args=(json.loads(line),))
         worker.start()
         worker.join()
 
 
 if __name__ == "__main__":
-    main()
+    in_processes(measure_grid, sys.argv[1])

@@ -10,14 +10,13 @@ import collections
 import copy
 import gc
 import json
-import multiprocessing
 import sys
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from measure import DTYPES, build, optimizer_of
-from measure_planning import STEPS, forward_backward, timed, vision
+from measure_planning import STEPS, forward_backward, in_processes, timed, vision
 
 PROFILED = 2
 
@@ -70,13 +69,5 @@ def profile_model(model_line):
         print(json.dumps(row), flush=True)
 
 
-def main():
-    context = multiprocessing.get_context("spawn")
-    for line in open(sys.argv[1]):
-        worker = context.Process(target=profile_model, args=(json.loads(line),))
-        worker.start()
-        worker.join()
-
-
 if __name__ == "__main__":
-    main()
+    in_processes(profile_model, sys.argv[1])
