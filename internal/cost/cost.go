@@ -144,7 +144,6 @@ func Deepen(few, more Step, layers, n int) Step {
 		if i == 0 {
 			walk(rest)
 		}
-		s.phases[i] = busy{line(few.phases[i].host, more.phases[i].host), line(few.phases[i].gpu, more.phases[i].gpu)}
 	}
 	s.Seconds = max(host, gpu)
 	s.Ahead = s.Seconds - host

@@ -30,14 +30,12 @@ func hostWeight(w eager.Work) float64 {
 		return checkpointWeight
 	case eager.Kept:
 		return keptWeight
-	}
-	weight := operatorWeight
-	switch w.Kind {
 	case eager.ToHost: // Python makes the buffer and copies
 		return 2 * operatorWeight
 	case eager.FromHost:
 		return operatorWeight
 	}
+	weight := operatorWeight
 	if w.Phase == eager.PhaseBackward {
 		weight = backwardWeight * float64(w.Kernels)
 		if w.Kind == eager.Convolved {

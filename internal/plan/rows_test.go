@@ -2,14 +2,13 @@ package plan
 
 import (
 	"cmp"
-	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/job"
-	"github.com/plimsoll/plimsoll/internal/opgraph"
 	"github.com/plimsoll/plimsoll/internal/predict"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -37,23 +36,10 @@ func (r measuredRow) time() float64 {
 func sourceOf(tb testing.TB, j *job.Job) predict.Source {
 	tb.Helper()
 	if j.Source == "graph" {
-		f, err := os.Open(filepath.Join("../opgraph/testdata", filepath.Base(j.Graph)))
-		if err != nil {
-			tb.Fatal(err)
-		}
-		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
-			tb.Fatal(err)
-		}
-		g, err := opgraph.Read(f, info.Size())
-		if err != nil {
-			tb.Fatal(err)
-		}
 		if err := j.Check(); err != nil {
 			tb.Fatal(err)
 		}
-		return predict.Source{Graph: g}
+		return predict.Source{Graph: graphOf(tb, strings.TrimSuffix(filepath.Base(j.Graph), ".json.gz"))}
 	}
 	c, err := hfconfig.Parse(j.Config)
 	if err != nil {
