@@ -4,4 +4,4 @@
 # Needs a Python with torch and transformers ($PLIMSOLL_PYTHON, else python3) and ./plimsoll, or $PLIMSOLL, built by scripts/build.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-"${PLIMSOLL_PYTHON:-python3}" internal/probe/testdata/gpu/check.py "${PLIMSOLL:-./plimsoll}" "${1:-run-check.md}" "${@:2}"
+"${PLIMSOLL_PYTHON:-python3}" internal/script/probe/testdata/gpu/check.py "${PLIMSOLL:-./plimsoll}" "${1:-run-check.md}" "${@:2}"

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PLIMSOLL_PYTHON:-$(scripts/python-env.sh)}
-requirements=internal/handover/testdata/requirements.txt
+requirements=internal/answer/planfile/testdata/requirements.txt
 key=$({ cat "$requirements"; "$python" -c 'import sys; print(sys.version)'; } | sha256sum | cut -c1-16)
 extra=${XDG_CACHE_HOME:-$HOME/.cache}/plimsoll/handover-$key
 mkdir -p "$(dirname "$extra")"
@@ -20,7 +20,7 @@ if [ ! -e "$extra/complete" ]; then
 fi
 if [ "${1:-}" = --kernels ] && [ ! -e "$extra/kernels" ] && command -v g++ > /dev/null; then
   echo "compiling DeepSpeed's optimizers" >&2
-  TORCH_EXTENSIONS_DIR=$extra/extensions DS_ACCELERATOR=cpu PYTHONPATH=$extra "$python" internal/handover/testdata/check_deepspeed.py >&2
+  TORCH_EXTENSIONS_DIR=$extra/extensions DS_ACCELERATOR=cpu PYTHONPATH=$extra "$python" internal/answer/planfile/testdata/check_deepspeed.py >&2
   touch "$extra/kernels"
 fi
 echo "$extra"

@@ -3,4 +3,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PLIMSOLL_PYTHON=${PLIMSOLL_PYTHON:-$(scripts/python-env.sh)}
-PLIMSOLL_HANDOVER=$(scripts/handover-env.sh --kernels) go test -count=1 -timeout 30m -run RealLibraries -v ./internal/handover | grep -E 'ok|FAIL|---'
+PLIMSOLL_HANDOVER=$(scripts/handover-env.sh --kernels) go test -count=1 -timeout 30m -run RealLibraries -v ./internal/answer/planfile | grep -E 'ok|FAIL|---'

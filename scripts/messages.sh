@@ -4,4 +4,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PLIMSOLL_MESSAGES=${PLIMSOLL_MESSAGES:-$PWD/../shared/groundtruth/oom-messages.jsonl}
-go test -count=1 -run Public -v ./internal/oomtext ./internal/explain
+go test -count=1 -run Public -v ./internal/evidence/oomtext ./internal/answer/explain

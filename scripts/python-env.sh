@@ -3,7 +3,7 @@
 # prints its interpreter. The first run downloads PyTorch (3 GB); later runs take no time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-requirements=internal/probe/testdata/requirements.txt
+requirements=internal/script/probe/testdata/requirements.txt
 base=${PLIMSOLL_BASE_PYTHON:-python3}
 key=$({ cat "$requirements"; "$base" -c 'import sys; print(sys.version)'; } | sha256sum | cut -c1-16)
 env=${XDG_CACHE_HOME:-$HOME/.cache}/plimsoll/pyenv-$key

@@ -13,6 +13,6 @@ for platform in "${platforms[@]}"; do
   binary=$(mktemp)
   GOOS=${platform%/*} GOARCH=${platform#*/} CGO_ENABLED=0 go build -trimpath \
     -ldflags "-s -w -X github.com/plimsoll/plimsoll/internal/cli.Version=$version" -o "$binary" ./cmd/plimsoll
-  python3 scripts/wheel.py "$version" "$platform" "$binary" internal/probe/python/plimsoll "$out"
+  python3 scripts/wheel.py "$version" "$platform" "$binary" internal/script/probe/python/plimsoll "$out"
   rm -f "$binary"
 done

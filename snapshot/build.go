@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/plimsoll/plimsoll/internal/pickle"
+	"github.com/plimsoll/plimsoll/internal/evidence/pickle"
 )
 
 // builder turns the containers of a snapshot into records as they are completed. What a dict is follows from its

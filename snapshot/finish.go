@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/plimsoll/plimsoll/internal/pickle"
+	"github.com/plimsoll/plimsoll/internal/evidence/pickle"
 )
 
 // finish turns the value left by the pickle or JSON into a Snapshot.

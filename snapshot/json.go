@@ -8,7 +8,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/plimsoll/plimsoll/internal/pickle"
+	"github.com/plimsoll/plimsoll/internal/evidence/pickle"
 )
 
 // maxJSONDepth is far beyond the depth of a snapshot (top, device, events, event, frames, frame: six).

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
 
-	"github.com/plimsoll/plimsoll/internal/pickle"
+	"github.com/plimsoll/plimsoll/internal/evidence/pickle"
 )
 
 // ErrFormat is wrapped where the input is none of the formats Read knows.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/plimsoll/plimsoll/internal/pickle"
+	"github.com/plimsoll/plimsoll/internal/evidence/pickle"
 )
 
 // newEvent adds a row to every column. All columns grow at once, by a half: a million rows would otherwise be copied

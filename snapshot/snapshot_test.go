@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/plimsoll/plimsoll/internal/pickle"
+	"github.com/plimsoll/plimsoll/internal/evidence/pickle"
 )
 
 func read(t testing.TB, path string) *Snapshot {

@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,75 +18,63 @@ import (
 
 const module = "github.com/plimsoll/plimsoll/"
 
-// ranks orders the packages: one may import only packages of a strictly lower rank. A negative sign marks
-// the live column, which touches the machine; no pure package imports it, whatever its rank.
-var ranks = map[string]int{
-	"internal/units":    1,
-	"snapshot":          3,
-	"internal/tape":     2,
-	"internal/screen":   2,
-	"internal/python":   1,
-	"internal/flow":     4,
-	"internal/lint":     6,
-	"internal/lintout":  7,
-	"internal/pickle":   1,
-	"internal/report":   2,
-	"internal/notes":    2,
-	"internal/attempt":  3,
-	"internal/oomtext":  2,
-	"internal/tensor":   3,
-	"internal/eager":    20,
-	"internal/arch":     22,
-	"internal/cost":     21,
-	"internal/predict":  24,
-	"internal/plan":     26,
-	"internal/forecast": 25,
-	"internal/handover": 4,
-	"internal/shard":    6,
-	"internal/alloc":    4,
-	"internal/reel":     4,
-	"internal/recorded": 4,
-	"internal/origin":   4,
-	"internal/timeline": 5,
-	"internal/lod":      6,
-	"internal/replay":   6,
-	"internal/diagnose": 8,
-	"internal/compare":  8,
-	"internal/explain":  9,
-	"internal/textout":  10,
-	"internal/page":     10,
-	"internal/web":      -20,
-	"internal/traceout": 10,
-	"internal/runner":   -49,
-	"internal/probe":    -50,
-	"internal/capture":  -51,
-	"internal/cli":      -90,
-	"cmd/plimsoll":      -100,
-	"internal/hfconfig": 3,
-	"internal/spelling": 1,
-	"internal/gpu":      5,
-	"internal/job":      3,
-	"internal/opgraph":  3,
-
-	// What the machine's GPUs do now. The conclusions are pure; only asking the machine is not.
-	"internal/sample":  10,
-	"internal/simgpu":  11,
-	"internal/doctor":  11,
-	"internal/nvml":    -12,
-	"internal/proc":    -12,
-	"internal/machine": -15,
-	"internal/metrics": -30,
-	"internal/tui":     -30,
-
-	// Imported by tests only.
-	"internal/goldentest":      1,
-	"internal/probe/probetest": -1,
-	"internal/recordtest":      4,
-	"internal/archtest":        99,
+// A layer is a named group of packages. Both the layers and the packages in one are in order: a package imports only packages that
+// stand before it.
+type layer struct {
+	name     string
+	effects  bool // its packages may touch the machine; no package of another kind of layer imports them
+	packages []string
 }
 
-// forTests are packages that only tests import; they read files.
-var forTests = map[string]bool{"internal/goldentest": true, "internal/recordtest": true}
+// layers is the whole house, from the ground up. docs/architecture.md describes the same list.
+var layers = []layer{
+	{name: "words", packages: []string{"internal/units", "internal/spelling"}},
+	{name: "evidence: what people have", packages: []string{
+		"internal/evidence/pickle", "snapshot", "internal/memory/tape", "internal/evidence/recording", "internal/evidence/callsite",
+		"internal/evidence/oomtext", "internal/evidence/probenotes",
+	}},
+	{name: "report: what every answer is made of", packages: []string{"internal/answer/report"}},
+	{name: "memory: what the allocator does with it", packages: []string{"internal/memory/alloc", "internal/memory/timeline", "internal/memory/replay", "internal/gpu"}},
+	{name: "model: a training step, computed", packages: []string{
+		"internal/model/tensor", "internal/model/hfconfig", "internal/model/exported", "internal/model/job", "internal/model/shard", "internal/model/deepen",
+		"internal/model/eager", "internal/model/families", "internal/model/graphrun",
+	}},
+	{name: "answer: conclusions", packages: []string{
+		"internal/answer/diagnose", "internal/answer/compare", "internal/answer/explain", "internal/answer/cost", "internal/answer/predict",
+		"internal/answer/plan", "internal/answer/planfile",
+	}},
+	{name: "code: what source says", packages: []string{"internal/code/pysource", "internal/code/flow", "internal/code/lint"}},
+	{name: "watch: what the machine's cards do now", packages: []string{"internal/live/watch", "internal/live/simgpu", "internal/live/doctor"}},
+	{name: "script: deciding how a script may fit", packages: []string{"internal/script/attempt", "internal/script/forecast"}},
+	{name: "show: how answers look", packages: []string{
+		"internal/show/screen", "internal/show/viewdata", "internal/show/textout", "internal/show/traceout", "internal/show/lintout", "internal/show/page",
+	}},
+	{name: "machine: what asks and changes the outside", effects: true, packages: []string{
+		"internal/live/nvml", "internal/live/proc", "internal/live/machine", "internal/live/metrics",
+		"internal/script/runner", "internal/script/probe", "internal/script/capture",
+		"internal/show/web", "internal/show/tui",
+	}},
+	{name: "command line", effects: true, packages: []string{"internal/cli", "cmd/plimsoll"}},
+	{name: "for tests only", effects: true, packages: []string{
+		"internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/script/probe/probetest", "internal/archtest",
+	}},
+}
+
+// place is where a package stands: its number in the order, and whether it may touch the machine.
+type place struct {
+	order   int
+	effects bool
+}
+
+func places() map[string]place {
+	out := map[string]place{}
+	for _, l := range layers {
+		for _, p := range l.packages {
+			out[p] = place{len(out) + 1, l.effects}
+		}
+	}
+	return out
+}
 
 // Budgets. A package listed in overBudget has a reason to be larger.
 const (
@@ -106,36 +95,29 @@ type file struct {
 
 func TestPackagesImportOnlyDownward(t *testing.T) {
 	t.Parallel()
+	known := places()
 	for _, f := range sources(t) {
-		rank, ok := ranks[f.pkg]
+		at, ok := known[f.pkg]
 		if !ok {
-			t.Errorf("package %s has no rank; give it one in archtest", f.pkg)
+			t.Errorf("package %s stands in no layer; give it a place in archtest", f.pkg)
 			continue
 		}
 		for _, spec := range f.ast.Imports {
 			path, _ := strconv.Unquote(spec.Path.Value)
 			if inner, ok := strings.CutPrefix(path, module); ok {
-				checkImport(t, f, rank, inner)
-				continue
-			}
-			for _, e := range effects {
-				if path == e && rank > 0 && !forTests[f.pkg] {
-					t.Errorf("%s: pure package imports %q", f.path, path)
+				to, known := known[inner]
+				switch {
+				case !known:
+					t.Errorf("%s imports %s, which stands in no layer", f.path, inner)
+				case to.order >= at.order:
+					t.Errorf("%s imports %s, which stands after it: imports go strictly downward", f.path, inner)
+				case to.effects && !at.effects:
+					t.Errorf("%s: a pure package imports %s, which touches the machine", f.path, inner)
 				}
+			} else if slices.Contains(effects, path) && !at.effects {
+				t.Errorf("%s: pure package imports %q", f.path, path)
 			}
 		}
-	}
-}
-
-func checkImport(t *testing.T, f file, rank int, inner string) {
-	to, ok := ranks[inner]
-	switch {
-	case !ok:
-		t.Errorf("%s imports %s, which has no rank", f.path, inner)
-	case abs(to) >= abs(rank):
-		t.Errorf("%s (rank %d) imports %s (rank %d): imports go strictly downward", f.path, abs(rank), inner, abs(to))
-	case rank > 0 && to < 0:
-		t.Errorf("%s: a pure package imports %s of the live column", f.path, inner)
 	}
 }
 
@@ -218,5 +200,3 @@ func nestedModule(root, path string) bool {
 	found, _ := filepath.Glob(filepath.Join(path, "go.mod"))
 	return len(found) > 0
 }
-
-func abs(n int) int { return max(n, -n) }

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/plimsoll/plimsoll/internal/sample"
-	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/live/watch"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/spelling"
 )
 
@@ -43,7 +43,7 @@ type Env struct {
 	// StdinIsTerminal, StdoutIsTerminal and StderrIsTerminal say whether a person waits there.
 	StdinIsTerminal, StdoutIsTerminal, StderrIsTerminal bool
 	// Cards reads the GPUs of this machine; nil where there is no asking.
-	Cards func() []sample.Card
+	Cards func() []watch.Card
 	// Browse opens an address in the person's browser; nil where there is none to open.
 	Browse func(url string) error
 }
@@ -54,7 +54,7 @@ func OS() Env {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ,
 		Style:           terminalStyle(os.Stdout, os.Getenv),
 		StdinIsTerminal: isTerminal(os.Stdin), StdoutIsTerminal: isTerminal(os.Stdout), StderrIsTerminal: isTerminal(os.Stderr),
-		Cards:  func() []sample.Card { return cardsHere(os.Getenv) },
+		Cards:  func() []watch.Card { return cardsHere(os.Getenv) },
 		Browse: browse,
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
 )
 
 // result is what a command line did.

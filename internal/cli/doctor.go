@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/plimsoll/plimsoll/internal/doctor"
-	"github.com/plimsoll/plimsoll/internal/machine"
-	"github.com/plimsoll/plimsoll/internal/report"
-	"github.com/plimsoll/plimsoll/internal/screen"
-	"github.com/plimsoll/plimsoll/internal/textout"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/live/doctor"
+	"github.com/plimsoll/plimsoll/internal/live/machine"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
+	"github.com/plimsoll/plimsoll/internal/show/textout"
 )
 
 type doctorOptions struct {

@@ -11,8 +11,8 @@ import (
 	"runtime/debug"
 	"slices"
 
-	"github.com/plimsoll/plimsoll/internal/explain"
-	"github.com/plimsoll/plimsoll/internal/oomtext"
+	"github.com/plimsoll/plimsoll/internal/answer/explain"
+	"github.com/plimsoll/plimsoll/internal/evidence/oomtext"
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/plimsoll/plimsoll/internal/explain"
-	"github.com/plimsoll/plimsoll/internal/report"
-	"github.com/plimsoll/plimsoll/internal/screen"
-	"github.com/plimsoll/plimsoll/internal/textout"
+	"github.com/plimsoll/plimsoll/internal/answer/explain"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
+	"github.com/plimsoll/plimsoll/internal/show/textout"
 )
 
 type explainOptions struct {

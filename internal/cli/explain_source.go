@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/plimsoll/plimsoll/internal/lint"
-	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/code/lint"
 )
 
 // nameInSource looks for the causes in the code: lint findings that stand on the lines a finding accuses are named with it as

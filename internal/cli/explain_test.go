@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/plimsoll/plimsoll/internal/goldentest"
-	"github.com/plimsoll/plimsoll/internal/report"
-	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
+	"github.com/plimsoll/plimsoll/internal/testkit/goldentest"
 )
 
 const recordings = "../../testdata/snapshots/"
@@ -56,7 +56,7 @@ func TestTheCauseOfEverySickRecordingComesFirst(t *testing.T) {
 	}
 }
 
-// Programs run under plimsoll run on a card, each with one mistake; the sources are in internal/probe/testdata/gpu.
+// Programs run under plimsoll run on a card, each with one mistake; the sources are in internal/script/probe/testdata/gpu.
 func TestTheCauseOfEverySickProgramComesFirst(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]struct {

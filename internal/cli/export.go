@@ -5,10 +5,10 @@ import (
 	"io"
 	"os"
 
-	"github.com/plimsoll/plimsoll/internal/diagnose"
-	"github.com/plimsoll/plimsoll/internal/explain"
-	"github.com/plimsoll/plimsoll/internal/timeline"
-	"github.com/plimsoll/plimsoll/internal/traceout"
+	"github.com/plimsoll/plimsoll/internal/answer/diagnose"
+	"github.com/plimsoll/plimsoll/internal/answer/explain"
+	"github.com/plimsoll/plimsoll/internal/memory/timeline"
+	"github.com/plimsoll/plimsoll/internal/show/traceout"
 )
 
 // exportEvidence writes the formats of other tools that were asked for. It reports done when they replace the screen.

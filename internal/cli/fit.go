@@ -9,15 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/plimsoll/plimsoll/internal/handover"
-	"github.com/plimsoll/plimsoll/internal/job"
-	"github.com/plimsoll/plimsoll/internal/plan"
-	"github.com/plimsoll/plimsoll/internal/predict"
-	"github.com/plimsoll/plimsoll/internal/report"
-	"github.com/plimsoll/plimsoll/internal/screen"
-	"github.com/plimsoll/plimsoll/internal/shard"
+	"github.com/plimsoll/plimsoll/internal/answer/plan"
+	"github.com/plimsoll/plimsoll/internal/answer/planfile"
+	"github.com/plimsoll/plimsoll/internal/answer/predict"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/model/shard"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
+	"github.com/plimsoll/plimsoll/internal/show/textout"
 	"github.com/plimsoll/plimsoll/internal/spelling"
-	"github.com/plimsoll/plimsoll/internal/textout"
 )
 
 type fitOptions struct {
@@ -81,7 +81,7 @@ Exit code 3: nothing fits; the answer then says what the least is that would.`,
 	flags.IntSliceVar(&o.Tensor, "tensor", nil, "with --gpus: cards that share every layer (default: 1, 2, 4, 8)")
 	flags.IntSliceVar(&o.Stages, "stages", nil, "with --gpus: pipeline stages (default: powers of two)")
 	flags.StringSliceVar(&o.Allow, "allow", nil, "numerics: precision and the kind of optimizer may change")
-	flags.StringVar(&o.Write, "write", "", "print what a framework reads: "+strings.Join(handover.Formats(), ", "))
+	flags.StringVar(&o.Write, "write", "", "print what a framework reads: "+strings.Join(planfile.Formats(), ", "))
 	flags.IntVar(&o.Plan, "plan", 1, "with --write: which plan of the table")
 	flags.BoolVar(&o.JSON, "json", false, "print JSON ("+report.FitSchema+")")
 	return cmd
@@ -203,8 +203,8 @@ func (o *fitOptions) check(cmd *cobra.Command) error {
 			return usageError("--allow %.30q is not known (there is: numerics)", w)
 		}
 	}
-	if o.Write != "" && !slices.Contains(handover.Formats(), o.Write) {
-		return usageError("--write %.30q is not known%s", o.Write, spelling.Hint(o.Write, handover.Formats()))
+	if o.Write != "" && !slices.Contains(planfile.Formats(), o.Write) {
+		return usageError("--write %.30q is not known%s", o.Write, spelling.Hint(o.Write, planfile.Formats()))
 	}
 	if o.Write != "" && o.JSON {
 		return usageError("--write and --json: which one goes to standard output?")
@@ -267,7 +267,7 @@ func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
 	if o.Plan < 1 || o.Plan > len(fit.Plans) || !fit.Plans[o.Plan-1].Fits {
 		return usageError("--plan %d: there are plans 1 to %d", o.Plan, len(fit.Plans))
 	}
-	text, err := handover.Write(o.Write, fit.Plans[o.Plan-1], handed(r))
+	text, err := planfile.Write(o.Write, fit.Plans[o.Plan-1], handed(r))
 	if err != nil {
 		return usageError("%w", err)
 	}
@@ -278,8 +278,8 @@ func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
 }
 
 // handed is what the forms need to know of the model.
-func handed(r plan.Request) handover.Model {
-	m := handover.Model{Hub: r.Source.Config != nil, Title: predict.Title(r.Job, r.Source), Modules: r.Job.CheckpointModules}
+func handed(r plan.Request) planfile.Model {
+	m := planfile.Model{Hub: r.Source.Config != nil, Title: predict.Title(r.Job, r.Source), Modules: r.Job.CheckpointModules}
 	if m.Hub {
 		m.Family = r.Source.Config.Type
 	}

@@ -12,14 +12,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/plimsoll/plimsoll/internal/alloc"
-	"github.com/plimsoll/plimsoll/internal/attempt"
-	"github.com/plimsoll/plimsoll/internal/capture"
-	"github.com/plimsoll/plimsoll/internal/forecast"
+	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/gpu"
-	"github.com/plimsoll/plimsoll/internal/machine"
-	"github.com/plimsoll/plimsoll/internal/predict"
-	"github.com/plimsoll/plimsoll/internal/sample"
+	"github.com/plimsoll/plimsoll/internal/live/machine"
+	"github.com/plimsoll/plimsoll/internal/live/watch"
+	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/script/attempt"
+	"github.com/plimsoll/plimsoll/internal/script/capture"
+	"github.com/plimsoll/plimsoll/internal/script/forecast"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -27,7 +27,7 @@ import (
 const captureLimit = 3 * time.Minute
 
 // cardsHere reads the GPUs of this machine once; none where none can be read.
-func cardsHere(getenv func(string) string) []sample.Card {
+func cardsHere(getenv func(string) string) []watch.Card {
 	m, err := machine.Open(getenv("XDG_RUNTIME_DIR"))
 	if err != nil {
 		return nil
@@ -72,7 +72,7 @@ func oneLine(err error) string {
 }
 
 // ask captures the command and puts the question.
-func (r *observedRun) ask(args []string, cards []sample.Card, alike bool) (*forecast.Question, error) {
+func (r *observedRun) ask(args []string, cards []watch.Card, alike bool) (*forecast.Question, error) {
 	dir := filepath.Join(r.folder, "capture")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make a folder for the capture: %w", err)
@@ -103,7 +103,7 @@ func (r *observedRun) ask(args []string, cards []sample.Card, alike bool) (*fore
 
 // catalogued is the card as predictions know it; of one that is not in the catalogue, the workspaces are those of the measured card and the context is
 // the largest measured.
-func catalogued(card sample.Card) predict.Machine {
+func catalogued(card watch.Card) predict.Machine {
 	m := predict.Machine{Capacity: card.Free}
 	var err error
 	if m.Card, err = gpu.Find(card.Name); err != nil {
@@ -114,7 +114,7 @@ func catalogued(card sample.Card) predict.Machine {
 }
 
 // question reads the captured job and what limits it.
-func (r *observedRun) question(file string, place capture.Place, card sample.Card) (*forecast.Question, error) {
+func (r *observedRun) question(file string, place capture.Place, card watch.Card) (*forecast.Question, error) {
 	switch {
 	case !place.GPU:
 		return nil, errors.New("it puts no model on the GPU")
@@ -178,23 +178,23 @@ func (r *observedRun) startWith(q *forecast.Question, limits attempt.Limits) att
 }
 
 // takenCard is the card that decides: of those that the ranks take, from the first on, the fullest; of all of them where their order is not known.
-func takenCard(visible []sample.Card, alike bool, ranks int) sample.Card {
+func takenCard(visible []watch.Card, alike bool, ranks int) watch.Card {
 	if alike {
 		visible = visible[:max(1, min(ranks, len(visible)))]
 	}
-	return slices.MinFunc(visible, func(a, b sample.Card) int { return cmp.Compare(a.Free, b.Free) })
+	return slices.MinFunc(visible, func(a, b watch.Card) int { return cmp.Compare(a.Free, b.Free) })
 }
 
 // visibleCards are the cards that CUDA_VISIBLE_DEVICES leaves, by number or by the start of a UUID; what follows an unknown one is not seen (CUDA C
 // Programming Guide, environment variables). Whether they are alike decides whether their numbers are the driver's: CUDA puts the fastest first.
-func visibleCards(cards []sample.Card, environ []string) (visible []sample.Card, alike bool) {
+func visibleCards(cards []watch.Card, environ []string) (visible []watch.Card, alike bool) {
 	list, set := "", false
 	for _, entry := range environ {
 		if v, ok := strings.CutPrefix(entry, "CUDA_VISIBLE_DEVICES="); ok {
 			list, set = v, true
 		}
 	}
-	alike = !slices.ContainsFunc(cards, func(c sample.Card) bool { return c.Name != cards[0].Name })
+	alike = !slices.ContainsFunc(cards, func(c watch.Card) bool { return c.Name != cards[0].Name })
 	if !set {
 		return cards, alike
 	}
@@ -203,7 +203,7 @@ func visibleCards(cards []sample.Card, environ []string) (visible []sample.Card,
 		at, err := strconv.Atoi(name)
 		switch {
 		case err != nil:
-			at = slices.IndexFunc(cards, func(c sample.Card) bool { return name != "" && strings.HasPrefix(c.ID, name) })
+			at = slices.IndexFunc(cards, func(c watch.Card) bool { return name != "" && strings.HasPrefix(c.ID, name) })
 		case !alike && at >= 0 && at < len(cards):
 			return cards, false
 		}

@@ -9,14 +9,14 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/gpu"
-	"github.com/plimsoll/plimsoll/internal/probe/probetest"
-	"github.com/plimsoll/plimsoll/internal/sample"
+	"github.com/plimsoll/plimsoll/internal/live/watch"
+	"github.com/plimsoll/plimsoll/internal/script/probe/probetest"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // h200With is a card with so much of its memory free.
-func h200With(free units.Bytes) sample.Card {
-	return sample.Card{ID: "GPU-0", Instance: -1, Name: "NVIDIA H200", Total: 140 * units.GiB, Free: free}
+func h200With(free units.Bytes) watch.Card {
+	return watch.Card{ID: "GPU-0", Instance: -1, Name: "NVIDIA H200", Total: 140 * units.GiB, Free: free}
 }
 
 // beside is what an H200 has to have free for PyTorch to hold so much there beside the context.
@@ -30,10 +30,10 @@ func beside(t *testing.T, held units.Bytes) units.Bytes {
 }
 
 // runsOn carries out a command line on a machine that is said to have these cards.
-func runsOn(t *testing.T, cards []sample.Card, environ []string, args ...string) ran {
+func runsOn(t *testing.T, cards []watch.Card, environ []string, args ...string) ran {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	env := Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Getenv: os.Getenv, Cards: func() []sample.Card { return cards },
+	env := Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Getenv: os.Getenv, Cards: func() []watch.Card { return cards },
 		Environ: func() []string { return append(os.Environ(), environ...) }}
 	code := Run(context.Background(), env, args)
 	return ran{code, stdout.String(), stderr.String()}
@@ -59,7 +59,7 @@ func TestARunStartsWithTheMildestChangeThatIsPredictedToFit(t *testing.T) {
 			t.Parallel()
 			command := append([]string{"--", python, script}, c.args...)
 			untouched := runs(t, nil, append([]string{"run", "--record", "off"}, command...)...)
-			got := runsOn(t, []sample.Card{h200With(c.room)}, c.environ, append([]string{"run", "--fit"}, command...)...)
+			got := runsOn(t, []watch.Card{h200With(c.room)}, c.environ, append([]string{"run", "--fit"}, command...)...)
 			got.wants(t, 0, c.wants...)
 			if n := strings.Count(got.stdout, "model made"); n != 1 {
 				t.Errorf("the capture's output shows: %d models made", n)
@@ -77,18 +77,18 @@ func TestARunStartsWithTheMildestChangeThatIsPredictedToFit(t *testing.T) {
 func TestWhatCannotBeForeseenIsSaidAndRunsAllTheSame(t *testing.T) {
 	t.Parallel()
 	python := probetest.Python(t)
-	got := runsOn(t, []sample.Card{h200With(units.GiB)}, nil, "run", "--fit", "--", python, filepath.Join("testdata", "fit", "plain.py"))
+	got := runsOn(t, []watch.Card{h200With(units.GiB)}, nil, "run", "--fit", "--", python, filepath.Join("testdata", "fit", "plain.py"))
 	got.wants(t, 0, "plimsoll: no prediction: it puts no model on the GPU. The run itself will tell.\n")
 	if got.numbers(t) == nil {
 		t.Error("it did not run")
 	}
 	command := []string{"--", "sh", "-c", "echo ran; exit 5"}
-	got = runsOn(t, []sample.Card{h200With(units.GiB)}, nil, append([]string{"run", "--fit"}, command...)...)
+	got = runsOn(t, []watch.Card{h200With(units.GiB)}, nil, append([]string{"run", "--fit"}, command...)...)
 	got.wants(t, 5, "no prediction: the command ended with code 5 and never imported torch")
 	if got.stdout != "ran\n" {
 		t.Errorf("stdout %q", got.stdout)
 	}
-	blind := runsOn(t, []sample.Card{h200With(units.GiB)}, nil, append([]string{"run", "--fit", "--no-predict"}, command...)...)
+	blind := runsOn(t, []watch.Card{h200With(units.GiB)}, nil, append([]string{"run", "--fit", "--no-predict"}, command...)...)
 	if blind.wants(t, 5); strings.Contains(blind.stderr, "prediction") {
 		t.Errorf("it was predicted unasked:\n%s", blind.stderr)
 	}
@@ -107,7 +107,7 @@ func TestARefusedPlanIsReplacedByAnotherThatIsPredictedToFit(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := runsOn(t, []sample.Card{h200With(beside(t, 175*units.MiB))}, nil, "run", "--fit", "--", python, path, "16", "256")
+	got := runsOn(t, []watch.Card{h200With(beside(t, 175*units.MiB))}, nil, "run", "--fit", "--", python, path, "16", "256")
 	got.wants(t, 0, "starting with micro-batch", "micro-batches left alone: BatchNorm1d", "starting with activation checkpointing", "seen in effect: checkpointing of 4 blocks")
 }
 
@@ -115,22 +115,22 @@ func TestTheCardThatDecidesIsTheOneTheCommandTakes(t *testing.T) {
 	t.Parallel()
 	a, b := h200With(9*units.GiB), h200With(5*units.GiB)
 	b.ID = "GPU-1b"
-	small := sample.Card{ID: "GPU-2c", Name: "NVIDIA L4", Total: 24 * units.GiB, Free: 3 * units.GiB}
+	small := watch.Card{ID: "GPU-2c", Name: "NVIDIA L4", Total: 24 * units.GiB, Free: 3 * units.GiB}
 	for _, c := range []struct {
-		cards   []sample.Card
+		cards   []watch.Card
 		environ []string
 		ranks   int
 		want    units.Bytes // 0: none
 	}{
-		{[]sample.Card{a, b}, nil, 1, 9 * units.GiB},
-		{[]sample.Card{a, b}, nil, 2, 5 * units.GiB},
-		{[]sample.Card{a, b}, []string{"CUDA_VISIBLE_DEVICES=1"}, 1, 5 * units.GiB},
-		{[]sample.Card{a, b}, []string{"CUDA_VISIBLE_DEVICES=GPU-1b,0"}, 1, 5 * units.GiB},
-		{[]sample.Card{a, b}, []string{"CUDA_VISIBLE_DEVICES=1,7,0"}, 2, 5 * units.GiB},
-		{[]sample.Card{a, b}, []string{"CUDA_VISIBLE_DEVICES="}, 1, 0},
-		{[]sample.Card{a, b}, []string{"CUDA_VISIBLE_DEVICES=-1"}, 1, 0},
-		{[]sample.Card{a, small}, []string{"CUDA_VISIBLE_DEVICES=0"}, 1, 3 * units.GiB}, // CUDA's number 0 may be either
-		{[]sample.Card{a, small}, []string{"CUDA_VISIBLE_DEVICES=GPU-0"}, 1, 9 * units.GiB},
+		{[]watch.Card{a, b}, nil, 1, 9 * units.GiB},
+		{[]watch.Card{a, b}, nil, 2, 5 * units.GiB},
+		{[]watch.Card{a, b}, []string{"CUDA_VISIBLE_DEVICES=1"}, 1, 5 * units.GiB},
+		{[]watch.Card{a, b}, []string{"CUDA_VISIBLE_DEVICES=GPU-1b,0"}, 1, 5 * units.GiB},
+		{[]watch.Card{a, b}, []string{"CUDA_VISIBLE_DEVICES=1,7,0"}, 2, 5 * units.GiB},
+		{[]watch.Card{a, b}, []string{"CUDA_VISIBLE_DEVICES="}, 1, 0},
+		{[]watch.Card{a, b}, []string{"CUDA_VISIBLE_DEVICES=-1"}, 1, 0},
+		{[]watch.Card{a, small}, []string{"CUDA_VISIBLE_DEVICES=0"}, 1, 3 * units.GiB}, // CUDA's number 0 may be either
+		{[]watch.Card{a, small}, []string{"CUDA_VISIBLE_DEVICES=GPU-0"}, 1, 9 * units.GiB},
 		{nil, nil, 1, 0},
 	} {
 		visible, alike := visibleCards(c.cards, c.environ)

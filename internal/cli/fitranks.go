@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/plimsoll/plimsoll/internal/runner"
+	"github.com/plimsoll/plimsoll/internal/script/runner"
 )
 
 const (

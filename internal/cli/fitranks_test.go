@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/plimsoll/plimsoll/internal/notes"
-	"github.com/plimsoll/plimsoll/internal/probe/probetest"
-	"github.com/plimsoll/plimsoll/internal/sample"
+	"github.com/plimsoll/plimsoll/internal/evidence/probenotes"
+	"github.com/plimsoll/plimsoll/internal/live/watch"
+	"github.com/plimsoll/plimsoll/internal/script/probe/probetest"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -76,7 +76,7 @@ func TestAnOutOfMemoryOnOneRankStartsAllOfThemAnew(t *testing.T) {
 func TestRanksAreForeseenTogether(t *testing.T) {
 	t.Parallel()
 	python := probetest.Python(t)
-	got := runsOn(t, []sample.Card{h200With(80 * units.GiB), h200With(40 * units.GiB)}, oneThread,
+	got := runsOn(t, []watch.Card{h200With(80 * units.GiB), h200With(40 * units.GiB)}, oneThread,
 		append([]string{"run", "--fit"}, pair(python, "torchrun", "ranks.py")...)...)
 	got.wants(t, 0, "of 40.0 GiB free: it fits as it is.") // the fuller of the two cards they take
 	if got.numbers(t) == nil {
@@ -135,7 +135,7 @@ func TestOneOfSeveralDecidersLeavesTheJobAlone(t *testing.T) {
 
 func TestWhatOnlySomeRanksHaveSeenIsNotClaimed(t *testing.T) {
 	t.Parallel()
-	acted := []notes.Process{{Fit: &notes.Fit{Applied: []string{"a", "b"}}}, {Fit: &notes.Fit{Applied: []string{"b"}}}}
+	acted := []probenotes.Process{{Fit: &probenotes.Fit{Applied: []string{"a", "b"}}}, {Fit: &probenotes.Fit{Applied: []string{"b"}}}}
 	if got := onAll(acted); len(got) != 1 || got[0] != "b" {
 		t.Errorf("claimed %v", got)
 	}

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/plimsoll/plimsoll/internal/attempt"
-	"github.com/plimsoll/plimsoll/internal/forecast"
-	"github.com/plimsoll/plimsoll/internal/notes"
-	"github.com/plimsoll/plimsoll/internal/runner"
+	"github.com/plimsoll/plimsoll/internal/evidence/probenotes"
+	"github.com/plimsoll/plimsoll/internal/script/attempt"
+	"github.com/plimsoll/plimsoll/internal/script/forecast"
+	"github.com/plimsoll/plimsoll/internal/script/runner"
 )
 
 const (
@@ -133,7 +133,7 @@ func (f *fitting) startAsForeseen() {
 }
 
 // again sets the plan of the next attempt; false when this one was the last.
-func (f *fitting) again(outcome runner.Outcome, processes []notes.Process) bool {
+func (f *fitting) again(outcome runner.Outcome, processes []probenotes.Process) bool {
 	if outcome.Asked != 0 {
 		return false // someone wants it to end
 	}
@@ -146,7 +146,7 @@ func (f *fitting) again(outcome runner.Outcome, processes []notes.Process) bool 
 		f.plan, f.limits.Nothing, f.ahead = attempt.Plan{Split: 1}, true, nil
 		return true
 	}
-	dead := notes.Died(processes)
+	dead := probenotes.Died(processes)
 	if outcome.Code == 0 || len(dead) == 0 || f.limits.Nothing {
 		return false
 	}
@@ -160,7 +160,7 @@ func (f *fitting) again(outcome runner.Outcome, processes []notes.Process) bool 
 	return true
 }
 
-func onRank(p notes.Process) string {
+func onRank(p probenotes.Process) string {
 	if p.WorldSize < 2 {
 		return ""
 	}
@@ -168,17 +168,17 @@ func onRank(p notes.Process) string {
 }
 
 // refusal is why a plan cannot be honoured: one rank that cannot speaks for all.
-func refusal(processes []notes.Process) (notes.Process, bool) {
+func refusal(processes []probenotes.Process) (probenotes.Process, bool) {
 	for _, p := range processes {
 		if p.Fit != nil && p.Fit.Refused != "" {
 			return p, true
 		}
 	}
-	return notes.Process{}, false
+	return probenotes.Process{}, false
 }
 
 // takeOut takes out of the plan what the script cannot honour, says so, and looks for another way where one can be foreseen.
-func (f *fitting) takeOut(by notes.Process) {
+func (f *fitting) takeOut(by probenotes.Process) {
 	refused := *by.Fit
 	what := "micro-batches"
 	if strings.Contains(refused.Refused, "to checkpoint") {
@@ -209,7 +209,7 @@ func (r *observedRun) clear() {
 
 // sayChanges says what was changed and what of it was seen to act, on every rank.
 func (r *observedRun) sayChanges(plan attempt.Plan) {
-	var acted []notes.Process
+	var acted []probenotes.Process
 	for _, p := range r.collect() {
 		if p.Fit != nil && (len(p.Fit.Applied) > 0 || (plan != attempt.Plan{Split: 1, Losses: plan.Losses} && p.Step > 0)) {
 			acted = append(acted, p)
@@ -231,9 +231,9 @@ func (r *observedRun) sayChanges(plan attempt.Plan) {
 }
 
 // onAll are the effects that every rank has seen.
-func onAll(acted []notes.Process) []string {
+func onAll(acted []probenotes.Process) []string {
 	return slices.DeleteFunc(slices.Clone(acted[0].Fit.Applied), func(effect string) bool {
-		return slices.ContainsFunc(acted, func(p notes.Process) bool { return !slices.Contains(p.Fit.Applied, effect) })
+		return slices.ContainsFunc(acted, func(p probenotes.Process) bool { return !slices.Contains(p.Fit.Applied, effect) })
 	})
 }
 

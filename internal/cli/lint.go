@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/plimsoll/plimsoll/internal/lint"
-	"github.com/plimsoll/plimsoll/internal/lintout"
-	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/code/lint"
+	"github.com/plimsoll/plimsoll/internal/show/lintout"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
 )
 
 type lintOptions struct {

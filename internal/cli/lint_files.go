@@ -11,8 +11,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 
-	"github.com/plimsoll/plimsoll/internal/flow"
-	"github.com/plimsoll/plimsoll/internal/lint"
+	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/code/lint"
 )
 
 // lintConfig is [tool.plimsoll.lint] of a pyproject.toml.

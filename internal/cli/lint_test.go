@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
 )
 
 const leakyLoop = "import torch\ntotal = 0\nfor x, y in loader:\n    total += criterion(model(x), y)\nprint(total)\n"

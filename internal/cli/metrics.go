@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/plimsoll/plimsoll/internal/machine"
-	"github.com/plimsoll/plimsoll/internal/metrics"
-	"github.com/plimsoll/plimsoll/internal/sample"
+	"github.com/plimsoll/plimsoll/internal/live/machine"
+	"github.com/plimsoll/plimsoll/internal/live/metrics"
+	"github.com/plimsoll/plimsoll/internal/live/watch"
 )
 
 type metricsOptions struct {
@@ -61,7 +61,7 @@ func runMetrics(ctx context.Context, env Env, opts metricsOptions, intervalGiven
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	history := sample.NewHistory()
+	history := watch.NewHistory()
 	source, closeSource, err := openSource(ctx, env, opts.demo, history)
 	if err != nil {
 		return err

@@ -7,14 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/plimsoll/plimsoll/internal/alloc"
+	"github.com/plimsoll/plimsoll/internal/answer/predict"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/gpu"
-	"github.com/plimsoll/plimsoll/internal/job"
-	"github.com/plimsoll/plimsoll/internal/predict"
-	"github.com/plimsoll/plimsoll/internal/report"
-	"github.com/plimsoll/plimsoll/internal/screen"
-	"github.com/plimsoll/plimsoll/internal/shard"
-	"github.com/plimsoll/plimsoll/internal/textout"
+	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/model/shard"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
+	"github.com/plimsoll/plimsoll/internal/show/textout"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/plimsoll/plimsoll/internal/capture"
+	"github.com/plimsoll/plimsoll/internal/script/capture"
 )
 
 // captureInto runs a training command as far as its first step and makes the job it was about to do the one to predict. The

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/plimsoll/plimsoll/internal/probe/probetest"
+	"github.com/plimsoll/plimsoll/internal/script/probe/probetest"
 )
 
 // TestPeaksPredictedFromAScriptAreTheMeasuredOnes compares with max_memory_allocated of the same jobs on an H200 (PyTorch 2.11, transformers 5.17).

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/plimsoll/plimsoll/internal/hfconfig"
-	"github.com/plimsoll/plimsoll/internal/job"
-	"github.com/plimsoll/plimsoll/internal/opgraph"
-	"github.com/plimsoll/plimsoll/internal/predict"
-	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/answer/predict"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/model/exported"
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
+	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -77,11 +77,11 @@ func readJobLines(env Env, name string) ([]fileJob, error) {
 // modelFiles reads graphs once, however many jobs name them; jobs may ask from several goroutines.
 type modelFiles struct {
 	mu     sync.Mutex
-	graphs map[string]func() (*opgraph.Graph, error)
+	graphs map[string]func() (*exported.Graph, error)
 }
 
 func newModelFiles() *modelFiles {
-	return &modelFiles{graphs: map[string]func() (*opgraph.Graph, error){}}
+	return &modelFiles{graphs: map[string]func() (*exported.Graph, error){}}
 }
 
 // source reads the model of a job, fills in what the model decides and checks the job.
@@ -139,18 +139,18 @@ func readConfig(j *fileJob) (*hfconfig.Config, error) {
 	return c, nil
 }
 
-func (m *modelFiles) graph(name string) (*opgraph.Graph, error) {
+func (m *modelFiles) graph(name string) (*exported.Graph, error) {
 	m.mu.Lock()
 	read, ok := m.graphs[name]
 	if !ok {
-		read = sync.OnceValues(func() (*opgraph.Graph, error) { return readGraph(name) })
+		read = sync.OnceValues(func() (*exported.Graph, error) { return readGraph(name) })
 		m.graphs[name] = read
 	}
 	m.mu.Unlock()
 	return read()
 }
 
-func readGraph(name string) (*opgraph.Graph, error) {
+func readGraph(name string) (*exported.Graph, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("read the graph: %w", err)
@@ -163,7 +163,7 @@ func readGraph(name string) (*opgraph.Graph, error) {
 	if info.IsDir() {
 		return nil, fmt.Errorf("read the graph: %s is a directory", name)
 	}
-	g, err := opgraph.Read(f, info.Size())
+	g, err := exported.Read(f, info.Size())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

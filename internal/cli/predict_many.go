@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/plimsoll/plimsoll/internal/predict"
-	"github.com/plimsoll/plimsoll/internal/report"
-	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/answer/predict"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
+	"github.com/plimsoll/plimsoll/internal/show/textout"
 	"github.com/plimsoll/plimsoll/internal/spelling"
-	"github.com/plimsoll/plimsoll/internal/textout"
 )
 
 // predictMany predicts every line of a file, in parallel, and prints in the file's order.

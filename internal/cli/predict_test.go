@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/plimsoll/plimsoll/internal/goldentest"
-	"github.com/plimsoll/plimsoll/internal/report"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/testkit/goldentest"
 )
 
 const (
 	llamaConfig = "testdata/predict/llama-1b.json"
-	graphs      = "../opgraph/testdata/"
+	graphs      = "../model/exported/testdata/"
 )
 
 // invoke runs one command line and gives its exit code, data and talk.

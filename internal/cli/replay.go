@@ -5,12 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/plimsoll/plimsoll/internal/alloc"
-	"github.com/plimsoll/plimsoll/internal/recorded"
-	"github.com/plimsoll/plimsoll/internal/replay"
-	"github.com/plimsoll/plimsoll/internal/report"
-	"github.com/plimsoll/plimsoll/internal/screen"
-	"github.com/plimsoll/plimsoll/internal/textout"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/evidence/recording"
+	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/memory/replay"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
+	"github.com/plimsoll/plimsoll/internal/show/textout"
 	"github.com/plimsoll/plimsoll/internal/units"
 	"github.com/plimsoll/plimsoll/snapshot"
 )
@@ -135,7 +135,7 @@ func (o replayOptions) settings(q replay.Question, c *replay.Case) ([]replay.Set
 
 // openReplay proves the recording. A version that was given is where settings are tried; where the recording itself was
 // made by another one, that one proves it.
-func openReplay(r *recorded.Recording, known replay.Options) (*replay.Case, error) {
+func openReplay(r *recording.Recording, known replay.Options) (*replay.Case, error) {
 	c, err := replay.Open(r, known)
 	if err != nil || known.Torch == 0 || c.Fidelity.Exact() {
 		return c, err
@@ -149,7 +149,7 @@ func openReplay(r *recorded.Recording, known replay.Options) (*replay.Case, erro
 }
 
 // readRecording reads a snapshot and picks a device.
-func readRecording(env Env, path string, device int) (*recorded.Recording, error) {
+func readRecording(env Env, path string, device int) (*recording.Recording, error) {
 	evidence, err := readEvidence(env, []string{path})
 	if err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func readRecording(env Env, path string, device int) (*recorded.Recording, error
 			fmt.Fprintf(env.Stderr, "plimsoll: replaying device %d; devices %v have a history too (--device)\n", device, with[1:])
 		}
 	}
-	return recorded.New(s, max(device, 0)), nil
+	return recording.New(s, max(device, 0)), nil
 }
 
 // withHistory lists the devices that have one.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/plimsoll/plimsoll/internal/notes"
-	"github.com/plimsoll/plimsoll/internal/probe"
-	"github.com/plimsoll/plimsoll/internal/runner"
+	"github.com/plimsoll/plimsoll/internal/evidence/probenotes"
+	"github.com/plimsoll/plimsoll/internal/script/probe"
+	"github.com/plimsoll/plimsoll/internal/script/runner"
 )
 
 type runOptions struct {
@@ -149,7 +149,7 @@ func childOf(env Env, args, environ []string) runner.Command {
 // conclude says, after the command's own output, what it did to memory.
 func (r *observedRun) conclude(outcome runner.Outcome, args []string) {
 	processes := r.collect()
-	dead := notes.Died(processes)
+	dead := probenotes.Died(processes)
 	if outcome.Code == 0 {
 		dead = nil // it survived its failures
 	}
@@ -165,7 +165,7 @@ func (r *observedRun) conclude(outcome runner.Outcome, args []string) {
 	case outcome.Code != 0:
 		r.say("%s ended with code %d, not for want of memory.%s", args[0], outcome.Code, peakOf(processes))
 	default:
-		for _, line := range notes.Healthy(processes) {
+		for _, line := range probenotes.Healthy(processes) {
 			r.say("%s", line)
 		}
 	}
@@ -176,15 +176,15 @@ func (r *observedRun) say(format string, args ...any) {
 }
 
 // collect reads the notes of every process of the run; what cannot be read is left out.
-func (r *observedRun) collect() []notes.Process {
+func (r *observedRun) collect() []probenotes.Process {
 	paths, _ := filepath.Glob(filepath.Join(r.report, "rank*.json"))
-	var all []notes.Process
+	var all []probenotes.Process
 	for _, path := range paths {
 		f, err := os.Open(path)
 		if err != nil {
 			continue
 		}
-		p, err := notes.Read(f)
+		p, err := probenotes.Read(f)
 		f.Close()
 		if err != nil {
 			r.say("%s: %v", filepath.Base(path), err)
@@ -196,8 +196,8 @@ func (r *observedRun) collect() []notes.Process {
 }
 
 // explain shows why memory ran out, from the snapshots where there are any, and from the errors' texts.
-func (r *observedRun) explain(dead, all []notes.Process) {
-	if who := notes.WhoDied(dead, all); who != "" {
+func (r *observedRun) explain(dead, all []probenotes.Process) {
+	if who := probenotes.WhoDied(dead, all); who != "" {
 		r.say("%s", who)
 	}
 	var snapshots, texts []string
@@ -229,7 +229,7 @@ func isUnreadable(err error) bool {
 	return errors.As(err, &c) && c.code == exitUnreadable
 }
 
-func (r *observedRun) snapshotOf(p notes.Process) []string {
+func (r *observedRun) snapshotOf(p probenotes.Process) []string {
 	if p.Snapshot == "" || filepath.Base(p.Snapshot) != p.Snapshot {
 		return nil
 	}
@@ -240,7 +240,7 @@ func (r *observedRun) snapshotOf(p notes.Process) []string {
 	return []string{path}
 }
 
-func (r *observedRun) textOf(p notes.Process) []string {
+func (r *observedRun) textOf(p probenotes.Process) []string {
 	if p.Error == nil {
 		return nil
 	}
@@ -264,9 +264,9 @@ type record struct {
 	Summary   []string `json:"summary"`
 }
 
-func (r *observedRun) write(outcome runner.Outcome, args []string, processes []notes.Process) {
+func (r *observedRun) write(outcome runner.Outcome, args []string, processes []probenotes.Process) {
 	rec := record{Schema: "plimsoll.run/1", Command: args, Code: outcome.Code, Killed: outcome.Killed() && outcome.Code != 0,
-		OutOfMem: len(notes.Died(processes)) > 0 && outcome.Code != 0, Processes: len(processes), Summary: notes.Healthy(processes)}
+		OutOfMem: len(probenotes.Died(processes)) > 0 && outcome.Code != 0, Processes: len(processes), Summary: probenotes.Healthy(processes)}
 	if outcome.Signal != 0 {
 		rec.Signal = outcome.Signal.String()
 	}
@@ -285,7 +285,7 @@ func (r *observedRun) write(outcome runner.Outcome, args []string, processes []n
 	}
 }
 
-func killedLine(outcome runner.Outcome, processes []notes.Process) string {
+func killedLine(outcome runner.Outcome, processes []probenotes.Process) string {
 	line := "the command was killed (SIGKILL) from outside; its GPU memory did not do it."
 	if outcome.KernelKills > 0 {
 		line = "the kernel killed it: host memory ran out, not the GPU's (fewer DataLoader workers, smaller host caches)."
@@ -293,8 +293,8 @@ func killedLine(outcome runner.Outcome, processes []notes.Process) string {
 	return line + peakOf(processes)
 }
 
-func peakOf(processes []notes.Process) string {
-	lines := notes.Healthy(processes)
+func peakOf(processes []probenotes.Process) string {
+	lines := probenotes.Healthy(processes)
 	if len(processes) == 0 || !strings.HasPrefix(lines[0], "peak") {
 		return ""
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/plimsoll/plimsoll/internal/probe/probetest"
+	"github.com/plimsoll/plimsoll/internal/script/probe/probetest"
 )
 
 // ran is what a run left: its exit code and its two streams.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/plimsoll/plimsoll/internal/probe/probetest"
+	"github.com/plimsoll/plimsoll/internal/script/probe/probetest"
 )
 
 const fewSteps = `
@@ -173,7 +173,7 @@ func TestEveryRankOfATorchrunJobIsCollected(t *testing.T) {
 func TestThreeCallsRecordFromWithinAScript(t *testing.T) {
 	t.Parallel()
 	python := probetest.Python(t)
-	probe, err := filepath.Abs(filepath.Join("..", "probe", "python"))
+	probe, err := filepath.Abs(filepath.Join("..", "script", "probe", "python"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/plimsoll/plimsoll/internal/lint"
-	"github.com/plimsoll/plimsoll/internal/notes"
-	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/code/lint"
+	"github.com/plimsoll/plimsoll/internal/evidence/probenotes"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -17,7 +17,7 @@ const (
 )
 
 // tieToCode names what lint finds wrong on the lines the script was on when memory ran out.
-func (r *observedRun) tieToCode(dead []notes.Process) {
+func (r *observedRun) tieToCode(dead []probenotes.Process) {
 	for _, finding := range tied(dead) {
 		r.say("%s:%d %s %s", filepath.Base(finding.File), finding.Line, finding.Rule, screen.Clean(finding.Message))
 		if finding.Fix != "" {
@@ -26,7 +26,7 @@ func (r *observedRun) tieToCode(dead []notes.Process) {
 	}
 }
 
-func tied(dead []notes.Process) []lint.Finding {
+func tied(dead []probenotes.Process) []lint.Finding {
 	var stack []lint.Frame
 	for _, p := range dead {
 		if n := len(p.OOMs); n > 0 {

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/plimsoll/plimsoll/internal/screen"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
 )
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

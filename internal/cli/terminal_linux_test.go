@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/plimsoll/plimsoll/internal/probe/probetest"
-	"github.com/plimsoll/plimsoll/internal/sample"
+	"github.com/plimsoll/plimsoll/internal/live/watch"
+	"github.com/plimsoll/plimsoll/internal/script/probe/probetest"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "with a card":
 		env := OS()
-		env.Cards = func() []sample.Card { return []sample.Card{h200With(80 * units.GiB)} }
+		env.Cards = func() []watch.Card { return []watch.Card{h200With(80 * units.GiB)} }
 		os.Exit(Run(context.Background(), env, os.Args[1:]))
 	default:
 		os.Exit(Run(context.Background(), OS(), os.Args[1:]))

@@ -13,13 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/plimsoll/plimsoll/internal/compare"
-	"github.com/plimsoll/plimsoll/internal/diagnose"
-	"github.com/plimsoll/plimsoll/internal/explain"
-	"github.com/plimsoll/plimsoll/internal/lod"
-	"github.com/plimsoll/plimsoll/internal/page"
-	"github.com/plimsoll/plimsoll/internal/textout"
-	"github.com/plimsoll/plimsoll/internal/web"
+	"github.com/plimsoll/plimsoll/internal/answer/compare"
+	"github.com/plimsoll/plimsoll/internal/answer/diagnose"
+	"github.com/plimsoll/plimsoll/internal/answer/explain"
+	"github.com/plimsoll/plimsoll/internal/show/page"
+	"github.com/plimsoll/plimsoll/internal/show/textout"
+	"github.com/plimsoll/plimsoll/internal/show/viewdata"
+	"github.com/plimsoll/plimsoll/internal/show/web"
 )
 
 // viewOptions are the flags of plimsoll view.
@@ -130,7 +130,7 @@ func readAlbum(env Env, o viewOptions, args []string) (*album, error) {
 		}
 		for _, c := range explain.Timelines(e) {
 			a.cases = append(a.cases, c)
-			recordings = append(recordings, page.Recording{Input: c.Input, Index: lod.New(c.Timeline)})
+			recordings = append(recordings, page.Recording{Input: c.Input, Index: viewdata.New(c.Timeline)})
 		}
 	}
 	if len(recordings) == 0 && messages == 0 {

@@ -9,10 +9,10 @@ import (
 	"os"
 	"regexp"
 
-	"github.com/plimsoll/plimsoll/internal/page"
-	"github.com/plimsoll/plimsoll/internal/predict"
-	"github.com/plimsoll/plimsoll/internal/report"
-	"github.com/plimsoll/plimsoll/internal/textout"
+	"github.com/plimsoll/plimsoll/internal/answer/predict"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/show/page"
+	"github.com/plimsoll/plimsoll/internal/show/textout"
 )
 
 // answerSchema finds the answers of predict and fit by their first field.

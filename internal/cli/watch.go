@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/plimsoll/plimsoll/internal/machine"
-	"github.com/plimsoll/plimsoll/internal/sample"
-	"github.com/plimsoll/plimsoll/internal/simgpu"
-	"github.com/plimsoll/plimsoll/internal/tui"
+	"github.com/plimsoll/plimsoll/internal/live/machine"
+	"github.com/plimsoll/plimsoll/internal/live/simgpu"
+	"github.com/plimsoll/plimsoll/internal/live/watch"
+	"github.com/plimsoll/plimsoll/internal/show/tui"
 )
 
 type watchOptions struct {
@@ -61,7 +61,7 @@ func runWatch(ctx context.Context, env Env, opts watchOptions, intervalGiven boo
 	if opts.over > 0 && !opts.json {
 		opts.once = true
 	}
-	history := sample.NewHistory()
+	history := watch.NewHistory()
 	source, closeSource, err := openSource(ctx, env, opts.demo, history)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ const slowInterval = 5 * time.Second
 const demoPast = 4 * time.Minute
 
 // openSource opens this machine or the simulated one, whose past it plays into the history.
-func openSource(ctx context.Context, env Env, demo bool, history *sample.History) (sample.Source, func(), error) {
+func openSource(ctx context.Context, env Env, demo bool, history *watch.History) (watch.Source, func(), error) {
 	if demo {
 		m := simgpu.Demo()
 		now := time.Now()
@@ -108,14 +108,14 @@ func openSource(ctx context.Context, env Env, demo bool, history *sample.History
 }
 
 // watchOnce reads for as long as asked and prints the last view.
-func watchOnce(ctx context.Context, env Env, opts watchOptions, source sample.Source, history *sample.History) error {
+func watchOnce(ctx context.Context, env Env, opts watchOptions, source watch.Source, history *watch.History) error {
 	view := history.Look(ctx, source, time.Now())
 	if opts.over > 0 {
 		limited, cancel := context.WithTimeout(ctx, opts.over)
 		defer cancel()
 		ticker := time.NewTicker(opts.interval)
 		defer ticker.Stop()
-		sample.Loop(limited, source, history, ticker.C, func(v sample.View) { view = v })
+		watch.Loop(limited, source, history, ticker.C, func(v watch.View) { view = v })
 	}
 	if err := printView(env, opts, view); err != nil {
 		return err
@@ -124,14 +124,14 @@ func watchOnce(ctx context.Context, env Env, opts watchOptions, source sample.So
 		return coded{code: exitUnreadable}
 	}
 	for _, f := range view.Findings {
-		if f.Severity == sample.SevereError {
+		if f.Severity == watch.SevereError {
 			return findingExit()
 		}
 	}
 	return nil
 }
 
-func printView(env Env, opts watchOptions, view sample.View) error {
+func printView(env Env, opts watchOptions, view watch.View) error {
 	if opts.json {
 		return json.NewEncoder(env.Stdout).Encode(view.Report())
 	}
@@ -139,32 +139,32 @@ func printView(env Env, opts watchOptions, view sample.View) error {
 }
 
 // watchJSON prints a document after every reading until it is stopped or nobody reads any more.
-func watchJSON(ctx context.Context, env Env, opts watchOptions, source sample.Source, history *sample.History) error {
+func watchJSON(ctx context.Context, env Env, opts watchOptions, source watch.Source, history *watch.History) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ticker := time.NewTicker(opts.interval)
 	defer ticker.Stop()
 	var failed error
-	deliver := func(v sample.View) {
+	deliver := func(v watch.View) {
 		if failed = printView(env, opts, v); failed != nil {
 			cancel()
 		}
 	}
 	deliver(history.Look(ctx, source, time.Now()))
-	sample.Loop(ctx, source, history, ticker.C, deliver)
+	watch.Loop(ctx, source, history, ticker.C, deliver)
 	return failed
 }
 
 // watched is a machine being watched: where readings come from, how to let go of it, what was seen.
 type watched struct {
-	source  sample.Source
+	source  watch.Source
 	close   func()
-	history *sample.History
+	history *watch.History
 }
 
 // inBackground reads the machine in a goroutine of its own, which also lets go of it in the end. The function returned waits for that, but
 // not for long: a driver that hangs must not keep the program from ending.
-func (w watched) inBackground(ctx context.Context, interval time.Duration, deliver func(sample.View)) (wait func()) {
+func (w watched) inBackground(ctx context.Context, interval time.Duration, deliver func(watch.View)) (wait func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -172,7 +172,7 @@ func (w watched) inBackground(ctx context.Context, interval time.Duration, deliv
 		ticker := time.NewTicker(interval)
 		defer ticker.Stop()
 		deliver(w.history.Look(ctx, w.source, time.Now()))
-		sample.Loop(ctx, w.source, w.history, ticker.C, deliver)
+		watch.Loop(ctx, w.source, w.history, ticker.C, deliver)
 	}()
 	return func() {
 		select {
@@ -185,8 +185,8 @@ func (w watched) inBackground(ctx context.Context, interval time.Duration, deliv
 // watchScreen shows the machine until the person has seen enough. A slow driver never blocks a key.
 func watchScreen(ctx context.Context, env Env, interval time.Duration, w watched) error {
 	ctx, cancel := context.WithCancel(ctx)
-	views := make(chan sample.View)
-	wait := w.inBackground(ctx, interval, func(v sample.View) {
+	views := make(chan watch.View)
+	wait := w.inBackground(ctx, interval, func(v watch.View) {
 		select {
 		case views <- v:
 		case <-ctx.Done():

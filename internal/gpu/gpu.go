@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/plimsoll/plimsoll/internal/alloc"
+	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/spelling"
 	"github.com/plimsoll/plimsoll/internal/units"
 )

@@ -1,0 +1,263 @@
+// Package diagnose finds the causes of an out-of-memory error, and of waste, in the evidence of a run.
+//
+// In goes a Case: the timeline of a device, messages, or both; out come findings, most convincing first, each with its numbers, the
+// lines of the user's code, what would refute it, and remedies in order of what they cost the user. A rule is one function that looks at a Case
+// and either stays silent or speaks; rules know nothing of each other, except that rank puts the cause that
+// explains the others first. Advice that would not help is not given, and is named where people expect it.
+package diagnose
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/memory/timeline"
+	"github.com/plimsoll/plimsoll/internal/units"
+	"github.com/plimsoll/plimsoll/snapshot"
+)
+
+// Case is everything known about one device of one run.
+type Case struct {
+	Input string
+	*timeline.Timeline
+	OOM *Failure // the last request that failed, nil when none did
+
+	Instant int                          // tape event the findings are about: the failure, else the peak
+	InUse   units.Bytes                  // alive then
+	By      [tape.Categories]units.Bytes // the same by category
+	Groups  []timeline.Group             // the same by stack
+	Growth  []timeline.Growth
+	// EvalGrowth is what batches of evaluation leave behind.
+	EvalGrowth []timeline.Growth
+	Frag       *Fragmentation // what the allocator model says, nil when it was not asked
+	// BlocksExact says that Peak.Allocated comes from the allocator model; otherwise it is a lower bound.
+	BlocksExact bool
+}
+
+// Failure is a request that could not be served.
+type Failure struct {
+	Event, Trace int // in the tape and in the recorded history
+	Request      units.Bytes
+	Segment      units.Bytes // what PyTorch asked the driver for to serve it
+	DeviceFree   units.Bytes
+	Held         units.Bytes // reserved by PyTorch at that moment
+	Limit        Limit
+	Stack        snapshot.StackID
+	Phase        callsite.Phase
+	Eval         bool
+	Step         int
+}
+
+// Fragmentation is what a replay of the run under other allocator settings says.
+type Fragmentation struct {
+	Valid    bool        // the model reproduces the recorded run
+	Unused   units.Bytes // held and not in use at the failure
+	Conf     string      // the best setting found
+	Variable string      // the environment variable that this PyTorch reads
+	Survives bool        // the failing request is served under Conf within the same limit
+	Peak     units.Bytes // reserved peak under Conf
+	Pins     []report.Place
+}
+
+// Limit is how much this process could have had.
+type Limit struct {
+	Low, High units.Bytes // it lies between these
+	Bytes     units.Bytes // best single number
+	From      string      // message, driver or bounds
+}
+
+// NewCase gathers the facts that rules share.
+func NewCase(input string, t *timeline.Timeline) *Case {
+	c := &Case{Input: input, Timeline: t, Instant: t.Peak.Event}
+	c.OOM = c.lastFailure()
+	if c.OOM != nil {
+		c.Instant = c.OOM.Event
+	}
+	c.By = t.ByCategory(c.Instant)
+	for _, b := range c.By {
+		c.InUse += b
+	}
+	c.Groups = t.ByStack(c.Instant)
+	c.Growth = t.Growing(minGrowthSteps)
+	c.EvalGrowth = t.EvalGrowing(minGrowthSteps)
+	return c
+}
+
+// rule looks at a case and speaks or stays silent.
+type rule func(*Case) (report.Finding, bool)
+
+// rules in the order they are tried; the order breaks ties.
+func rules() []rule {
+	return []rule{
+		absurdRequest,
+		growth, evalKept, evalGraph,
+		exceptionHolds,
+		modelLoad, checkpointSave, resumeDoubles, modelTooLarge,
+		optimizerFirstStep, optimizerTemporaries, secondStep,
+		inputSpike,
+		fragmentation,
+		logits, attention, checkpointingIneffective,
+		datasetOnGPU, outputsHeld, modelCopies, precision,
+		fsdpGather, unshardedGradients, ddpBuckets, dataParallel, compiled,
+		cudaGraphPools, streamHeld, cudnnWorkspace, confConflict,
+		activations,
+	}
+}
+
+// Run applies every rule. Findings about the failure come before remarks, certain ones before likely ones.
+func Run(c *Case) []report.Finding {
+	var found []report.Finding
+	for _, r := range rules() {
+		f, ok := r(c)
+		if !ok {
+			continue
+		}
+		f.Input, f.Device = c.Input, c.Device
+		if f.Where == nil {
+			f.Where = []report.Place{}
+		}
+		if f.Remedies == nil {
+			f.Remedies = []report.Remedy{}
+		}
+		found = append(found, f)
+	}
+	found = c.subordinate(found)
+	if c.OOM != nil && !slices.ContainsFunc(found, func(f report.Finding) bool { return f.Severity == report.Error }) {
+		found = append(found, c.simplyFull())
+	}
+	Rank(found)
+	return found
+}
+
+// A card that is full fails wherever the program happens to be. These findings say where that was, or what is usual; each follows
+// a finding that says why there was so little left.
+var (
+	whereItFailed = []string{"optimizer-state-first-step", "optimizer-step-temporaries", "second-step", "model-too-large", "model-load", "checkpoint-save", "input-spike"}
+	general       = []string{"activations-dominate"}
+)
+
+// waste names causes that hold memory nothing needs; special those that say why the activations are so many.
+var (
+	waste = []string{"growth", "eval-graph-kept", "eval-outputs-kept", "exception-holds-tensors", "resume-doubles", "dataset-on-gpu", "cuda-graph-pools", "model-copies",
+		"stream-held", "precision-too-high", "fragmentation", "absurd-request", "accumulation-unsharded-grads", "checkpointing-ineffective"}
+	// kept is waste that goes on growing or never goes: allocator settings would only put the failure off.
+	kept    = []string{"growth", "eval-graph-kept", "eval-outputs-kept", "exception-holds-tensors", "resume-doubles", "dataset-on-gpu", "model-copies", "precision-too-high"}
+	special = []string{"second-step", "input-spike", "logits", "attention-quadratic", "data-parallel", "fsdp-gather", "compile", "cudnn-workspace"}
+)
+
+// subordinate puts what a better explanation covers behind it. Waste covers where the request failed when giving it up would
+// have served the request, and then leaves nothing to say in general: a smaller batch would only put it off.
+func (c *Case) subordinate(found []report.Finding) []report.Finding {
+	wasted := false
+	for i := range found {
+		f := &found[i]
+		for j := range found {
+			by := &found[j]
+			if i == j || by.Severity != report.Error || by.Confidence <= 0.5 {
+				continue
+			}
+			enough := slices.Contains(waste, by.ID) && (c.OOM == nil || by.Bytes >= c.OOM.Request)
+			wasted = wasted || enough && by.Confidence >= 0.7
+			postponed := f.ID == "fragmentation" && slices.Contains(kept, by.ID) && by.Bytes >= f.Bytes
+			if slices.Contains(general, f.ID) && slices.Contains(special, by.ID) || slices.Contains(whereItFailed, f.ID) && enough || postponed {
+				f.Confidence = math.Round(100*min(f.Confidence, by.Confidence-0.05)) / 100
+			}
+		}
+	}
+	return slices.DeleteFunc(found, func(f report.Finding) bool { return wasted && slices.Contains(general, f.ID) })
+}
+
+// Rank orders findings: errors first, then by confidence.
+func Rank(found []report.Finding) {
+	weight := map[string]int{report.Error: 2, report.Warning: 1, report.Remark: 0}
+	slices.SortStableFunc(found, func(a, b report.Finding) int {
+		return cmp.Or(cmp.Compare(weight[b.Severity], weight[a.Severity]), cmp.Compare(b.Confidence, a.Confidence))
+	})
+}
+
+// severity is error for what made a request fail, and otherwise what the rule thinks of it.
+func (c *Case) severity(otherwise string) string {
+	if c.OOM != nil {
+		return report.Error
+	}
+	return otherwise
+}
+
+// place is the user's line of a stack.
+func (c *Case) place(stack snapshot.StackID) (report.Place, bool) {
+	f, ok := c.Origins.UserFrame(stack)
+	if !ok {
+		return report.Place{}, false
+	}
+	return report.Place{File: f.File, Line: f.Line, Function: f.Function}, true
+}
+
+// places lists the user's lines of stacks, each once.
+func (c *Case) places(stacks ...snapshot.StackID) []report.Place {
+	var out []report.Place
+	for _, s := range stacks {
+		if p, ok := c.place(s); ok && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// loopPlaces lists the lines that called the model, and after them the lines inside it: what is done with a result is decided
+// where the call stands.
+func (c *Case) loopPlaces(stacks ...snapshot.StackID) []report.Place {
+	var out []report.Place
+	for _, s := range stacks {
+		frames := c.Origins.Stacks.Stack(s)
+		for i := c.Origins.Caller(s); i >= 0 && i < len(frames); i++ {
+			f := c.Origins.Stacks.Frames[frames[i]]
+			p := report.Place{File: f.File, Line: f.Line, Function: f.Function}
+			if !c.Origins.IsUser(frames[i]) {
+				continue
+			}
+			if !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+			break
+		}
+	}
+	for _, p := range c.places(stacks...) {
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// andFailure is where the request failed and then the user's lines of stacks, each once.
+func (c *Case) andFailure(stacks ...snapshot.StackID) []report.Place {
+	out := c.failurePlace()
+	for _, p := range c.places(stacks...) {
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// failurePlace is where the failing request came from. Backward runs in a thread without Python frames: then it is
+// the last line of the program's own thread before it.
+func (c *Case) failurePlace() []report.Place {
+	if c.OOM == nil {
+		return nil
+	}
+	if places := c.places(c.OOM.Stack); len(places) > 0 {
+		return places
+	}
+	for i := c.OOM.Event; i >= 0; i-- {
+		if e := &c.Tape.Events[i]; e.Kind == tape.Alloc && c.Stack[e.ID] != 0 {
+			if places := c.places(c.Stack[e.ID]); len(places) > 0 {
+				return places
+			}
+		}
+	}
+	return nil
+}

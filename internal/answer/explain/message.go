@@ -1,0 +1,104 @@
+package explain
+
+import (
+	"slices"
+
+	"github.com/plimsoll/plimsoll/internal/answer/diagnose"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/evidence/oomtext"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// text is a message, the input it stands in, and those of its rank before it.
+type text struct {
+	input string
+	diagnose.Text
+}
+
+// messages puts the messages of all texts into the report. Of one rank's several messages the last is diagnosed: the others
+// led there.
+func messages(r *report.Explain, all []Evidence) []text {
+	var texts []text
+	for _, e := range all {
+		last := map[int]int{} // by rank: index into texts
+		for _, m := range e.Messages {
+			shown := message(e.Name, m)
+			r.Messages = append(r.Messages, shown)
+			if i, ok := last[m.Rank]; ok && texts[i].Kind == m.Kind {
+				texts[i].Earlier = append(texts[i].Earlier, texts[i].Message)
+				texts[i].Message = m
+				continue
+			}
+			last[m.Rank] = len(texts)
+			texts = append(texts, text{e.Name, diagnose.Text{Message: m, Hints: e.Hints}})
+		}
+	}
+	if len(r.Messages) > 0 {
+		r.Message = r.Messages[0]
+	}
+	if len(r.Messages) == 1 {
+		r.Messages = nil
+	}
+	return texts
+}
+
+func message(input string, m oomtext.Message) *report.Message {
+	phase, _ := m.Phase()
+	out := &report.Message{
+		Format: m.Format, Backend: m.Backend, Library: m.Library, Device: m.Device, Phase: string(phase), Input: input, Line: m.Line,
+		Requested: amount(m.Requested), Capacity: amount(m.Capacity), Free: amount(m.Free), Process: amount(m.Process),
+		Allocated: amount(m.Allocated), Reserved: amount(m.Reserved), ReservedUnallocated: amount(m.ReservedUnallocated),
+		PrivatePools: amount(m.PrivatePools), Allowed: amount(m.Allowed), Others: []report.Process{},
+	}
+	if m.Rank >= 0 {
+		out.Rank = &m.Rank
+	}
+	for _, p := range m.Others {
+		out.Others = append(out.Others, report.Process{PID: p.PID, Bytes: p.Held.Bytes})
+	}
+	return out
+}
+
+func amount(a oomtext.Amount) *units.Bytes {
+	if !a.Known {
+		return nil
+	}
+	return &a.Bytes
+}
+
+// applyLimit takes the limit of a failed run from a message about the same device: it was printed at that moment.
+func applyLimit(c *diagnose.Case, texts []text) {
+	if c.OOM == nil {
+		return
+	}
+	for _, t := range texts {
+		if t.Device != c.Device || t.Kind != oomtext.DeviceOOM {
+			continue
+		}
+		limit := t.Allowed
+		if !limit.Known && t.Free.Known && t.Free.Bytes < c.OOM.Segment {
+			continue // the driver's own numbers in the snapshot are exact
+		}
+		if limit.Known {
+			c.OOM.Limit = diagnose.Limit{Low: limit.Bytes - limit.Within, High: limit.Bytes + limit.Within, Bytes: limit.Bytes, From: "message"}
+		}
+	}
+}
+
+// beside are findings a message can add to a snapshot of the same failure: what only the driver knows.
+var beside = []string{"other-process", "orphan-memory", "non-pytorch-memory", "sysmem-fallback", "wsl-pinned-memory", "host-oom", "cuda-in-workers", "library-oom", "exception-holds-tensors", "rank0-contexts", "checkpointing-ineffective"}
+
+// textFindings diagnoses messages; beside a snapshot of a failure only for what the snapshot cannot know.
+func textFindings(texts []text, cases []*diagnose.Case) []report.Finding {
+	failed := slices.ContainsFunc(cases, func(c *diagnose.Case) bool { return c.OOM != nil })
+	var out []report.Finding
+	for _, t := range texts {
+		for _, f := range diagnose.RunText(&t.Text) {
+			f.Input = t.input
+			if !failed || slices.Contains(beside, f.ID) {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}

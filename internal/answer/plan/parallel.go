@@ -1,0 +1,123 @@
+package plan
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/plimsoll/plimsoll/internal/answer/predict"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// What is known to be asked for soon is computed beforehand, on all processors. Goroutines only compute answers, which share nothing that changes, and end
+// before the search goes on; which answers are computed does not depend on the number of processors.
+
+// each runs work for every number below n.
+func each(n int, work func(i int)) {
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wait.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				work(i)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// fetch computes the answers to some questions that are not known yet.
+func fetch[K comparable, V any](questions []K, known map[K]V, compute func(K) V) {
+	var open []K
+	asked := map[K]bool{}
+	for _, k := range questions {
+		if _, ok := known[k]; !ok && !asked[k] {
+			asked[k] = true
+			open = append(open, k)
+		}
+	}
+	answers := make([]V, len(open))
+	each(len(open), func(i int) { answers[i] = compute(open[i]) })
+	for i, k := range open {
+		known[k] = answers[i]
+	}
+}
+
+// sound finds the floors of points.
+func (s *search) sound(all []point) {
+	var keys []memoryKey
+	for _, p := range all {
+		keys = append(keys, s.floorKey(s.key(p, 0)))
+	}
+	fetch(keys, s.floors, s.atRest)
+}
+
+// listen runs the streams of points.
+func (s *search) listen(all []point) {
+	var keys []walkKey
+	sources := map[layout]predict.Source{}
+	for _, p := range all {
+		for _, checkpointed := range []bool{false, true} {
+			if checkpointed && p.checkpointing == None || !checkpointed && p.checkpointing == Full {
+				continue
+			}
+			walks, _ := s.walks(p.pass(checkpointed))
+			keys = append(keys, walks...)
+		}
+	}
+	for _, k := range keys {
+		sources[k.part()] = s.part(k.part())
+	}
+	fetch(keys, s.walked, func(k walkKey) walked { return s.follow(k, sources[k.part()]) })
+}
+
+// ahead computes what a candidate and the next one in the queue will ask for: bounds, then the memory of the first point of each that may fit.
+func (s *search) ahead(c candidate) {
+	next := []candidate{c}
+	for _, q := range s.queue[:min(3, len(s.queue))] {
+		if !q.solved && q.checkpointing != Selective {
+			next = append(next, q)
+		}
+	}
+	var keys []memoryKey
+	for _, c := range next {
+		for _, v := range c.points() {
+			keys = append(keys, boundKey(s.key(v.point, v.allLayers())))
+		}
+	}
+	fetch(keys, s.bounds, s.atLeastNeeded)
+	var open []memoryKey
+	for _, c := range next[:min(2, len(next))] {
+		for _, v := range c.points() {
+			k := s.key(v.point, v.allLayers())
+			m, known := s.memories[k]
+			if known && m.err == nil && m.safe <= s.room {
+				break
+			}
+			if !known && s.bound(k) <= s.room {
+				open = append(open, k)
+				break
+			}
+		}
+	}
+	was := len(s.memories)
+	fetch(open, s.memories, s.predict)
+	s.predictions += len(s.memories) - was
+}
+
+// atLeastNeeded and atRest ask for a key; what cannot be computed is bounded by nothing, and need says why.
+func (s *search) atLeastNeeded(k memoryKey) units.Bytes {
+	b, err := s.needs.AtLeast(s.job(k), k.spread())
+	if err != nil {
+		return 0
+	}
+	return b
+}
+
+func (s *search) atRest(k memoryKey) units.Bytes {
+	b, err := s.needs.AtRest(s.job(k), k.spread())
+	if err != nil {
+		return 0
+	}
+	return b
+}

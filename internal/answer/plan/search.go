@@ -1,0 +1,328 @@
+package plan
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"slices"
+
+	"github.com/plimsoll/plimsoll/internal/answer/predict"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// point is one configuration of the grid; how many layers a selective one checkpoints is found out.
+type point struct {
+	batch                       int
+	precision, checkpointing    string
+	optimizer, attn, loop, conf string
+	offload, sharding           string
+	layout
+}
+
+// group is what a person would call one plan: points of a group differ in what costs no time.
+type group struct {
+	batch                    int
+	precision, checkpointing string
+	optimizer, attn          string
+	offload, sharding        string
+	layout                   layout
+}
+
+func (p point) group() group {
+	return group{p.batch, p.precision, p.checkpointing, kind(p.optimizer), p.attn, p.offload, p.sharding, p.layout}
+}
+
+// before puts points that are equal otherwise into an order, so that runs repeat.
+func (p point) before(o point) bool {
+	return cmp.Or(
+		cmp.Compare(o.batch, p.batch), cmp.Compare(p.checkpointing, o.checkpointing), cmp.Compare(p.precision, o.precision), cmp.Compare(p.optimizer, o.optimizer),
+		cmp.Compare(p.attn, o.attn), cmp.Compare(p.sharding, o.sharding), cmp.Compare(p.offload, o.offload),
+		cmp.Compare(p.tensor, o.tensor), cmp.Compare(p.stages, o.stages),
+	) < 0
+}
+
+// candidate is a group in the queue, at the point that is tried next. Unsolved ones carry a time they cannot beat.
+type candidate struct {
+	point
+	took    duration
+	changes int
+	solved  bool
+	layers  int
+	need    memory
+	others  []candidate // the group's further points, in the order they are worth trying
+}
+
+// points are those of a candidate's group that are still to be tried.
+func (c candidate) points() []candidate { return append([]candidate{c}, c.others...) }
+
+// allLayers is how many layers a point that is not selective checkpoints.
+func (p point) allLayers() int {
+	if p.checkpointing == None {
+		return 0
+	}
+	return -1
+}
+
+// search is one run of Find.
+type search struct {
+	r      Request
+	room   units.Bytes // what may be reserved
+	layers int         // that can be checkpointed
+
+	order       []int     // the layers, those a selective plan checkpoints first in front; nil: as they run
+	kept, spent []float64 // shares of memory and time of the first of these
+
+	parts  map[layout]predict.Source
+	passes map[passKey]timed
+	*Notes
+
+	queue       queue
+	considered  int
+	predictions int
+	found       []candidate
+	refused     []candidate // known not to fit
+	bounded     bool        // some point was left out by a bound
+	failed      error       // why the last point that was left out otherwise could not be computed
+}
+
+// smallGrid is the number of groups up to which everything is computed.
+const smallGrid = 96
+
+// Ties: differences in time below what the model can tell apart are decided by memory. Two plans of one model share most of its error; measured
+// steps that wait for the host scatter by ten percent from run to run.
+const (
+	tie     = 0.02
+	tieHost = 0.05
+	// leaning is what the host's memory has to buy over allocator settings, and those over nothing: less than the model's uncertainty is not worth leaning on them.
+	leaning = measuredError
+)
+
+// tie is how much slower than this another plan may be to count as equal.
+func (d duration) tie() float64 {
+	if d.hostBound {
+		return tieHost
+	}
+	return tie
+}
+
+func newSearch(r Request) (*search, error) {
+	s := &search{r: r, parts: map[layout]predict.Source{}, passes: map[passKey]timed{}, Notes: r.Notes}
+	if s.Notes == nil {
+		s.Notes = NewNotes(r.Source, r.Machine)
+	}
+	// One stream tells how many layers can be checkpointed, and refuses what has no code path.
+	first := passKey{
+		batch: max(r.Job.Batch, 1), precision: r.Job.Precision(), attn: r.Job.Attn, checkpointed: r.Source.Graph == nil || len(r.Job.CheckpointModules) > 0, layout: whole,
+	}
+	t := s.streamed(first)
+	if t.err != nil {
+		return nil, t.err
+	}
+	s.layers = t.facts.Layers
+	if err := s.r.fill(s.layers); err != nil {
+		return nil, err
+	}
+	if err := s.orderLayers(asFloats(t.facts.Kept)); err != nil {
+		return nil, err
+	}
+	s.room = predict.Room(r.Machine)
+	if s.room <= 0 {
+		return nil, fmt.Errorf("%s of memory is less than the CUDA context alone takes", predict.Capacity(r.Machine).Short())
+	}
+	return s, nil
+}
+
+// run fills the queue and takes the fastest point again and again until enough plans are known.
+func (s *search) run() error {
+	s.enumerate()
+	if len(s.queue) == 0 && !s.bounded {
+		return fmt.Errorf("no configuration can be computed: %w", s.failed)
+	}
+	want := s.r.Plans
+	if want == 0 {
+		want = 5
+		if s.groups() <= smallGrid {
+			want = s.considered
+		}
+	}
+	for len(s.queue) > 0 {
+		c := heap.Pop(&s.queue).(candidate)
+		if len(s.found) >= want && c.took.total > s.reach() && s.onTheCard() {
+			return nil
+		}
+		switch {
+		case s.needless(c):
+		case c.solved:
+			s.found = append(s.found, c)
+		default:
+			s.solve(c)
+		}
+	}
+	return nil
+}
+
+// lean counts what a plan leans on: nothing, the allocator's settings, or a model in pieces and the host's memory.
+func (s *search) lean(c candidate) int {
+	switch {
+	case c.offload != "" || c.layout != whole:
+		return 2
+	case c.conf != s.r.Conf:
+		return 1
+	}
+	return 0
+}
+
+// leader is the place of the first plan among plans in the order of their times: the fastest, or one that leans on less and is not much slower.
+func (s *search) leader(found []candidate) int {
+	front := 0
+	for i, c := range found {
+		if s.lean(c) < s.lean(found[front]) && c.took.total <= found[front].took.total*(1+leaning) {
+			front = i
+		}
+	}
+	return front
+}
+
+// reach is the time up to which a plan may still become the first: by leaning on less, or by needing less memory than one as fast.
+func (s *search) reach() float64 {
+	best := s.found[s.leader(s.found)]
+	if s.lean(best) > 0 {
+		return best.took.total * (1 + leaning)
+	}
+	return best.took.total * (1 + best.took.tie())
+}
+
+// needless tells that a plan moves something to the host where the same one fits without.
+func (s *search) needless(c candidate) bool {
+	if c.offload == "" {
+		return false
+	}
+	twin := c.group()
+	twin.offload = ""
+	return slices.ContainsFunc(s.found, func(f candidate) bool { return f.group() == twin })
+}
+
+// onTheCard tells whether some plan needs no memory of the host. Where none does, nothing fits: offload is then one of the ways out, not a plan.
+func (s *search) onTheCard() bool {
+	return slices.ContainsFunc(s.found, func(c candidate) bool { return c.offload == "" }) || s.r.offloadAsked
+}
+
+func (s *search) groups() int {
+	a := s.r.Axes
+	kinds := map[string]bool{}
+	for _, o := range a.Optimizer {
+		kinds[kind(o)] = true
+	}
+	return len(a.MicroBatch) * len(a.Precision) * len(a.Checkpointing) * len(kinds) * len(a.Attn) * len(a.Offload) * max(1, len(a.Sharding)) * len(s.r.layouts)
+}
+
+// solve finds out whether a group fits and puts it back with the time it really has.
+func (s *search) solve(c candidate) {
+	if c.checkpointing == Selective {
+		s.solveSelective(c)
+		return
+	}
+	layers := c.allLayers()
+	s.ahead(c)
+	var closest *candidate
+	for _, v := range c.points() {
+		need, ok := s.fits(v.point, layers)
+		v.layers, v.need, v.solved, v.others = layers, need, ok, nil
+		if ok {
+			heap.Push(&s.queue, v)
+			return
+		}
+		if need.safe > 0 && (closest == nil || need.safe < closest.need.safe) {
+			closest = &v
+		}
+	}
+	if closest != nil {
+		s.refused = append(s.refused, *closest)
+	}
+}
+
+// changes counts what differs from the job as it is: of two equal plans the one with fewer is better.
+func (s *search) changes(p point) int {
+	j := s.r.Job
+	n := 0
+	for _, differs := range []bool{
+		p.conf != s.r.Conf, p.loop != j.Loop, p.optimizer != j.Optimizer, p.attn != j.Attn, p.offload != "", p.precision != j.Precision(),
+		p.checkpointing == Selective, p.tensor > 1, p.stages > 1,
+	} {
+		if differs {
+			n++
+		}
+	}
+	return n
+}
+
+// ordered are the plans found, fastest first; among ties for the first place the better one, and plans that lean on less before those
+// that lean on more.
+func (s *search) ordered() []candidate {
+	found := slices.Clone(s.found)
+	if len(found) == 0 || !s.onTheCard() {
+		return nil
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.took.total, b.took.total) })
+	front := s.leader(found)
+	best := front
+	for i, c := range found[front:] {
+		within := 1 + min(c.took.tie(), found[front].took.tie())
+		if s.lean(c) == s.lean(found[front]) && c.took.total <= found[front].took.total*within && s.better(c, found[best]) {
+			best = front + i
+		}
+	}
+	first := found[best]
+	return append([]candidate{first}, slices.Delete(found, best, best+1)...)
+}
+
+// better tells which of two plans that are equally fast is: the one that leaves numerics alone, then the one that needs less memory.
+func (s *search) better(a, b candidate) bool {
+	if x, y := s.changesNumerics(a.point), s.changesNumerics(b.point); x != y {
+		return y
+	}
+	return a.need.safe < b.need.safe
+}
+
+// plan is a candidate as it is reported.
+func (s *search) plan(c candidate) report.Plan {
+	p := report.Plan{
+		MicroBatch: c.batch, Accumulate: s.times(c.point), Precision: c.precision, Checkpointing: c.checkpointing, OfLayers: s.depth(c.layout),
+		Optimizer: c.optimizer, Attn: c.attn, Loop: c.loop, Conf: c.conf, Offload: c.offload, GPUs: s.r.GPUs, Sharding: c.sharding,
+		Peak: c.need.peak, Safe: c.need.safe, Headroom: s.room - c.need.safe,
+		StepMS: 1000 * c.took.total, PassMS: 1000 * c.took.pass, OptimizerMS: 1000 * c.took.optimizer,
+		Uncertainty: s.uncertainty(c), HostBound: c.took.hostBound,
+		Fits: c.need.err == nil && c.need.safe > 0 && c.need.safe <= s.room, ChangesNumerics: s.changesNumerics(c.point), Changes: []string{},
+	}
+	if c.checkpointing == Selective {
+		p.Layers, p.Calls = c.layers, s.calls(c.layers)
+	}
+	if c.layout != whole {
+		p.Tensor, p.Stages, p.Ranks = max(c.tensor, 1), max(c.stages, 1), s.ranks(c.layout)
+	}
+	p.Host = s.onHost(c)
+	return p
+}
+
+// queue is a heap: least time first, then fewest changes.
+type queue []candidate
+
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	if q[i].took.total != q[j].took.total {
+		return q[i].took.total < q[j].took.total
+	}
+	if q[i].changes != q[j].changes {
+		return q[i].changes < q[j].changes
+	}
+	return q[i].before(q[j].point)
+}
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)   { *q = append(*q, x.(candidate)) }
+func (q *queue) Pop() any {
+	old := *q
+	last := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,256 @@
+package planfile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+)
+
+// cut tells whether a plan cuts the model among cards.
+func cut(p report.Plan) bool { return p.Tensor > 1 || p.Stages > 1 }
+
+// normed are the families with a norm of each head's query and key.
+var normed = []string{"qwen3", "gemma3_text"}
+
+// refuseCut says why a plan that cuts the model has no words.
+func refuseCut(p report.Plan, m Model) error {
+	switch {
+	case cut(p) && !m.Hub:
+		return fmt.Errorf("only models of transformers are cut among cards")
+	case p.Tensor > 1 && m.Family == "mixtral":
+		return fmt.Errorf("mixtral keeps its experts in one tensor, which parallelize_module has no words for; --tensor 1 limits the search")
+	case p.Offload != "":
+		return fmt.Errorf("several cards with %s on the host are not written; --offload none limits the search", p.Offload)
+	case cut(p) && p.Precision == "amp-fp16":
+		return fmt.Errorf("GradScaler and a model cut among cards do not go together; --precision amp-bf16 or bf16 does")
+	case cut(p) && p.Optimizer == "adamw-8bit":
+		return fmt.Errorf("bitsandbytes does not know the tensors of a model cut among cards; --optimizer adamw,adamw-fused limits the search")
+	}
+	return nil
+}
+
+// onlyTorch refuses, for frameworks that have no words for it, what is written in PyTorch.
+func onlyTorch(p report.Plan, framework string) error {
+	switch {
+	case cut(p):
+		return fmt.Errorf("%s has no words for a model cut among cards (tensor parallel %d, %d stages): --write torch has", framework, p.Tensor, p.Stages)
+	case p.Offload == "activations" || p.Offload == "both":
+		return fmt.Errorf("%s has no words for activations on the host: --write torch has, or --offload none,optimizer limits the search", framework)
+	}
+	return nil
+}
+
+// writeCut is a module of plain PyTorch for several cards: ranks by DistributedDataParallel, and for a model that is cut layers by torch.distributed.tensor.parallel, stages by torch.distributed.pipelining.
+func writeCut(p report.Plan, m Model) (string, error) {
+	if err := refuseCut(p, m); err != nil {
+		return "", err
+	}
+	if !cut(p) {
+		p.Tensor, p.Stages, p.Ranks = 1, 1, p.GPUs
+	}
+	optimizerOf := makeGroupedOptimizer
+	if p.Tensor < 2 && p.Stages < 2 {
+		optimizerOf = makeOptimizer
+	}
+	optimizer, err := optimizerOf(p)
+	if err != nil {
+		return "", err
+	}
+	run := "make_optimizer(model, lr=...); train_step for every " + fmt.Sprint(p.Accumulate) + " micro-batches"
+	if p.Stages > 1 {
+		run = "make_optimizer(model, lr=...); schedule = make_schedule(model, mesh); train_step for every batch"
+	}
+	head := lines(
+		"# Written by plimsoll fit: "+summary(p)+".",
+		fmt.Sprintf("# Start it with torchrun on %d cards. mesh = make_mesh(); model = prepare(model, mesh); optimizer = %s.", p.GPUs, run),
+		`# Give all cards of mesh["data"].get_local_rank() the same batches, and each such rank others (DistributedSampler's rank and num_replicas).`,
+		conf(p),
+		when(p.Conf == "", "import os"),
+		"\nimport torch",
+		"import torch.distributed as dist",
+		"from torch.distributed.device_mesh import init_device_mesh",
+		when(p.Sharding == "fsdp2", "from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard"),
+		when(p.Stages > 1, "from torch.distributed.pipelining import PipelineStage, Schedule1F1B"),
+		when(p.Tensor > 1, "from torch.distributed.tensor import Replicate"),
+		when(p.Tensor > 1, "from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel, parallelize_module"),
+		"",
+		fmt.Sprintf("\nMICRO_BATCH = %d  # of each data rank", p.MicroBatch),
+		fmt.Sprintf("ACCUMULATE = %d", p.Accumulate),
+		fmt.Sprintf("RANKS, STAGES, TENSOR = %d, %d, %d", p.Ranks, p.Stages, p.Tensor),
+		`DEVICE = "cuda" if torch.cuda.is_available() else "cpu"`,
+		when(p.Precision == "tf32", "torch.backends.cuda.matmul.allow_tf32 = True"),
+		when(p.Precision == "amp-fp16", "scaler = torch.amp.GradScaler(DEVICE)"),
+	)
+	step := trainStep(uncast(p))
+	if p.Stages > 1 {
+		step = sections(makeSchedule, pipelinedStep)
+	}
+	return sections(head, makeMesh, tensorPlan(p, m), stageClass(p), prepareCut(p, m), optimizer, step), nil
+}
+
+// uncast is the plan for a step whose model casts by itself: fully_shard's policy does.
+func uncast(p report.Plan) report.Plan {
+	if p.Sharding == "fsdp2" {
+		p.Precision = "fp32"
+	}
+	return p
+}
+
+// makeMesh puts the cards of one layer next to each other: they talk most.
+const makeMesh = `def make_mesh():
+    if not dist.is_initialized():
+        dist.init_process_group()
+    if DEVICE == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    return init_device_mesh(DEVICE, (RANKS, STAGES, TENSOR), mesh_dim_names=("data", "stage", "tensor"))`
+
+// tensorPlan says how a layer is cut: what reads hidden states by columns, what writes them by rows, so that each half ends in one all-reduce
+// (base_model_tp_plan of the family's config class).
+func tensorPlan(p report.Plan, m Model) string {
+	if p.Tensor < 2 {
+		return ""
+	}
+	norms := ""
+	if slices.Contains(normed, m.Family) { // by heads: their gradients are summed over the cards
+		norms = "    \"self_attn.q_norm\": SequenceParallel(sequence_dim=2, use_local_output=True),\n    \"self_attn.k_norm\": SequenceParallel(sequence_dim=2, use_local_output=True),"
+	}
+	return lines("# Hidden states, norms, embeddings and the head are whole on every card; heads and the MLP's width are cut.",
+		"LAYER = {",
+		`    "self_attn": PrepareModuleInput(input_kwarg_layouts={"hidden_states": Replicate()}, desired_input_kwarg_layouts={"hidden_states": Replicate()}),`,
+		`    "self_attn.q_proj": ColwiseParallel(),`,
+		`    "self_attn.k_proj": ColwiseParallel(),`,
+		`    "self_attn.v_proj": ColwiseParallel(),`,
+		norms,
+		`    "self_attn.o_proj": RowwiseParallel(),`,
+		`    "mlp": PrepareModuleInput(input_layouts=(Replicate(),), desired_input_layouts=(Replicate(),)),`,
+		`    "mlp.gate_proj": ColwiseParallel(),`,
+		`    "mlp.up_proj": ColwiseParallel(),`,
+		`    "mlp.down_proj": RowwiseParallel(),`,
+		"}")
+}
+
+// stageClass keeps one stage's layers of a causal language model of transformers.
+func stageClass(p report.Plan) string {
+	if p.Stages < 2 {
+		return ""
+	}
+	call := lines(
+		"        given = {\"input_ids\": x} if self.first else {\"inputs_embeds\": x}",
+		"        if self.last:",
+		"            return self.model(**given, use_cache=False).logits",
+		"        return self.model.model(**given, use_cache=False).last_hidden_state")
+	if t := lowType(uncast(p)); t != "" {
+		call = fmt.Sprintf("        with torch.autocast(DEVICE, dtype=%s):\n", t) + indent(call)
+	}
+	return lines(
+		"class Stage(torch.nn.Module):",
+		`    """The layers of one stage; the first has the embeddings, the last the norm and the head."""`,
+		"",
+		"    def __init__(self, model, index):",
+		"        super().__init__()",
+		"        each = -(-len(model.model.layers) // STAGES)",
+		"        mine = slice(index * each, (index + 1) * each)",
+		"        model.model.layers = model.model.layers[mine]",
+		"        if getattr(model.config, \"layer_types\", None):",
+		"            model.config.layer_types = model.config.layer_types[mine]",
+		"        self.model, self.first, self.last = model, index == 0, index == STAGES - 1",
+		"        if not self.first:",
+		"            model.model.embed_tokens = None",
+		"        if not self.last:",
+		"            model.model.norm, model.lm_head = torch.nn.Identity(), None",
+		"",
+		"    def forward(self, x):",
+		call)
+}
+
+// prepareCut cuts the model and spreads what is left over the ranks that see different data.
+func prepareCut(p report.Plan, m Model) string {
+	moved := "    model = model.to(DEVICE)"
+	if t := paramType(p); t != "" {
+		moved = fmt.Sprintf("    model = model.to(DEVICE, %s)", t)
+	}
+	policy := when(lowType(p) != "", ", mp_policy=MixedPrecisionPolicy(param_dtype=%s, reduce_dtype=torch.float32)", lowType(p))
+	if p.Stages > 1 {
+		policy += ", reshard_after_forward=False" // stages gather once a step
+	}
+	layers := "model.model.layers"
+	if p.Stages > 1 {
+		layers = "model.model.model.layers"
+	}
+	sharded := ""
+	switch {
+	case p.Ranks > 1 && p.Sharding == "fsdp2":
+		sharded = lines("    for layer in "+layers+":", `        fully_shard(layer, mesh=mesh["data"]`+policy+")", `    fully_shard(model, mesh=mesh["data"]`+policy+")")
+	case p.Ranks > 1:
+		sharded = `    model = torch.nn.parallel.DistributedDataParallel(model, process_group=mesh["data"].get_group(), gradient_as_bucket_view=True)`
+	}
+	return lines("def prepare(model, mesh):", moved,
+		when(m.Hub && p.Attn != "", "    model.set_attn_implementation(%q)", p.Attn),
+		when(m.Hub, "%s", checkpointAll(p)),
+		when(!m.Hub, "%s", checkpointModules(p, m)),
+		when(p.Tensor > 1, "    for layer in model.model.layers:\n        parallelize_module(layer, mesh[\"tensor\"], LAYER)"),
+		when(p.Stages > 1, "    model = Stage(model, mesh[\"stage\"].get_local_rank())"),
+		when(m.Hub, "%s", checkpointFirst(p)), // of the layers that are left
+		"    model.train()",
+		sharded,
+		"    return model")
+}
+
+// makeGroupedOptimizer gives each kind of tensor a group of its own: the lists of a foreach or fused step do not mix meshes.
+func makeGroupedOptimizer(p report.Plan) (string, error) {
+	kind, arguments := form(p.Optimizer)
+	class, ok := classes[kind]
+	if !ok {
+		return "", fmt.Errorf("torch.optim has no optimizer for %s", p.Optimizer)
+	}
+	return lines("def make_optimizer(model, **settings):",
+		"    groups = {}  # tensors of one mesh each: foreach and fused steps do not mix them",
+		"    for p in model.parameters():",
+		"        if p.requires_grad:",
+		"            groups.setdefault(getattr(p, \"device_mesh\", None), []).append(p)",
+		fmt.Sprintf("    return torch.optim.%s([{\"params\": group} for group in groups.values()]%s%s, **settings)", class[0], class[1], arguments)), nil
+}
+
+// makeSchedule is one forward one backward; the schedule divides the gradients by the number of micro-batches.
+const makeSchedule = `def mean_loss(logits, labels):
+    return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten())
+
+
+def make_schedule(model, mesh, loss_fn=mean_loss):
+    index = mesh["stage"].get_local_rank()
+    stage = PipelineStage(model, index, STAGES, torch.device(DEVICE), group=mesh["stage"].get_group())
+    return Schedule1F1B(stage, n_microbatches=ACCUMULATE, loss_fn=loss_fn)
+
+
+def tie(model, mesh):
+    """Sums the gradients of an embedding that is also the head: the first and the last stage hold a copy each."""
+    stage = getattr(model, "module", model)
+    if not stage.model.config.tie_word_embeddings or not (stage.first or stage.last):
+        return
+    weight = stage.model.model.embed_tokens.weight if stage.first else stage.model.lm_head.weight
+    grad = weight.grad.to_local() if hasattr(weight.grad, "to_local") else weight.grad
+    ends = mesh["stage"].mesh.tolist()
+    received = torch.empty_like(grad)
+    if stage.first:
+        dist.send(grad.contiguous(), ends[-1])
+        dist.recv(received, ends[-1])
+    else:
+        dist.recv(received, ends[0])
+        dist.send(grad.contiguous(), ends[0])
+    grad.add_(received)`
+
+// pipelinedStep is one optimizer step through the schedule.
+const pipelinedStep = `def train_step(model, optimizer, schedule, mesh, ids, labels):
+    """One optimizer step over MICRO_BATCH * ACCUMULATE samples; the last stage returns the loss."""
+    optimizer.zero_grad(set_to_none=True)
+    losses, index = [], mesh["stage"].get_local_rank()
+    if index == 0:
+        schedule.step(ids)
+    elif index == STAGES - 1:
+        schedule.step(target=labels, losses=losses)
+    else:
+        schedule.step()
+    tie(model, mesh)
+    optimizer.step()
+    return torch.stack(losses).mean().detach() if losses else None`

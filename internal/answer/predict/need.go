@@ -1,0 +1,137 @@
+package predict
+
+import (
+	"fmt"
+
+	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/deepen"
+	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// Need is what a job needs of each card.
+type Need struct {
+	Allocated units.Bytes // at the peak
+	Reserved  units.Bytes // of a job on one card; several cards': the safe bound
+	Safe      units.Bytes // reserved bytes that are not expected to be exceeded
+}
+
+// playedOut is a tape's way through the allocator.
+type playedOut struct {
+	allocated, reserved, safe units.Bytes
+	err                       error
+}
+
+// alone tells that a job is on one card.
+func (s Spread) alone() bool { return s.Plan.Ranks < 2 && s.cut() == Cut{} }
+
+// cut is what the spread leaves of the model.
+func (s Spread) cut() Cut {
+	var c Cut
+	if s.Tensor > 1 {
+		c.Tensor = s.Tensor
+	}
+	if s.Plan.Stages > 1 {
+		c.Stages = s.Plan.Stages
+	}
+	return c
+}
+
+// Need predicts a job, spread over cards or not, under allocator settings: the numbers of Run and RunPart. The job must have passed Check.
+func (s *Shelf) Need(j job.Job, conf alloc.Conf, spread Spread) (Need, error) {
+	c := spread.cut()
+	p := s.plays.get(playing{passesOf(j, c), j.Optimizer, conf}, func() playedOut { return s.play(j, c, conf) })
+	if p.err != nil || spread.alone() {
+		return Need{Allocated: p.allocated, Reserved: p.reserved, Safe: p.safe}, p.err
+	}
+	held, err := s.rank(j, spread, p.allocated)
+	if err != nil {
+		return Need{}, err
+	}
+	// What the allocator holds beyond what is in use is taken to be as much as on one card.
+	safe := held + p.safe - p.allocated
+	return Need{Allocated: held, Reserved: safe, Safe: safe}, nil
+}
+
+// AtLeast is a lower bound of Need's Safe under any allocator settings, found without the allocator: what is asked for at once, and the safe bound's margin.
+func (s *Shelf) AtLeast(j job.Job, spread Spread) (units.Bytes, error) {
+	c := spread.cut()
+	asked, facts, err := s.asked(j, c, deepen.Instant.Total)
+	if err != nil {
+		return 0, err
+	}
+	bound := safeBound(asked, facts.conv)
+	if spread.alone() {
+		return bound, nil
+	}
+	held, err := s.rank(j, spread, asked)
+	return held + bound - asked, err
+}
+
+// AtRest is a lower bound of AtLeast for any batch and checkpointing, found without a run of either: parameters, gradients and what the optimizer has in its step.
+func (s *Shelf) AtRest(j job.Job, spread Spread) (units.Bytes, error) {
+	c := spread.cut()
+	m := s.modelOf(j, c)
+	if m.err != nil {
+		return 0, m.err
+	}
+	t := s.turnsOf(j, c, m.facts)
+	if t.err != nil {
+		return 0, t.err
+	}
+	still := deepen.Outline{Later: []deepen.Instant{m.rest}, Settled: [2][tape.Categories]units.Bytes{m.rest.Held, m.rest.Held}}
+	asked := still.Highest(t.sketch, deepen.Instant.Total)
+	bound := safeBound(asked, convolutions{})
+	if spread.Plan.Ranks < 2 {
+		return bound, nil
+	}
+	none := m.model.WithSaved(0)
+	held := still.Highest(t.sketch, func(i deepen.Instant) units.Bytes { return spread.Plan.Moment(none, i.Held, i.Backward) })
+	return held + bound - asked, nil
+}
+
+// rank is what one of several cards holds at most, of a job that allocates so much alone.
+func (s *Shelf) rank(j job.Job, spread Spread, allocated units.Bytes) (units.Bytes, error) {
+	c := spread.cut()
+	o := s.outlineOf(j, c)
+	if o.err != nil {
+		return 0, o.err
+	}
+	shared := s.modelOf(j, c)
+	if shared.err != nil {
+		return 0, shared.err
+	}
+	m := shared.model.WithSaved(o.outline.Saved)
+	if spread.Plan.Ranks < 2 {
+		return allocated + m.InFlight(spread.Plan.Stages), nil
+	}
+	if err := spread.Plan.Check(); err != nil {
+		return 0, err
+	}
+	held, _, err := s.asked(j, c, func(i deepen.Instant) units.Bytes { return spread.Plan.Moment(m, i.Held, i.Backward) })
+	return held, err
+}
+
+// play runs the tape of a job through the allocator, as Run does.
+func (s *Shelf) play(j job.Job, c Cut, conf alloc.Conf) playedOut {
+	t, r, err := s.tapeOf(j, c)
+	if err != nil {
+		return playedOut{err: err}
+	}
+	policy := alloc.Policy{Conf: conf, Torch: s.m.Torch}
+	down, err := alloc.Run(t, policy, nil)
+	if err != nil {
+		return playedOut{err: fmt.Errorf("run the allocator: %w", err)}
+	}
+	most := down.Stats.Peak.Reserved
+	if !conf.Expandable { // expandable segments grow in one address range: nothing depends on the driver's order
+		policy.Addresses = alloc.Increasing()
+		up, err := alloc.Run(t, policy, nil)
+		if err != nil {
+			return playedOut{err: fmt.Errorf("run the allocator: %w", err)}
+		}
+		most = max(most, up.Stats.Peak.Reserved)
+	}
+	return playedOut{allocated: down.Stats.Peak.Allocated, reserved: down.Stats.Peak.Reserved, safe: safeBound(most, r.facts.conv)}
+}

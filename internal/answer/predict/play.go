@@ -1,0 +1,161 @@
+package predict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/eager"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// played is a tape seen through the allocator model.
+type played struct {
+	afterLoad  units.Bytes
+	peak       units.Bytes // allocated
+	reserved   units.Bytes
+	upward     units.Bytes // reserved, had the driver handed out addresses in the other order
+	event      int         // of the peak
+	phase      string
+	step       int
+	where      string
+	steps      []map[string]units.Bytes
+	categories map[string]units.Bytes
+	top        []report.Owned
+}
+
+// play runs a tape through the allocator and notes peaks and owners.
+func play(t *tape.Tape, m Machine) (*played, error) {
+	p := &played{categories: map[string]units.Bytes{}}
+	phase := eager.PhaseLoad
+	step := 0
+	policy := alloc.Policy{Conf: m.Conf, Torch: m.Torch}
+	res, err := alloc.Run(t, policy, func(i int, a *alloc.Allocator) {
+		now := a.Stats().Allocated
+		if e := &t.Events[i]; e.Kind == tape.Mark {
+			step, phase = parseLabel(t.Labels[e.Owner])
+		} else if step == 0 && t.Owners[e.Owner].Category == tape.Parameters {
+			p.afterLoad = now // Adagrad's state, made before the first step, does not count
+		}
+		p.note(step, phase, now)
+		if now > p.peak {
+			p.peak, p.event, p.phase, p.step = now, i, phase, step
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("run the allocator: %w", err)
+	}
+	p.reserved = res.Stats.Peak.Reserved
+	policy.Addresses = alloc.Increasing()
+	other, err := alloc.Run(t, policy, nil)
+	if err != nil {
+		return nil, fmt.Errorf("run the allocator: %w", err)
+	}
+	p.upward = other.Stats.Peak.Reserved
+	p.divide(t)
+	return p, nil
+}
+
+// parseLabel reads eager.PhaseLabel.
+func parseLabel(label string) (step int, phase string) {
+	rest, ok := strings.CutPrefix(label, "step ")
+	number, name, found := strings.Cut(rest, " ")
+	if !ok || !found {
+		return 0, label
+	}
+	_, _ = fmt.Sscan(number, &step)
+	return step, name
+}
+
+func (p *played) note(step int, phase string, now units.Bytes) {
+	if step == 0 {
+		return
+	}
+	for len(p.steps) < step {
+		p.steps = append(p.steps, map[string]units.Bytes{})
+	}
+	if s := p.steps[step-1]; now > s[phase] {
+		s[phase] = now
+	}
+}
+
+// phases are the highest bytes of each phase over all steps.
+func (p *played) phases() map[string]units.Bytes {
+	out := map[string]units.Bytes{}
+	for _, s := range p.steps {
+		for _, name := range []string{eager.PhaseForward, eager.PhaseBackward, eager.PhaseOptimizer} {
+			out[name] = max(out[name], s[name])
+		}
+	}
+	return out
+}
+
+// divide says whose memory the peak is. Blocks are a little larger than what was asked for; the difference is
+// nobody's and counts as other.
+func (p *played) divide(t *tape.Tape) {
+	live := make([]int32, t.Allocs) // index of the Alloc event plus one
+	for i := range t.Events {
+		e := &t.Events[i]
+		switch e.Kind {
+		case tape.Alloc:
+			if i <= p.event {
+				live[e.ID] = int32(i) + 1
+			}
+		case tape.Free:
+			if i <= p.event {
+				live[e.ID] = 0
+			}
+		}
+	}
+	for c := range tape.Category(tape.Categories) {
+		p.categories[c.String()] = 0
+	}
+	type key struct {
+		category tape.Category
+		module   string
+	}
+	owned := map[key]*report.Owned{}
+	var total units.Bytes
+	for _, at := range live {
+		if at == 0 {
+			continue
+		}
+		e := &t.Events[at-1]
+		o := t.Owners[e.Owner]
+		total += e.Size
+		p.categories[o.Category.String()] += e.Size
+		k := key{o.Category, alike(o.Module)}
+		if owned[k] == nil {
+			owned[k] = &report.Owned{Category: o.Category.String(), Module: k.module}
+		}
+		owned[k].Bytes += e.Size
+		owned[k].Count++
+	}
+	p.categories[tape.Other.String()] += p.peak - total
+	for _, o := range owned {
+		p.top = append(p.top, *o)
+	}
+	slices.SortFunc(p.top, func(a, b report.Owned) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Category, b.Category), cmp.Compare(a.Module, b.Module))
+	})
+	p.top = p.top[:min(len(p.top), 10)]
+	at := t.Owners[t.Events[p.event].Owner]
+	if t.Events[p.event].Kind == tape.Alloc {
+		p.where = strings.TrimSpace(at.Module + " " + at.Op)
+	}
+}
+
+// alike names a module by its place in a layer: model.layers.3.mlp and model.layers.4.mlp are both model.layers.*.mlp.
+func alike(module string) string {
+	parts := strings.Split(module, ".")
+	for i, part := range parts {
+		if part != "" && strings.Trim(part, "0123456789") == "" {
+			parts[i] = "*"
+		}
+	}
+	return strings.Join(parts, ".")
+}

@@ -1,0 +1,347 @@
+// Package predict answers whether a training job fits on a card.
+//
+// In go a job, its model (a Hugging Face configuration or an exported graph) and a card; out comes a report.Prediction: peak bytes
+// allocated, reserved and seen by the driver, by phase, step and category, a bound that is safe, what is assumed, and the tape
+// of the whole run. The model runs three training steps on package eager, whose tape runs through package alloc: the peak is
+// a maximum over instants. Refused: jobs whose model, task or settings have no code path, each with its reason.
+package predict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/gpu"
+	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/eager"
+	"github.com/plimsoll/plimsoll/internal/model/exported"
+	"github.com/plimsoll/plimsoll/internal/model/families"
+	"github.com/plimsoll/plimsoll/internal/model/graphrun"
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
+	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// Source is the model of a job; exactly one field is set.
+type Source struct {
+	Config *hfconfig.Config
+	Graph  *exported.Graph
+}
+
+// Machine is where the job is to run.
+type Machine struct {
+	Card     gpu.Card
+	Assumed  bool          // nobody named the card
+	Capacity units.Bytes   // memory there is; 0: the card's
+	Torch    alloc.Version // 0: the version of the measurements
+	Conf     alloc.Conf    // allocator settings
+
+	Observe func(eager.Work) // told of every operator of a run, where set: for models of time
+}
+
+// capacity is what the process may take from the device in all, its context included.
+func (m Machine) capacity() units.Bytes {
+	if m.Capacity > 0 {
+		return m.Capacity
+	}
+	return m.Card.Capacity()
+}
+
+// name is what to call the card on a screen.
+func (m Machine) name() string {
+	if m.Assumed {
+		return "a card not named"
+	}
+	return m.Card.Title
+}
+
+func (m Machine) context() units.Bytes {
+	if m.Card.Context > 0 {
+		return m.Card.Context
+	}
+	return gpu.LargestContext()
+}
+
+func (m Machine) device() eager.Device {
+	c := m.Card
+	return eager.Device{
+		SMs: c.SMs, ThreadsPerSM: c.ThreadsPerSM, Major: c.Major, Minor: c.Minor,
+		BlasWorkspace: c.BlasWorkspace(m.Torch), BlasLtWorkspace: c.BlasLtWorkspace(), CuDNNFirst: c.CuDNNAttention(m.Torch),
+	}
+}
+
+// Result is a prediction with the tape it was computed from.
+type Result struct {
+	Report report.Prediction
+	Tape   *tape.Tape
+}
+
+// Run predicts one job. The job must have passed Check.
+func Run(j job.Job, src Source, m Machine) (*Result, error) {
+	p, model, conv, err := train(j, src, m, 0)
+	if err != nil {
+		return nil, err
+	}
+	played, err := play(p.Tape(), m)
+	if err != nil {
+		return nil, err
+	}
+	r := report.Prediction{
+		Schema: report.PredictSchema, ID: j.ID, Title: title(j, src), Card: m.name(),
+		AfterLoad: played.afterLoad,
+		Peak:      report.PredictedPeak{Allocated: played.peak, Reserved: played.reserved, Device: played.reserved + m.context()},
+		Phase:     played.phase, Step: played.step, Where: played.where,
+		Phases: played.phases(), Steps: played.steps,
+		ByCategory: played.categories, Top: played.top,
+		Capacity: m.capacity(),
+	}
+	r.ByCategory["context"] = m.context()
+	r.Params, r.Trainable = count(model.Root())
+	r.Safe = safeBound(max(played.reserved, played.upward), conv)
+	r.Fits = r.Safe+m.context() <= r.Capacity
+	if g, ok := model.(*graphrun.Graph); ok {
+		r.Unknown = g.Unknown()
+	}
+	r.Assumptions = append(ofModel(j, src, model), assumptions(j, m, r.Unknown)...)
+	return &Result{Report: r, Tape: p.Tape()}, nil
+}
+
+// train runs steps of a job (0: three) and remembers its convolutions. prepare is told of the process before anything runs.
+func train(j job.Job, src Source, m Machine, steps int, prepare ...func(*eager.Process)) (*eager.Process, eager.Model, convolutions, error) {
+	var conv convolutions
+	p := eager.NewProcess(m.device())
+	for _, f := range prepare {
+		f(p)
+	}
+	p.CheckpointFirst, p.CheckpointOrder = j.Layers, j.Order
+	var model eager.Model
+	var err error
+	if crash := p.Guard(func() { model, err = build(p, j, src) }); crash != nil {
+		err = fmt.Errorf("build the model: %w", crash)
+	}
+	if err != nil {
+		return nil, nil, conv, err
+	}
+	if j.ResidentBytes > 0 {
+		p.Input("other tensors of the script", tensor.Uint8, int(j.ResidentBytes)).Retain()
+	}
+	o := options(j)
+	o.Steps = steps
+	p.Observe = conv.see
+	if m.Observe != nil {
+		p.Observe = func(w eager.Work) { conv.see(w); m.Observe(w) }
+	}
+	if err := p.Train(model, o); err != nil {
+		return nil, nil, conv, fmt.Errorf("run the model: %w", err)
+	}
+	return p, model, conv, nil
+}
+
+func count(root *eager.Module) (params, trainable int64) {
+	for _, t := range root.Parameters() {
+		params += int64(t.Numel())
+		if t.RequiresGrad() {
+			trainable += int64(t.Numel())
+		}
+	}
+	return params, trainable
+}
+
+var elementTypes = map[string]tensor.DType{"fp32": tensor.Float32, "bf16": tensor.BFloat16, "fp16": tensor.Float16}
+
+// build makes the model of a job in a process.
+func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
+	if src.Graph != nil {
+		return buildGraph(p, j, src.Graph)
+	}
+	if src.Config == nil {
+		return nil, fmt.Errorf("job without a model")
+	}
+	return families.New(p, src.Config, families.Spec{
+		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
+		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: j.Attn,
+	})
+}
+
+func buildGraph(p *eager.Process, j job.Job, g *exported.Graph) (eager.Model, error) {
+	if j.Checkpointing && len(j.CheckpointModules) == 0 {
+		return nil, fmt.Errorf("a graph does not say which calls the script checkpoints: name them in the job's checkpoint_modules, or capture the script (plimsoll predict -- python train.py)")
+	}
+	bound, err := g.Bind(func(s exported.Symbol) (int64, error) { return symbolSize(j, g, s) })
+	if err != nil {
+		return nil, err
+	}
+	if err := checkInput(j, bound); err != nil {
+		return nil, err
+	}
+	return graphrun.New(p, bound, graphrun.Spec{
+		DType: elementTypes[j.ParamDType], Loss: j.Loss, LossOutput: j.LossOutput, ChannelsLast: j.ChannelsLast, Checkpoint: checkpointed(j),
+	})
+}
+
+// checkpointed are the modules whose calls are recomputed.
+func checkpointed(j job.Job) []string {
+	if !j.Checkpointing {
+		return nil
+	}
+	return j.CheckpointModules
+}
+
+// symbolSize says what an open size of the graph is: the first dimension of an input is the batch, others are
+// the job's shape of one sample, its sequence or its image.
+func symbolSize(j job.Job, g *exported.Graph, s exported.Symbol) (int64, error) {
+	if s.Input < 0 {
+		return 0, fmt.Errorf("the graph has an open size %s that is no size of an input: export it without data-dependent shapes", s.Name)
+	}
+	sizes := g.Values[s.Input].Sizes
+	rank := len(sizes)
+	switch {
+	case s.Axis == 0, len(g.Symbols) == 1 && sizes[0] != exported.Fixed(int64(j.Batch)): // the only open size is the batch, wherever it lies
+		return int64(j.Batch), nil
+	case s.Axis-1 < len(j.Input):
+		return int64(j.Input[s.Axis-1]), nil
+	case rank >= 4 && s.Axis >= rank-2 && j.Image > 0:
+		return int64(j.Image), nil
+	case rank <= 3 && s.Axis == 1 && j.Seq > 0:
+		return int64(j.Seq), nil
+	}
+	return 0, fmt.Errorf("dimension %d of input %s is open in the graph: give input, the shape of one sample", s.Axis, g.Values[s.Input].Name)
+}
+
+// checkInput refuses a job whose stated sizes contradict the graph's fixed ones.
+func checkInput(j job.Job, b *exported.Bound) error {
+	for _, at := range b.Inputs {
+		v := &b.Values[at]
+		if v.Role != exported.UserInput {
+			continue
+		}
+		sizes := b.Dims(v.Sizes)
+		if len(sizes) == 0 {
+			continue
+		}
+		if len(b.Symbols) == 0 && sizes[0] != j.Batch {
+			return fmt.Errorf("batch %d: the graph was exported for batch %d; export it with a dynamic batch dimension", j.Batch, sizes[0])
+		}
+		if len(j.Input) > 0 && fmt.Sprint(sizes[1:]) != fmt.Sprint(j.Input) {
+			return fmt.Errorf("input %v: the graph was exported for samples of %v", j.Input, sizes[1:])
+		}
+		if n := len(sizes); j.Image > 0 && n >= 4 && (sizes[n-1] != j.Image || sizes[n-2] != j.Image) {
+			return fmt.Errorf("image %d: the graph was exported for %d × %d", j.Image, sizes[n-2], sizes[n-1])
+		}
+		return nil
+	}
+	return nil
+}
+
+func options(j job.Job) eager.Options {
+	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop != "function", Rebound: j.Loop == "script", ZeroLate: j.ZeroGrad == "before-backward", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, SavedOnHost: j.OffloadActivations}
+	if j.Autocast != "" {
+		o.Autocast = elementTypes[j.Autocast]
+		o.Scaler = j.Autocast == "fp16"
+	}
+	if j.LoRARank > 0 {
+		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4}
+	}
+	return o
+}
+
+// title is the job in a few words: model, sizes, precision, optimizer.
+func title(j job.Job, src Source) string {
+	name := j.Model
+	if name == "" && src.Config != nil {
+		name = src.Config.Type
+	}
+	if name == "" {
+		name = "graph"
+	}
+	size := fmt.Sprintf("batch %d", j.Batch)
+	switch {
+	case j.Seq > 0:
+		size += fmt.Sprintf(" × %d", j.Seq)
+	case j.Image > 0:
+		size += fmt.Sprintf(" × %d²", j.Image)
+	}
+	if j.Accumulate > 1 {
+		size += fmt.Sprintf(" × %d accumulated", j.Accumulate)
+	}
+	parts := []string{name, size, j.Precision(), j.Optimizer}
+	if j.LoRARank > 0 {
+		parts = append(parts, fmt.Sprintf("LoRA %d", j.LoRARank))
+	}
+	if j.Checkpointing {
+		parts = append(parts, "checkpointed")
+	}
+	return strings.Join(parts, " · ")
+}
+
+// ofModel says where the model that ran is not quite the one that was described.
+func ofModel(j job.Job, src Source, model eager.Model) []string {
+	out := []string{}
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if c := src.Config; c != nil {
+		if head := c.OtherHead(); head != "" && j.Task == c.Task() {
+			add("the configuration names %s, which no task here trains: the head and loss of %s are taken (--task)", head, j.Task)
+		}
+		if q := c.Quantized(); q != "" && j.BaseBits == 0 {
+			add("quantization_config (%s) is not modelled: all weights are counted in %s; --lora-rank with --base-bits 4 trains adapters on a 4-bit base", q, j.ParamDType)
+		}
+	}
+	for _, prefix := range j.Freeze {
+		if !slices.ContainsFunc(model.Root().Parameters(), func(t *eager.Tensor) bool { return strings.HasPrefix(t.Name, prefix) }) {
+			add("freeze %q: no parameter has a name that begins so; nothing was frozen by it", prefix)
+		}
+	}
+	return out
+}
+
+// assumptions say what the numbers rest on.
+func assumptions(j job.Job, m Machine, unknown []string) []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	switch {
+	case m.Assumed:
+		add("no card was named: library workspaces are those of an %s", m.Card.Title)
+	case m.Card.Name != "h200":
+		add("library workspaces and kernels' buffers were measured on an H200; for the %s they follow from its size and PyTorch's source", m.Card.Title)
+	}
+	if m.Card.Context == 0 {
+		add("the CUDA context of this card is not known: the largest measured one is taken (%s)", m.context().Short())
+	}
+	if m.Capacity == 0 && m.Card.Total == 0 {
+		add("capacity is the nominal one; PyTorch sees a little less (--memory sets it)")
+	}
+	if m.Torch != 0 && m.Torch != alloc.Latest {
+		add("operators are those of PyTorch %s; allocator and cuBLAS workspaces are those of %s", alloc.Latest, m.Torch)
+	}
+	if j.Autocast == "fp16" {
+		add("steady state: steps that GradScaler skips while gradients overflow need less")
+	}
+	if j.LoRARank > 0 {
+		add("LoRA follows the code of PEFT: adapters in fp32 beside a frozen model; it was not measured")
+	}
+	if j.BaseBits == 4 {
+		add("NF4 follows the code of bitsandbytes: packed weights, unpacked for each product; it was not measured")
+	}
+	if strings.HasSuffix(j.Optimizer, "8bit") {
+		add("8-bit Adam follows the code of bitsandbytes; it was not measured")
+	}
+	if j.OffloadActivations {
+		add("activations on the host follow the code of torch.autograd.graph.save_on_cpu; it was not measured")
+	}
+	out = append(out, j.Notes...)
+	if j.TF32 {
+		add("TF32 changes speed, not memory")
+	}
+	for _, op := range unknown {
+		add("operator %s is not known: its inputs and results are taken to be kept", op)
+	}
+	for _, f := range j.Ignored {
+		if f != "measured" && f != "scaler_skipped" {
+			add("field %q of the job means nothing here and was ignored", f)
+		}
+	}
+	return out
+}

@@ -1,0 +1,119 @@
+package predict
+
+import (
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// Largest finds the largest batch that fits with everything else as it is and, for models of text, the longest sequence at the
+// job's batch. Memory grows with both, so a search by halves is exact; where a size cannot be computed (longer than the
+// model's positions) it counts as not fitting. A graph without an open size has one batch only: nil.
+func Largest(j job.Job, src Source, m Machine) *report.Largest {
+	if src.Graph != nil && len(src.Graph.Symbols) == 0 {
+		return nil
+	}
+	out := &report.Largest{Batch: largest(j.Batch, maxBatch, func(n int) (units.Bytes, bool) {
+		j := j
+		j.Batch = n
+		return need(j, src, m)
+	}, room(m))}
+	if j.Seq > 0 && src.Config != nil {
+		out.Seq = largest(j.Seq, longest(src), func(n int) (units.Bytes, bool) {
+			j := j
+			j.Seq = n
+			return need(j, src, m)
+		}, room(m))
+	}
+	return out
+}
+
+// maxBatch is where the search ends; a result of this size means at least as many.
+const maxBatch = report.LargestBatch
+
+// longest is the longest sequence worth trying: what the model has positions for.
+func longest(src Source) int {
+	for _, name := range []string{"max_position_embeddings", "n_positions"} {
+		if src.Config.Has(name) && src.Config.Int(name) > 0 {
+			return src.Config.Int(name)
+		}
+	}
+	return 1 << 17
+}
+
+// room is what the process may reserve.
+func room(m Machine) units.Bytes { return m.capacity() - m.context() }
+
+// need is the safe bound of a job, computed from two steps: the second is the first with optimizer state, and later ones are like it.
+func need(j job.Job, src Source, m Machine) (units.Bytes, bool) {
+	p, _, conv, err := train(j, src, m, 2)
+	if err != nil {
+		return 0, false
+	}
+	res, err := alloc.Run(p.Tape(), alloc.Policy{Conf: m.Conf, Torch: m.Torch}, nil)
+	if err != nil {
+		return 0, false
+	}
+	return safeBound(res.Stats.Peak.Reserved, conv), true
+}
+
+// largest is the largest n up to most whose need fits, 0 where not even one does. The search sets out from start; need grows nearly
+// in proportion, so each guess is drawn between the bounds by their needs, and few are tried.
+func largest(start, most int, need func(n int) (units.Bytes, bool), room units.Bytes) int {
+	fits := func(n int) (bool, units.Bytes) {
+		b, ok := need(n)
+		return ok && b <= room, b
+	}
+	low, high, atLow, atHigh := bracket(min(start, most), most, fits)
+	for try := 1; high-low > 1; try++ {
+		guess := (low + high) / 2
+		if low > 0 && atHigh > atLow && try%3 != 0 { // every third by halves: the worst case stays logarithmic
+			share := float64(room-atLow) / float64(atHigh-atLow)
+			guess = min(max(low+int(share*float64(high-low)), low+1), high-1)
+		}
+		good, at := fits(guess)
+		if good {
+			low, atLow = guess, at
+		} else {
+			high, atHigh = guess, at
+		}
+	}
+	return low
+}
+
+// bracket finds a size that fits (0 does) and a larger one that does not (one more than most counts as such).
+func bracket(start, most int, fits func(n int) (bool, units.Bytes)) (low, high int, atLow, atHigh units.Bytes) {
+	ok, at := fits(start)
+	if ok {
+		low, atLow = start, at
+		for low < most {
+			next := min(2*low, most)
+			if ok, at = fits(next); !ok {
+				return low, next, atLow, at
+			}
+			low, atLow = next, at
+		}
+		return low, most + 1, atLow, 0
+	}
+	high, atHigh = start, at
+	for high > 1 {
+		if ok, at = fits(high / 2); ok {
+			return high / 2, high, at, atHigh
+		}
+		high, atHigh = high/2, at
+	}
+	return 0, 1, 0, atHigh
+}
+
+// Room is what a process may reserve on a machine.
+func Room(m Machine) units.Bytes { return room(m) }
+
+// Capacity is what it may take in all, its context included.
+func Capacity(m Machine) units.Bytes { return m.capacity() }
+
+// CardName is what to call the machine's card on a screen.
+func CardName(m Machine) string { return m.name() }
+
+// Title is a job in a few words: model, sizes, precision, optimizer.
+func Title(j job.Job, src Source) string { return title(j, src) }

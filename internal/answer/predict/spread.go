@@ -1,0 +1,84 @@
+package predict
+
+import (
+	"fmt"
+
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/model/shard"
+)
+
+// Spread is how a job is distributed over cards: Ranks see different data, Tensor and Stages cut the model.
+type Spread struct {
+	Plan   shard.Plan
+	Tensor int // 0 and 1: none
+}
+
+// RunSpread predicts a job on one card and adds what each card needs when the job is spread. That part is analytic.
+func RunSpread(j job.Job, src Source, m Machine, s Spread) (*Result, error) {
+	whole, err := Run(j, src, m)
+	if err != nil {
+		return nil, err
+	}
+	part := whole
+	if s.Tensor > 1 || s.Plan.Stages > 1 {
+		divided, err := Divide(src, s.Tensor, s.Plan.Stages)
+		if err != nil {
+			return nil, err
+		}
+		if part, err = Run(j, divided, m); err != nil {
+			return nil, err
+		}
+	}
+	if whole.Report.Sharded, err = s.rank(part, m); err != nil {
+		return nil, err
+	}
+	whole.Report.Fits = whole.Report.Sharded.Fits
+	return whole, nil
+}
+
+// RunPart predicts one rank alone: src is what Divide left of the model.
+func RunPart(j job.Job, src Source, m Machine, s Spread) (*Result, error) {
+	part, err := Run(j, src, m)
+	if err != nil {
+		return nil, err
+	}
+	part.Report.Sharded, err = s.rank(part, m)
+	if err != nil {
+		return nil, err
+	}
+	part.Report.Fits = part.Report.Sharded.Fits
+	return part, nil
+}
+
+// Divide cuts a model for tensor and pipeline parallelism.
+func Divide(src Source, tensor, stages int) (Source, error) {
+	if src.Config == nil {
+		return src, fmt.Errorf("tensor and pipeline parallelism cut a configuration; a graph cannot be cut")
+	}
+	divided, err := src.Config.Divide(max(tensor, 1), max(stages, 1))
+	return Source{Config: divided}, err
+}
+
+// rank is what one card needs, from the prediction of its part.
+func (s Spread) rank(part *Result, m Machine) (*report.Sharded, error) {
+	out := &report.Sharded{Kind: s.Plan.Kind, Ranks: s.Plan.Ranks, Tensor: max(s.Tensor, 1), Stages: max(s.Plan.Stages, 1)}
+	if s.Plan.Ranks > 1 {
+		e, err := shard.PerRank(part.Tape, s.Plan)
+		if err != nil {
+			return nil, err
+		}
+		out.Allocated, out.Buffers, out.Assumptions = e.Peak, e.Buffers, e.Assumptions
+	} else {
+		more, why := shard.InFlight(part.Tape, s.Plan.Stages)
+		out.Allocated, out.Assumptions = part.Report.Peak.Allocated+more, why
+	}
+	if s.Tensor > 1 {
+		out.Assumptions = append(out.Assumptions, fmt.Sprintf("tensor parallel %d: heads and MLP are cut, embeddings, norms and logits are whole", s.Tensor))
+	}
+	// What the allocator holds beyond what is in use is taken to be as much as on one card.
+	slack := part.Report.Safe - part.Report.Peak.Allocated
+	out.Safe = out.Allocated + slack
+	out.Fits = out.Safe+m.context() <= m.capacity()
+	return out, nil
+}

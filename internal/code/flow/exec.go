@@ -1,0 +1,542 @@
+package flow
+
+import (
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
+
+// follower walks one body in order.
+type follower struct {
+	m   *Module
+	s   *Scope
+	env *env
+	ctx *Context
+}
+
+func (m *Module) follow(s *Scope, ctx *Context) {
+	f := &follower{m, s, s.env, ctx}
+	f.body(s.Body)
+}
+
+func (f *follower) next() int { f.s.order++; return f.s.order }
+
+func (f *follower) body(body []pysource.Stmt) {
+	for _, s := range body {
+		f.stmt(s)
+	}
+}
+
+func (f *follower) stmt(s pysource.Stmt) {
+	switch s := s.(type) {
+	case *pysource.ExprStmt:
+		f.eval(s.X)
+		f.switchGrad(s.X)
+	case *pysource.Assign:
+		f.assign(s)
+	case *pysource.Return:
+		f.exit(s.X)
+	case *pysource.If:
+		f.ifStmt(s)
+	case *pysource.For:
+		f.forStmt(s)
+	case *pysource.While:
+		f.eval(s.Test)
+		f.loop(&Loop{Kind: WhileLoop, Node: s, Body: s.Body}, nil, s.Else)
+	case *pysource.With:
+		f.with(s)
+	case *pysource.Try:
+		f.try(s)
+	case *pysource.Match:
+		f.match(s)
+	case *pysource.Function:
+		f.define(s)
+	case *pysource.Class:
+		f.class(s)
+	case *pysource.Delete:
+		for _, t := range s.Targets {
+			if key := Key(t); key != "" {
+				f.env.vars[key] = Value{}
+				if len(f.s.Deletes) < maxRecords {
+					f.s.Deletes = append(f.s.Deletes, &Delete{key, f.ctx, f.next()})
+				}
+			}
+		}
+	case *pysource.Raise:
+		f.maybe(s.X)
+		f.maybe(s.Cause)
+	case *pysource.Assert:
+		f.maybe(s.Test)
+	case *pysource.BadStmt:
+		f.body(s.Body)
+	}
+}
+
+func (f *follower) maybe(x pysource.Expr) {
+	if x != nil {
+		f.eval(x)
+	}
+}
+
+func (f *follower) exit(x pysource.Expr) {
+	e := &Exit{X: x, Ctx: f.ctx}
+	if x != nil {
+		e.Value = f.eval(x)
+	}
+	e.Order = f.next()
+	if len(f.s.Returns) < maxRecords {
+		f.s.Returns = append(f.s.Returns, e)
+	}
+}
+
+// in runs a body one block deeper, its bindings in a layer of their own.
+func (f *follower) in(ctx *Context, body []pysource.Stmt) *env {
+	outerEnv, outerCtx := f.env, f.ctx
+	ctx.Parent = outerCtx
+	if ctx.NoGrad < outerCtx.NoGrad {
+		ctx.NoGrad = outerCtx.NoGrad
+	}
+	f.env, f.ctx = outerEnv.fork(), ctx
+	f.body(body)
+	layer := f.env
+	f.env, f.ctx = outerEnv, outerCtx
+	return layer
+}
+
+// same runs a body one block deeper that certainly runs: its bindings stay.
+func (f *follower) same(ctx *Context, body []pysource.Stmt) {
+	outer := f.ctx
+	ctx.Parent = outer
+	if ctx.NoGrad < outer.NoGrad {
+		ctx.NoGrad = outer.NoGrad
+	}
+	f.ctx = ctx
+	f.body(body)
+	f.ctx = outer
+}
+
+func (f *follower) ifStmt(s *pysource.If) {
+	var layers []*env
+	keep := func(layer *env, body []pysource.Stmt) {
+		if !leaves(body) {
+			layers = append(layers, layer)
+		}
+	}
+	for _, b := range s.Branches {
+		f.eval(b.Test)
+		keep(f.in(&Context{Test: b.Test}, b.Body), b.Body)
+	}
+	if len(s.Else) > 0 {
+		last := s.Branches[len(s.Branches)-1].Test
+		keep(f.in(&Context{Test: last, Else: true}, s.Else), s.Else)
+	}
+	f.env.merge(layers, len(s.Else) > 0 && len(layers) > 0)
+}
+
+// leaves tells whether a block ends by going elsewhere.
+func leaves(body []pysource.Stmt) bool {
+	if len(body) == 0 {
+		return false
+	}
+	switch s := body[len(body)-1].(type) {
+	case *pysource.Return, *pysource.Raise:
+		return true
+	case *pysource.Word:
+		return s.Keyword == "break" || s.Keyword == "continue"
+	}
+	return false
+}
+
+func (f *follower) forStmt(s *pysource.For) {
+	iter := f.eval(s.Iter)
+	loop := &Loop{Node: s, Iter: s.Iter, Body: s.Body, Targets: targets(s.Target)}
+	switch {
+	case iter.Kind == Loader:
+		loop.Kind = LoaderLoop
+	case f.isRange(s.Iter):
+		loop.Kind = RangeLoop
+		if len(loop.Targets) > 0 && anyOf(loop.Targets[0], "epoch", "ep", "epochs", "e", "_epoch") {
+			loop.Kind = EpochLoop
+		}
+	}
+	f.loop(loop, func() { f.bindTarget(s.Target, element(iter, loop.Kind), s) }, s.Else)
+}
+
+func (f *follower) isRange(x pysource.Expr) bool {
+	c, ok := x.(*pysource.Call)
+	if !ok {
+		return false
+	}
+	switch Last(f.m.Dotted(c.Func)) {
+	case "range", "trange":
+		return true
+	case "tqdm", "enumerate", "track":
+		return len(c.Args) > 0 && f.isRange(c.Args[0].Value)
+	}
+	return false
+}
+
+// element is what a loop variable holds.
+func element(iter Value, kind LoopKind) Value {
+	switch {
+	case kind == LoaderLoop:
+		return Value{Kind: Batch}
+	case kind == RangeLoop || kind == EpochLoop:
+		return scalar()
+	case iter.Kind == Container || iter.IsTensor():
+		v := iter
+		v.Items = nil
+		if v.Kind == Container {
+			v.Kind = Unknown
+			if v.HasGraph() {
+				v.Kind = Tensor
+			}
+		}
+		return v
+	}
+	return Value{}
+}
+
+func targets(x pysource.Expr) []string {
+	var names []string
+	pysource.Walk(x, func(n pysource.Node) bool {
+		if name, ok := n.(*pysource.Name); ok {
+			names = append(names, name.ID)
+		}
+		return true
+	})
+	return names
+}
+
+func (f *follower) loop(l *Loop, enter func(), orelse []pysource.Stmt) {
+	l.Parent, l.Ctx = f.ctx.InnermostLoop(), f.ctx
+	if len(f.s.Loops) < maxRecords {
+		f.s.Loops = append(f.s.Loops, l)
+	}
+	outerEnv, outerCtx := f.env, f.ctx
+	f.env, f.ctx = outerEnv.fork(), &Context{Parent: outerCtx, Loop: l, NoGrad: outerCtx.NoGrad}
+	if enter != nil {
+		enter()
+	}
+	f.body(l.Body)
+	layer := f.env
+	f.env, f.ctx = outerEnv, outerCtx
+	f.env.merge([]*env{layer}, false)
+	f.body(orelse)
+}
+
+func (f *follower) with(s *pysource.With) {
+	outer := f.ctx
+	for _, item := range s.Items {
+		v := f.eval(item.Context)
+		if item.Target != nil {
+			f.bindTarget(item.Target, v, s)
+		}
+		f.ctx = &Context{
+			Parent: f.ctx, With: item.Context, Name: f.contextName(item.Context), NoGrad: max(f.ctx.NoGrad, f.gradOf(item.Context)),
+		}
+	}
+	f.body(s.Body)
+	f.ctx = outer
+}
+
+func (f *follower) contextName(x pysource.Expr) string {
+	if c, ok := x.(*pysource.Call); ok {
+		x = c.Func
+	}
+	return f.m.Dotted(x)
+}
+
+// gradOf tells what a with-item does to autograd.
+func (f *follower) gradOf(x pysource.Expr) Grad {
+	last := Last(f.contextName(x))
+	if last == "set_grad_enabled" {
+		return f.setGrad(x)
+	}
+	if noGradName(last) {
+		return Off
+	}
+	// "torch.no_grad() if frozen else nullcontext()", ExitStack and the like.
+	hidden := false
+	pysource.Walk(x, func(n pysource.Node) bool {
+		if name := identifier(n); name != "" && (noGradName(name) || name == "set_grad_enabled") {
+			hidden = true
+		}
+		return !hidden
+	})
+	if hidden {
+		return Maybe
+	}
+	return Recording
+}
+
+func identifier(n pysource.Node) string {
+	switch n := n.(type) {
+	case *pysource.Name:
+		return n.ID
+	case *pysource.Attribute:
+		return n.Attr
+	}
+	return ""
+}
+
+// switchGrad follows torch.set_grad_enabled(False) as a statement: it lasts until the end of the body.
+func (f *follower) switchGrad(x pysource.Expr) {
+	if c, ok := x.(*pysource.Call); ok && f.ctx.Parent == nil && Last(f.m.Dotted(c.Func)) == "set_grad_enabled" {
+		f.ctx.NoGrad = max(f.ctx.NoGrad, f.setGrad(c))
+	}
+}
+
+func (f *follower) setGrad(x pysource.Expr) Grad {
+	c, ok := x.(*pysource.Call)
+	if !ok || len(c.Args) == 0 {
+		return Maybe
+	}
+	if k, ok := c.Args[0].Value.(*pysource.Constant); ok {
+		if k.Text == "False" {
+			return Off
+		}
+		return Recording
+	}
+	return Maybe
+}
+
+func (f *follower) try(s *pysource.Try) {
+	if len(f.s.Tries) < maxRecords {
+		f.s.Tries = append(f.s.Tries, &TrySite{s, f.ctx})
+	}
+	f.same(&Context{Try: s}, s.Body)
+	var layers []*env
+	for i := range s.Handlers {
+		h := &s.Handlers[i]
+		layer := f.in(&Context{Except: h}, h.Body)
+		if !leaves(h.Body) {
+			layers = append(layers, layer)
+		}
+	}
+	f.env.merge(layers, false)
+	f.body(s.Else)
+	f.body(s.Finally)
+}
+
+func (f *follower) match(s *pysource.Match) {
+	f.eval(s.Subject)
+	var layers []*env
+	for _, c := range s.Cases {
+		layer := f.in(&Context{Test: s.Subject}, c.Body)
+		if !leaves(c.Body) {
+			layers = append(layers, layer)
+		}
+	}
+	f.env.merge(layers, false)
+}
+
+func (f *follower) define(s *pysource.Function) {
+	for _, d := range s.Decorators {
+		f.eval(d)
+	}
+	if fn := f.m.byNode[s]; fn != nil && fn.env == nil {
+		fn.env = f.env
+	}
+	f.env.vars[s.Name] = Value{}
+}
+
+// class follows the statements of a class body that are not methods, and leaves the methods for later.
+func (f *follower) class(s *pysource.Class) {
+	for _, inner := range s.Body {
+		if fn, ok := inner.(*pysource.Function); ok {
+			for _, d := range fn.Decorators {
+				f.eval(d)
+			}
+			if known := f.m.byNode[fn]; known != nil && known.env == nil {
+				known.env = f.env
+			}
+			continue
+		}
+		f.in(&Context{}, []pysource.Stmt{inner})
+	}
+}
+
+func (f *follower) assign(s *pysource.Assign) {
+	if s.Value == nil {
+		return
+	}
+	if s.Op != "" {
+		f.augmented(s)
+		return
+	}
+	v := f.eval(s.Value)
+	for _, t := range s.Targets {
+		f.selfReference(s, t, v)
+		f.bindExpr(t, v, s, s.Value)
+	}
+}
+
+// augmented follows "x += value".
+func (f *follower) augmented(s *pysource.Assign) {
+	t := s.Targets[0]
+	old, v := f.eval(t), f.eval(s.Value)
+	base := t
+	if sub, ok := t.(*pysource.Subscript); ok {
+		base = sub.X
+	}
+	key := Key(base)
+	if key != "" && (s.Op == "+=" || s.Op == "-=") {
+		f.store(&Store{Kind: Accumulate, Node: s, Base: key, Target: t, Value: v, Expr: s.Value})
+	}
+	result := combine(old, v)
+	if old.Kind == Container {
+		result = old
+		result.Roots = union(old.Roots, v.Roots)
+	}
+	result.Divided = result.Divided || s.Op == "/="
+	if k := Key(t); k != "" {
+		f.env.vars[k] = result
+		f.bound(&Bind{k, s, s.Value, result, f.ctx, f.next()})
+		return
+	}
+	f.keep(key, v)
+}
+
+// selfReference recognises "x = x + value", "x = torch.cat([x, value])" and "x = [value for … in loader]".
+func (f *follower) selfReference(s *pysource.Assign, t pysource.Expr, v Value) {
+	key := Key(t)
+	if key == "" {
+		return
+	}
+	switch x := s.Value.(type) {
+	case *pysource.Comprehension:
+		f.collected(s, x, key)
+	case *pysource.Binary:
+		if x.Op != "+" {
+			return
+		}
+		for _, side := range []struct{ self, other pysource.Expr }{{x.Left, x.Right}, {x.Right, x.Left}} {
+			if Key(side.self) == key {
+				f.store(&Store{Kind: Accumulate, Node: s, Base: key, Target: t, Value: f.quiet(side.other), Expr: side.other})
+				return
+			}
+		}
+	case *pysource.Call:
+		if !anyOf(f.m.Dotted(x.Func), "torch.cat", "torch.concat", "torch.concatenate", "torch.vstack", "torch.hstack") || len(x.Args) == 0 {
+			return
+		}
+		list, ok := x.Args[0].Value.(*pysource.Sequence)
+		if !ok || len(list.Items) < 2 || Key(list.Items[0]) != key {
+			return
+		}
+		f.store(&Store{Kind: Concat, Node: s, Base: key, Target: t, Value: f.quiet(list.Items[1]), Expr: list.Items[1]})
+	}
+}
+
+// collected takes "outs = [model(x) for x in loader]" for the loop it stands for.
+func (f *follower) collected(s *pysource.Assign, x *pysource.Comprehension, key string) {
+	before := *f.s
+	v, loader := f.elements(x)
+	*f.s = before
+	if !loader || x.Kind == '(' {
+		return
+	}
+	outer := f.ctx
+	l := &Loop{Kind: LoaderLoop, Node: s, Iter: x.Clauses[0].Iter, Targets: targets(x.Clauses[0].Target), Parent: outer.InnermostLoop(), Ctx: outer}
+	f.ctx = &Context{Parent: outer, Loop: l, NoGrad: outer.NoGrad}
+	f.store(&Store{Kind: Append, Node: x, Base: key, Target: s.Targets[0], Value: v, Expr: x.Value})
+	f.ctx = outer
+}
+
+func (f *follower) store(st *Store) {
+	st.Ctx, st.Order = f.ctx, f.next()
+	st.Holder, _ = f.env.get(st.Base)
+	if len(f.s.Stores) < maxRecords {
+		f.s.Stores = append(f.s.Stores, st)
+	}
+}
+
+// keep adds a stored value's graph to what holds it.
+func (f *follower) keep(key string, v Value) {
+	if key == "" {
+		return
+	}
+	old, _ := f.env.get(key)
+	if old.Kind == Unknown {
+		old.Kind = Container
+	}
+	old.Roots = union(old.Roots, v.Roots)
+	f.env.vars[key] = old
+}
+
+func (f *follower) bindTarget(t pysource.Expr, v Value, s pysource.Stmt) { f.bindExpr(t, v, s, nil) }
+
+func (f *follower) bindExpr(t pysource.Expr, v Value, s pysource.Stmt, x pysource.Expr) {
+	switch t := t.(type) {
+	case *pysource.Sequence:
+		f.unpack(t, v, s, x)
+	case *pysource.Starred:
+		f.bindExpr(t.X, v, s, nil)
+	case *pysource.Subscript:
+		f.eval(t.Index)
+		key := Key(t.X)
+		if key != "" {
+			f.store(&Store{Kind: Index, Node: s, Base: key, Target: t, Key: t.Index, Value: v, Expr: x})
+			f.keep(key, v)
+		}
+	default:
+		key := Key(t)
+		if key == "" {
+			return
+		}
+		if v.Kind == Unknown && !v.HasGraph() {
+			if guess := f.m.guess(key); guess.Kind != Unknown && plausible(x) {
+				guess.Wrap = v.Wrap
+				v = guess
+			}
+		}
+		if owner, ok := strings.CutSuffix(key, ".requires_grad"); ok {
+			f.requireGrad(owner)
+		}
+		f.env.vars[key] = v
+		f.bound(&Bind{key, s, x, v, f.ctx, f.next()})
+	}
+}
+
+func (f *follower) bound(b *Bind) {
+	if len(f.s.Binds) < maxRecords {
+		f.s.Binds = append(f.s.Binds, b)
+	}
+}
+
+// requireGrad marks a tensor that was asked to require grad after it was made.
+func (f *follower) requireGrad(key string) {
+	if v, ok := f.env.get(key); ok {
+		v.Grad = true
+		f.env.vars[key] = v
+	}
+}
+
+// plausible tells whether a value of this expression may be what the name it gets promises: None and strings are not.
+func plausible(x pysource.Expr) bool {
+	switch x.(type) {
+	case *pysource.Constant, *pysource.String, *pysource.Number, *pysource.Dict, *pysource.Lambda:
+		return false
+	}
+	return true
+}
+
+func (f *follower) unpack(t *pysource.Sequence, v Value, s pysource.Stmt, x pysource.Expr) {
+	values, _ := x.(*pysource.Sequence)
+	for i, item := range t.Items {
+		part := v
+		part.Items, part.HasNum, part.Reduced = nil, false, false
+		if part.Kind == Container {
+			part.Kind = Unknown
+		}
+		if i < len(v.Items) && len(v.Items) == len(t.Items) {
+			part = v.Items[i]
+		}
+		var from pysource.Expr = x
+		if values != nil && len(values.Items) == len(t.Items) {
+			from = values.Items[i]
+		}
+		f.bindExpr(item, part, s, from)
+	}
+}

@@ -1,0 +1,409 @@
+// Package flow follows tensors through Python training code without running it.
+//
+// In goes a syntax tree and, through a Lookup, what is known of the modules next to it; out come, for the file and for each
+// of its functions, the calls, stores, bindings, loops and returns in order, each with its surroundings (loops, branches,
+// with-blocks) and an abstract Value: is it a model, a loader, a tensor; which model calls is it computed from, so that its
+// autograd graph keeps their activations; was it detached, moved to the CPU, divided. It guesses low: a value it cannot trace
+// carries no graph. One pass in statement order, branches joined, loop bodies once; it reports nothing and judges nothing.
+package flow
+
+import (
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
+
+// Module is what is known about one file.
+type Module struct {
+	File      *pysource.File
+	Path      string
+	Imports   map[string]string // local name → dotted origin
+	Classes   map[string]*Class
+	Functions map[string]*Function // top-level functions
+	All       []*Function          // every function and method, nested ones too, in source order
+	Scopes    []*Scope             // the module's own body first, then each function's
+
+	lookup Lookup
+	byNode map[*pysource.Function]*Function
+	nested map[nestedKey]*Function
+	models map[string]bool               // names that are used like a module: encoder.eval(), encoder.parameters()
+	does   map[string]map[*Function]bool // method → functions that reach it; filled when first asked
+	sites  map[*Function][]*Call
+	roots  int
+	depth  int // functions being followed because another calls them
+}
+
+// Bounds that keep hostile or generated files cheap: a body's first maxRecords calls, stores and bindings are noted, and a chain
+// of calls is followed maxDepth functions deep.
+const (
+	maxRecords = 3000
+	maxDepth   = 64
+)
+
+type nestedKey struct {
+	outer *Function
+	name  string
+}
+
+// Class is a class of the file.
+type Class struct {
+	Name    string
+	Node    *pysource.Class
+	Bases   []string // dotted
+	Methods map[string]*Function
+	// Module, Dataset and Lightning tell what it derives from, as far as the file and its neighbours show.
+	Module, Dataset, Lightning bool
+	// Ambiguous classes share their name with another of the file.
+	Ambiguous bool
+
+	attrs map[string]Value // self.x as __init__ leaves it
+}
+
+// Function is a function or method.
+type Function struct {
+	Name   string
+	Node   *pysource.Function
+	Class  *Class    // nil outside classes
+	Outer  *Function // the function it is nested in
+	NoGrad bool      // decorated so that no graph is recorded
+	Return Value     // what it gives back
+	Scope  *Scope
+
+	state analysis
+	env   *env // where it was defined
+}
+
+type analysis uint8
+
+const (
+	untouched analysis = iota
+	running
+	done
+)
+
+// Scope is a body that was followed: a function's or the module's.
+type Scope struct {
+	Module  *Module
+	Func    *Function // nil for the module's own body
+	Calls   []*Call
+	Stores  []*Store
+	Binds   []*Bind
+	Loops   []*Loop
+	Returns []*Exit
+	Tries   []*TrySite
+	Deletes []*Delete
+	Body    []pysource.Stmt
+
+	env   *env
+	order int
+}
+
+// Call is one call expression.
+type Call struct {
+	Scope  *Scope
+	Node   *pysource.Call
+	Name   string // dotted name where it resolves: "torch.nn.functional.relu"
+	Method string // last part of what is called: "backward"
+	Recv   pysource.Expr
+	// RecvValue is what the method is called on; Callee is the called value itself (a model, a criterion).
+	RecvValue, Callee Value
+	Args              []Value
+	Result            Value
+	Ctx               *Context
+	Order             int
+}
+
+// StoreKind tells how a value was put where it stays.
+type StoreKind uint8
+
+// The ways to keep a value.
+const (
+	Accumulate StoreKind = iota // total += x, total = total + x
+	Append                      // list.append(x), .extend, .add
+	Index                       // d[k] = x
+	Concat                      // acc = torch.cat([acc, x])
+)
+
+// Store puts a value into something that may outlive the iteration.
+type Store struct {
+	Kind   StoreKind
+	Node   pysource.Node
+	Base   string // "losses", "self.losses"
+	Holder Value  // what Base held before
+	Target pysource.Expr
+	Key    pysource.Expr // of an Index store
+	Value  Value
+	Expr   pysource.Expr // the stored expression
+	Ctx    *Context
+	Order  int
+}
+
+// Bind gives a name or self.attribute a value.
+type Bind struct {
+	Name  string
+	Node  pysource.Stmt
+	Expr  pysource.Expr // nil for loop targets and imports
+	Value Value
+	Ctx   *Context
+	Order int
+}
+
+// Exit is a return or yield.
+type Exit struct {
+	X     pysource.Expr
+	Value Value
+	Ctx   *Context
+	Order int
+}
+
+// TrySite is a try statement with its surroundings.
+type TrySite struct {
+	Node *pysource.Try
+	Ctx  *Context
+}
+
+// Delete is a name that del removed.
+type Delete struct {
+	Name  string
+	Ctx   *Context
+	Order int
+}
+
+// Exports is what one module shows to its neighbours.
+type Exports struct {
+	Functions map[string]FunctionFacts
+	Classes   map[string]ClassFacts
+}
+
+// FunctionFacts sums a function up for callers in other files.
+type FunctionFacts struct {
+	Return   Value
+	NoGrad   bool
+	Backward bool // it runs a backward
+	ZeroGrad bool
+	Step     bool
+}
+
+// ClassFacts sums a class up.
+type ClassFacts struct{ Module, Dataset, Lightning bool }
+
+// Lookup finds the exports of a module by the name an import gives it ("utils", ".engine", "..pkg.data"); nil where
+// it is not a local file.
+type Lookup func(module string) *Exports
+
+// Analyze follows a whole file. A nil lookup knows no neighbours.
+func Analyze(path string, file *pysource.File, lookup Lookup) *Module {
+	lookup = remembering(lookup)
+	m := &Module{
+		File: file, Path: path, lookup: lookup,
+		Imports: map[string]string{}, Classes: map[string]*Class{}, Functions: map[string]*Function{},
+		byNode: map[*pysource.Function]*Function{}, nested: map[nestedKey]*Function{}, does: map[string]map[*Function]bool{},
+	}
+	m.collectImports()
+	m.collectModels()
+	m.collectDefinitions(file.Body, nil, nil)
+	m.classify()
+	root := &Scope{Module: m, Body: file.Body, env: &env{vars: map[string]Value{}}}
+	m.Scopes = []*Scope{root}
+	m.follow(root, &Context{})
+	for _, fn := range m.All {
+		if fn.env == nil {
+			fn.env = root.env
+		}
+		m.analyze(fn)
+	}
+	return m
+}
+
+// remembering asks a lookup once for each module.
+func remembering(lookup Lookup) Lookup {
+	if lookup == nil {
+		return func(string) *Exports { return nil }
+	}
+	known := map[string]*Exports{}
+	return func(module string) *Exports {
+		e, ok := known[module]
+		if !ok {
+			e = lookup(module)
+			known[module] = e
+		}
+		return e
+	}
+}
+
+// analyze follows a function once; a call to one that is being followed already learns nothing.
+func (m *Module) analyze(fn *Function) {
+	if fn.state != untouched || m.depth >= maxDepth {
+		return
+	}
+	m.depth++
+	defer func() { m.depth-- }()
+	fn.state = running
+	outer := fn.env
+	if outer == nil {
+		outer = m.Scopes[0].env
+	}
+	s := &Scope{Module: m, Func: fn, Body: fn.Node.Body, env: &env{parent: outer, vars: map[string]Value{}}}
+	fn.Scope = s
+	m.Scopes = append(m.Scopes, s)
+	for _, p := range fn.Node.Params {
+		s.env.vars[p.Name] = m.paramValue(p)
+	}
+	m.follow(s, &Context{NoGrad: no(!fn.NoGrad)})
+	for _, r := range s.Returns {
+		fn.Return = join(fn.Return, r.Value)
+	}
+	fn.state = done
+}
+
+func no(recording bool) Grad {
+	if recording {
+		return Recording
+	}
+	return Off
+}
+
+// Exports sums the module up for its neighbours.
+func (m *Module) Exports() *Exports {
+	e := &Exports{map[string]FunctionFacts{}, map[string]ClassFacts{}}
+	for name, fn := range m.Functions {
+		e.Functions[name] = FunctionFacts{
+			Return: fn.Return, NoGrad: fn.NoGrad,
+			Backward: m.Reaches(fn, "backward"), ZeroGrad: m.Reaches(fn, "zero_grad"), Step: m.Reaches(fn, "step"),
+		}
+	}
+	for name, c := range m.Classes {
+		e.Classes[name] = ClassFacts{c.Module, c.Dataset, c.Lightning}
+	}
+	return e
+}
+
+// Reaches tells whether the function calls a method of that name, itself or through functions it calls.
+func (m *Module) Reaches(fn *Function, method string) bool {
+	if fn == nil {
+		return false
+	}
+	reaching, ok := m.does[method]
+	if !ok {
+		reaching = m.reaching(method)
+		m.does[method] = reaching
+	}
+	return reaching[fn]
+}
+
+// reaching walks the calls of the file backwards from those that call the method themselves.
+func (m *Module) reaching(method string) map[*Function]bool {
+	found := map[*Function]bool{}
+	callers := map[*Function][]*Function{}
+	var queue []*Function
+	for _, fn := range m.All {
+		if fn.Scope == nil {
+			continue
+		}
+		for _, c := range fn.Scope.Calls {
+			if callee := m.callee(fn, c); callee != nil {
+				callers[callee] = append(callers[callee], fn)
+			}
+			facts, _ := m.neighbour(c.Name)
+			if (c.Method == method || facts.does(method)) && !found[fn] {
+				found[fn] = true
+				queue = append(queue, fn)
+			}
+		}
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		for _, caller := range callers[queue[0]] {
+			if !found[caller] {
+				found[caller] = true
+				queue = append(queue, caller)
+			}
+		}
+	}
+	return found
+}
+
+func (f FunctionFacts) does(method string) bool {
+	switch method {
+	case "backward":
+		return f.Backward
+	case "zero_grad":
+		return f.ZeroGrad
+	case "step":
+		return f.Step
+	}
+	return false
+}
+
+// Callee finds the function of this file that a call runs, or nil.
+func (s *Scope) Callee(c *Call) *Function { return s.Module.callee(s.Func, c) }
+
+// CallReaches tells whether a call runs, directly or further down, a method of that name.
+func (s *Scope) CallReaches(c *Call, method string) bool {
+	if c.Method == method || s.Module.Reaches(s.Callee(c), method) {
+		return true
+	}
+	facts, ok := s.Module.neighbour(c.Name)
+	return ok && facts.does(method)
+}
+
+func (m *Module) callee(from *Function, c *Call) *Function {
+	switch f := c.Node.Func.(type) {
+	case *pysource.Name:
+		for o := from; o != nil; o = o.Outer {
+			if fn := m.nested[nestedKey{o, f.ID}]; fn != nil {
+				return fn
+			}
+		}
+		return m.Functions[f.ID]
+	case *pysource.Attribute:
+		if x, ok := f.X.(*pysource.Name); ok && x.ID == "self" && from != nil && from.Class != nil {
+			return from.Class.Methods[f.Attr]
+		}
+	}
+	return nil
+}
+
+// neighbour finds what is known of a function imported from a local file.
+func (m *Module) neighbour(dotted string) (FunctionFacts, bool) {
+	i := strings.LastIndexByte(dotted, '.')
+	if i <= 0 || i == len(dotted)-1 {
+		return FunctionFacts{}, false
+	}
+	e := m.lookup(dotted[:i])
+	if e == nil {
+		return FunctionFacts{}, false
+	}
+	facts, ok := e.Functions[dotted[i+1:]]
+	return facts, ok
+}
+
+// CallSites lists the calls of a function within the file.
+func (m *Module) CallSites(fn *Function) []*Call {
+	if m.sites == nil {
+		m.sites = map[*Function][]*Call{}
+		for _, s := range m.Scopes {
+			for _, c := range s.Calls {
+				if callee := m.callee(s.Func, c); callee != nil {
+					m.sites[callee] = append(m.sites[callee], c)
+				}
+			}
+		}
+	}
+	return m.sites[fn]
+}
+
+// Int folds an expression to a whole number with what the body's names hold at its end.
+func (s *Scope) Int(x pysource.Expr) (int64, bool) {
+	f := &follower{s.Module, &Scope{Module: s.Module, Func: s.Func, env: s.env}, s.env.fork(), &Context{}}
+	v := f.eval(x)
+	return v.Num, v.HasNum
+}
+
+// Holds is what a name holds at the body's end.
+func (s *Scope) Holds(name string) Value {
+	v, ok := s.env.get(name)
+	if !ok {
+		return named(name)
+	}
+	return v
+}

@@ -1,0 +1,125 @@
+package lint
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// dataParallel is LM020.
+func dataParallel(p *pass) {
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			if c.Name != "torch.nn.DataParallel" && c.Name != "torch.nn.parallel.DataParallel" || oneDevice(c.Node) {
+				continue
+			}
+			p.report(c.Node, Warning,
+				"DataParallel gathers every output on the first GPU and computes the loss there: that card runs out long before the others",
+				"DistributedDataParallel, one process per GPU; if that is out of reach, compute the loss inside forward() so that only scalars are gathered")
+		}
+	}
+}
+
+// oneDevice tells whether device_ids names a single GPU.
+func oneDevice(c *pysource.Call) bool {
+	x := keyword(c, "device_ids")
+	if x == nil {
+		x = positional(c, 1)
+	}
+	list, ok := x.(*pysource.Sequence)
+	return ok && len(list.Items) == 1
+}
+
+// fullStateDict is LM028.
+func fullStateDict(p *pass) {
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			switch flow.Last(c.Name) {
+			case "state_dict_type", "set_state_dict_type":
+				if words(c.Node, func(w string) bool { return w == "FULL_STATE_DICT" }) && !p.offloads(s, c.Node) {
+					p.reportGather(c.Node)
+				}
+			case "StateDictOptions":
+				// With broadcast_from_rank0 the options are for loading: nothing is gathered.
+				if isTrue(keyword(c.Node, "full_state_dict")) && !isTrue(keyword(c.Node, "cpu_offload")) && keyword(c.Node, "broadcast_from_rank0") == nil {
+					p.reportGather(c.Node)
+				}
+			}
+		}
+	}
+}
+
+func (p *pass) reportGather(n pysource.Node) {
+	p.report(n, Warning,
+		"a full state dict gathers every shard on every GPU: for a moment each card needs the whole model",
+		"save a sharded state dict (torch.distributed.checkpoint), or offload to CPU on rank 0 only: FullStateDictConfig(offload_to_cpu=True, rank0_only=True), StateDictOptions(full_state_dict=True, cpu_offload=True)")
+}
+
+// offloads tells whether the configuration passed along sends the tensors to the CPU.
+func (p *pass) offloads(s *flow.Scope, c *pysource.Call) bool {
+	for _, a := range c.Args[min(2, len(c.Args)):] {
+		if a.Star > 0 {
+			return true
+		}
+		if config, ok := a.Value.(*pysource.Call); ok && isTrue(keyword(config, "offload_to_cpu")) {
+			return true
+		}
+		key := flow.Key(a.Value)
+		for _, b := range s.Binds {
+			if config, ok := b.Expr.(*pysource.Call); ok && b.Name == key && key != "" && isTrue(keyword(config, "offload_to_cpu")) {
+				return true
+			}
+		}
+		if key != "" && !boundIn(s, key) {
+			return true // made elsewhere
+		}
+	}
+	return false
+}
+
+func boundIn(s *flow.Scope, key string) bool {
+	for _, b := range s.Binds {
+		if b.Name == key {
+			return true
+		}
+	}
+	return false
+}
+
+// noSyncFSDP is LM029.
+func noSyncFSDP(p *pass) {
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			sharded := c.RecvValue.Wrap == "FullyShardedDataParallel"
+			switch {
+			case c.Method == "no_sync" && sharded:
+			case c.Method == "set_requires_gradient_sync" && len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value):
+			default:
+				continue
+			}
+			p.report(c.Node, Warning,
+				"without synchronising, FSDP keeps the unsharded gradients of the whole model on every GPU between micro-batches",
+				"let it synchronise every micro-batch (Accelerate: sync_each_batch=True); it costs communication, not memory")
+		}
+	}
+}
+
+// ddpBuckets is LM032.
+func ddpBuckets(p *pass) {
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			if flow.Last(c.Name) != "DistributedDataParallel" && flow.Last(c.Name) != "DDP" || !strings.HasPrefix(c.Name, "torch.") || splat(c.Node) {
+				continue
+			}
+			if keyword(c.Node, "gradient_as_bucket_view") == nil {
+				p.report(c.Node, Note,
+					"DDP keeps the gradients twice: in .grad and in its communication buckets",
+					"gradient_as_bucket_view=True saves one copy of the gradients, unless your code detaches or replaces .grad")
+			}
+		}
+	}
+}

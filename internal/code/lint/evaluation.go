@@ -1,0 +1,227 @@
+package lint
+
+import (
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
+
+// hooks are methods that Lightning and the Hugging Face Trainer already run without recording.
+var hooks = map[string]bool{
+	"validation_step": true, "test_step": true, "predict_step": true, "validation_epoch_end": true, "test_epoch_end": true,
+	"on_validation_epoch_end": true, "on_test_epoch_end": true, "validation_step_end": true, "prediction_step": true, "compute_metrics": true,
+	"on_validation_batch_end": true, "on_predict_batch_end": true, "on_test_batch_end": true,
+}
+
+// evalWithoutNoGrad is LM003.
+func evalWithoutNoGrad(p *pass) {
+	if p.gradOffEverywhere() {
+		return
+	}
+	for _, s := range p.m.Scopes {
+		if inModule(s) || s.Func != nil && hooks[s.Func.Name] || p.wantsGradients(s) || p.calledWithoutGrad(s) {
+			continue
+		}
+		p.evalScope(s)
+	}
+}
+
+// gradOffEverywhere tells whether the file switches autograd off for good.
+func (p *pass) gradOffEverywhere() bool {
+	for _, c := range p.m.Scopes[0].Calls {
+		if c.Method == "set_grad_enabled" && len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value) && !c.Ctx.Within(func(x *flow.Context) bool { return x.With == c.Node }) {
+			return true
+		}
+	}
+	return p.sourceHas("inference_mode().__enter__", "no_grad().__enter__")
+}
+
+// wantsGradients tells whether a body computes gradients other than by backward: attacks, saliency, gradient penalties.
+func (p *pass) wantsGradients(s *flow.Scope) bool {
+	for _, c := range s.Calls {
+		if strings.HasPrefix(c.Name, "torch.autograd.") || strings.HasPrefix(c.Name, "torch.func.") || c.Method == "requires_grad_" ||
+			c.Method == "register_hook" || c.Method == "register_full_backward_hook" || c.Method == "grad" {
+			return true
+		}
+	}
+	for _, b := range s.Binds {
+		if strings.HasSuffix(b.Name, ".requires_grad") {
+			return true
+		}
+	}
+	return bodyHas(s.Body, func(w string) bool { return w == "grad" || w == "requires_grad" })
+}
+
+// calledWithoutGrad tells whether every call of the function in this file runs without recording.
+func (p *pass) calledWithoutGrad(s *flow.Scope) bool {
+	if s.Func == nil {
+		return false
+	}
+	sites := p.m.CallSites(s.Func)
+	for _, c := range sites {
+		if c.Ctx.NoGrad == flow.Recording {
+			return false
+		}
+	}
+	return len(sites) > 0
+}
+
+func (p *pass) evalScope(s *flow.Scope) {
+	byName := s.Func != nil && evaluationName(s.Func.Name) && !strings.HasPrefix(s.Func.Name, "test_")
+	backs := p.backwards(s)
+	reported := map[string]bool{}
+	for _, c := range s.Calls {
+		if !modelRun(c) || c.Ctx.NoGrad != flow.Recording || p.inTraining(s, c) {
+			continue
+		}
+		key := modelKey(c)
+		if reported[key] {
+			continue
+		}
+		from, switched := evalSwitch(s, c, key)
+		if !switched && !(byName && len(backs) == 0 && inLoaderLoop(c)) && !overTestData(c, backs) {
+			continue
+		}
+		if (switched || byName) && backwardAfter(s, backs, from, key) || p.frozen(key) {
+			continue
+		}
+		reported[key] = true
+		p.reportEval(c, switched)
+	}
+}
+
+func (p *pass) reportEval(c *flow.Call, switched bool) {
+	severity, cost := Warning, "every activation of this call stays until its result is dropped"
+	if inLoaderLoop(c) {
+		severity, cost = Error, "each batch keeps all its activations as if it were trained on"
+	}
+	message := "this evaluation records a graph: " + cost
+	if switched {
+		message = "the model is in eval mode, yet this call records a graph: " + cost
+	}
+	p.report(c.Node, severity, message, "wrap it in `with torch.inference_mode():`; model.eval() only switches dropout and batch norm")
+	p.explains(c.Ctx.InnermostLoop())
+}
+
+func modelRun(c *flow.Call) bool {
+	return c.Callee.Kind == flow.Model || c.RecvValue.Kind == flow.Model && oneOf(c.Method, "forward", "__call__")
+}
+
+func modelKey(c *flow.Call) string {
+	if c.Callee.Kind == flow.Model {
+		return flow.Key(c.Node.Func)
+	}
+	return flow.Key(c.Recv)
+}
+
+func inLoaderLoop(c *flow.Call) bool {
+	return c.Ctx.Within(func(x *flow.Context) bool { return x.Loop != nil && x.Loop.Kind == flow.LoaderLoop })
+}
+
+// overTestData tells whether the call stands in a loop over a loader whose name promises evaluation, with no backward in it.
+func overTestData(c *flow.Call, backs []backward) bool {
+	return c.Ctx.Within(func(x *flow.Context) bool {
+		if x.Loop == nil || x.Loop.Kind != flow.LoaderLoop || !words(x.Loop.Iter, testLoader) {
+			return false
+		}
+		for _, b := range backs {
+			if b.call.Ctx.Inside(x.Loop) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// testLoader knows val_loader, test_dl, testloader, valid_dataloader and their like.
+func testLoader(name string) bool {
+	n := strings.ToLower(name)
+	if !strings.Contains(n, "loader") && !strings.HasSuffix(n, "_dl") {
+		return false
+	}
+	return strings.HasPrefix(n, "test") || strings.HasPrefix(n, "val") || strings.HasPrefix(n, "eval") || strings.HasPrefix(n, "dev_")
+}
+
+// inTraining tells whether a backward runs on the call's own result.
+func (p *pass) inTraining(s *flow.Scope, c *flow.Call) bool {
+	for _, b := range p.backwards(s) {
+		if b.value.Shares(c.Result) {
+			return true
+		}
+	}
+	return false
+}
+
+// evalSwitch finds the last switch of this model to eval mode that holds where the call stands.
+func evalSwitch(s *flow.Scope, at *flow.Call, key string) (order int, ok bool) {
+	for _, c := range s.Calls {
+		if c.Order > at.Order || c.Recv == nil || flow.Key(c.Recv) != key {
+			continue
+		}
+		switch {
+		case c.Method == "train" && !(len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value)):
+			order, ok = 0, false
+		case (c.Method == "eval" || c.Method == "train") && holds(c.Ctx, at.Ctx):
+			order, ok = c.Order, true
+		}
+	}
+	return order, ok
+}
+
+// holds tells whether what ran in one place certainly ran before another: no branch of its own around it.
+func holds(ctx, at *flow.Context) bool {
+	for ; ctx != nil; ctx = ctx.Parent {
+		if ctx.Test != nil || ctx.Except != nil {
+			inner := ctx
+			return at.Within(func(x *flow.Context) bool { return x == inner })
+		}
+	}
+	return true
+}
+
+// backwardAfter tells whether a backward runs between the switch to eval mode and the next switch back.
+func backwardAfter(s *flow.Scope, backs []backward, from int, key string) bool {
+	until := 1 << 30
+	for _, c := range s.Calls {
+		if c.Order > from && c.Order < until && c.Method == "train" && c.Recv != nil && flow.Key(c.Recv) == key {
+			until = c.Order
+		}
+	}
+	for _, b := range backs {
+		if b.call.Order > from && b.call.Order < until {
+			return true
+		}
+	}
+	return false
+}
+
+// frozen tells whether the model's parameters are switched off somewhere in the file: nothing is recorded then.
+func (p *pass) frozen(key string) bool {
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			if c.Method == "requires_grad_" && c.Recv != nil && strings.HasPrefix(flow.Key(c.Recv), key) && len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value) {
+				return true
+			}
+		}
+		for _, l := range s.Loops {
+			if l.Iter != nil && mentions(l.Iter, key) && bodySetsRequiresGrad(l.Body) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func bodySetsRequiresGrad(body []pysource.Stmt) bool {
+	for _, st := range body {
+		a, ok := st.(*pysource.Assign)
+		if ok && strings.HasSuffix(flow.Key(a.Targets[0]), ".requires_grad") && isFalse(a.Value) {
+			return true
+		}
+		if x, ok := st.(*pysource.ExprStmt); ok && words(x, func(w string) bool { return w == "requires_grad_" }) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,293 @@
+package lint
+
+import (
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
+
+// retainGraph is LM005.
+func retainGraph(p *pass) {
+	for _, s := range p.m.Scopes {
+		backs := p.backwards(s)
+		for i, b := range backs {
+			loop := b.call.Ctx.InnermostLoop()
+			if !b.retain || b.create || loop == nil || !builtInside(s, b, loop) || needsGraphAgain(s, backs[i+1:], b, loop) {
+				continue
+			}
+			p.report(b.call.Node, Warning,
+				"retain_graph=True keeps this iteration's activations after the backward that was meant to free them, and nothing in the loop uses the graph again",
+				"drop retain_graph here; where several losses share a graph, retain it for all but the last backward, or add the losses up")
+			p.explains(loop)
+		}
+	}
+}
+
+// builtInside tells whether the graph is made anew in each iteration: the loss is bound in the loop, or made in the
+// expression itself. A graph made before the loop has to be retained.
+func builtInside(s *flow.Scope, b backward, l *flow.Loop) bool {
+	x := b.call.Recv
+	if len(b.call.Node.Args) > 0 && b.call.Node.Args[0].Name == "" {
+		x = b.call.Node.Args[0].Value
+	}
+	for _, bind := range s.Binds {
+		if _, target := bind.Node.(*pysource.For); !target && bind.Ctx.Inside(l) && bind.Expr != nil && mentions(x, bind.Name) {
+			return true
+		}
+	}
+	made := false
+	pysource.Walk(x, func(n pysource.Node) bool {
+		if c, ok := n.(*pysource.Call); ok {
+			site := callSite(s, c)
+			made = made || site != nil && (modelRun(site) || site.Callee.Kind == flow.Criterion)
+		}
+		return !made
+	})
+	return made
+}
+
+// needsGraphAgain tells whether a later backward or autograd.grad in the loop runs over a graph again.
+func needsGraphAgain(s *flow.Scope, later []backward, b backward, l *flow.Loop) bool {
+	for _, o := range later {
+		if o.call.Ctx.Inside(l) {
+			return true
+		}
+	}
+	for _, c := range s.Calls {
+		if c.Order > b.call.Order && c.Ctx.Inside(l) && (c.Name == "torch.autograd.grad" || s.CallReaches(c, "backward") && c.Method != "backward") {
+			return true
+		}
+	}
+	// A backward inside a loop over losses or tasks shares the graph with its own next turn.
+	return l.Kind == flow.OtherLoop && l.Parent != nil || l.Kind == flow.OtherLoop && words(l.Iter, func(w string) bool { return strings.Contains(strings.ToLower(w), "loss") })
+}
+
+// createGraph is LM006.
+func createGraph(p *pass) {
+	for _, s := range p.m.Scopes {
+		for _, b := range p.backwards(s) {
+			if b.create {
+				p.report(b.call.Node, Warning,
+					"backward(create_graph=True) ties each parameter to its gradient in a circle that reference counting cannot free: the graph stays until the garbage collector runs",
+					"use torch.autograd.grad(loss, params, create_graph=True), or set every .grad to None afterwards")
+			}
+		}
+	}
+}
+
+var hookRegistrations = map[string]bool{
+	"register_forward_hook": true, "register_forward_pre_hook": true, "register_full_backward_hook": true, "register_backward_hook": true,
+}
+
+// hookStores is LM008.
+func hookStores(p *pass) {
+	removes := p.sourceHas(".remove()")
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			if !hookRegistrations[c.Method] || c.Recv == nil || len(c.Node.Args) == 0 {
+				continue
+			}
+			if at := p.keptByHook(s, c.Node.Args[0].Value); at != nil && !removes {
+				p.report(at, Warning,
+					"this hook adds a tensor to a container at every forward, graph and GPU memory included, and no handle.remove() ends it",
+					"keep `output.detach().cpu()`, empty the container after use, and remove the handle")
+			}
+		}
+	}
+}
+
+// keptByHook finds the place where a hook function adds one of its tensors to an outer container.
+func (p *pass) keptByHook(s *flow.Scope, x pysource.Expr) pysource.Node {
+	switch x := x.(type) {
+	case *pysource.Lambda:
+		return growingAppend(x.Body, paramNames(x.Params))
+	case *pysource.Name, *pysource.Attribute:
+		return p.namedHook(flow.Last(flow.Key(x)))
+	case *pysource.Call: // a factory: register_forward_hook(save_to("layer1"))
+		return p.namedHook(flow.Last(p.m.Dotted(x.Func)))
+	}
+	return nil
+}
+
+func (p *pass) namedHook(name string) pysource.Node {
+	for _, fn := range p.m.All {
+		if fn.Name != name && !(fn.Outer != nil && fn.Outer.Name == name) {
+			continue
+		}
+		if p.clears(fn) {
+			return nil
+		}
+		for _, st := range fn.Node.Body {
+			if at := growingAppend(st, paramNames(fn.Node.Params)); at != nil {
+				return at
+			}
+		}
+	}
+	return nil
+}
+
+func (p *pass) clears(fn *flow.Function) bool {
+	return bodyHas(fn.Node.Body, func(w string) bool { return w == "clear" || w == "pop" })
+}
+
+func paramNames(params []pysource.Param) []string {
+	var names []string
+	for _, prm := range params {
+		if prm.Name != "self" && prm.Name != "module" {
+			names = append(names, prm.Name)
+		}
+	}
+	return names
+}
+
+// growingAppend finds "xs.append(output)" whose argument is one of the names, neither detached nor moved.
+func growingAppend(n pysource.Node, names []string) pysource.Node {
+	var at pysource.Node
+	pysource.Walk(n, func(n pysource.Node) bool {
+		c, ok := n.(*pysource.Call)
+		if !ok || at != nil || len(c.Args) != 1 {
+			return at == nil
+		}
+		f, ok := c.Func.(*pysource.Attribute)
+		if !ok || f.Attr != "append" || words(c, func(w string) bool { return oneOf(w, "detach", "cpu", "item", "numpy", "shape", "size", "mean") }) {
+			return true
+		}
+		for _, name := range names {
+			if mentions(c.Args[0].Value, name) {
+				at = c
+			}
+		}
+		return at == nil
+	})
+	return at
+}
+
+// tensorsLogged is LM009.
+func tensorsLogged(p *pass) {
+	for _, s := range p.m.Scopes {
+		lightning := s.Func != nil && s.Func.Class != nil && s.Func.Class.Lightning
+		for _, c := range s.Calls {
+			if !(c.Name == "wandb.log" || c.Name == "mlflow.log_metrics") || len(c.Args) == 0 || !c.Args[0].HasGraph() {
+				continue
+			}
+			p.report(c.Node, Note, "a tensor with its graph goes to the logger, which may keep it until it is written out",
+				"log numbers: `loss.item()`, or `loss.detach()` where waiting for the GPU matters")
+		}
+		if lightning && oneOf(s.Func.Name, "training_step", "validation_step", "test_step") {
+			p.loggedReturn(s)
+		}
+	}
+	p.metricNeverReset()
+}
+
+// loggedReturn looks at what a Lightning step returns besides the loss.
+func (p *pass) loggedReturn(s *flow.Scope) {
+	for _, r := range s.Returns {
+		d, ok := r.X.(*pysource.Dict)
+		if !ok {
+			continue
+		}
+		for i, k := range d.Keys {
+			name, ok := k.(*pysource.String)
+			if !ok || name.Value == "loss" || i >= len(d.Values) {
+				continue
+			}
+			if words(d.Values[i], func(w string) bool { return oneOf(w, "detach", "item", "cpu") }) {
+				continue
+			}
+			if v := p.returnedValue(s, d.Values[i]); v.Kind == flow.Tensor && !v.Reduced {
+				p.report(d.Values[i], Note, "Lightning keeps what a step returns as `"+name.Value+"` on the GPU where an epoch-end hook collects it",
+					"return `.detach().cpu()`, or append it to a list of your own and empty that at the end of the epoch")
+			}
+		}
+	}
+}
+
+func (p *pass) returnedValue(s *flow.Scope, x pysource.Expr) flow.Value {
+	if key := flow.Key(x); key != "" {
+		return s.Holds(key)
+	}
+	return flow.Value{}
+}
+
+// metricNeverReset finds torchmetrics objects that are updated in a loader's loop and never reset.
+func (p *pass) metricNeverReset() {
+	if !p.imports("torchmetrics") || p.sourceHas(".reset()", "LightningModule", "self.log(") {
+		return
+	}
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			if c.Method == "update" && c.Recv != nil && inLoaderLoop(c) && strings.HasPrefix(p.origin(s, flow.Key(c.Recv)), "torchmetrics.") {
+				p.report(c.Node, Note, "this metric is updated in every batch and never reset: metrics that keep their inputs grow over all epochs",
+					"call `"+flow.Key(c.Recv)+".reset()` after each epoch")
+				return
+			}
+		}
+	}
+}
+
+// origin is the dotted name of the call that made what a name holds.
+func (p *pass) origin(s *flow.Scope, key string) string {
+	for _, scope := range []*flow.Scope{s, p.m.Scopes[0]} {
+		for _, b := range scope.Binds {
+			if c, ok := b.Expr.(*pysource.Call); ok && b.Name == key {
+				x := p.m.Dotted(c.Func)
+				if x == "" {
+					if a, ok := c.Func.(*pysource.Attribute); ok {
+						if inner, ok := a.X.(*pysource.Call); ok {
+							x = p.m.Dotted(inner.Func)
+						}
+					}
+				}
+				return x
+			}
+		}
+	}
+	return ""
+}
+
+// attributeCache is LM014.
+func attributeCache(p *pass) {
+	for _, s := range p.m.Scopes {
+		if s.Func == nil || s.Func.Class == nil || !s.Func.Class.Module || s.Func.Name != "forward" {
+			continue
+		}
+		for _, b := range s.Binds {
+			if strings.HasPrefix(b.Name, "self.") && b.Value.HasGraph() && !b.Value.Reduced {
+				p.report(b.Node, Note, "`"+b.Name+"` holds this forward's activation, and its graph, until the next forward",
+					"keep it in a local name and return it, or store `.detach()` if only its values are needed")
+			}
+		}
+	}
+}
+
+// longLived is LM015.
+func longLived(p *pass) {
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			loop := c.Ctx.InnermostLoop()
+			if loop == nil || loop.Kind != flow.EpochLoop || !evaluationName(c.Method) || c.Recv != nil && c.Method == "eval" {
+				continue
+			}
+			for _, b := range s.Binds {
+				inner := b.Ctx.InnermostLoop()
+				if b.Order > c.Order || inner == nil || inner.Parent != loop || !b.Value.HasGraph() || b.Value.Reduced || deletedBefore(s, b.Name, b.Order, c.Order) {
+					continue
+				}
+				p.report(c.Node, Note, "`"+b.Name+"` of the last training batch is still alive while `"+c.Method+"` runs, with its graph where backward did not free it",
+					"put the training step into a function of its own, or `del "+b.Name+"` first")
+				break
+			}
+		}
+	}
+}
+
+func deletedBefore(s *flow.Scope, name string, from, until int) bool {
+	for _, d := range s.Deletes {
+		if d.Name == name && d.Order > from && d.Order < until {
+			return true
+		}
+	}
+	return false
+}

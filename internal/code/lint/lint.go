@@ -1,0 +1,203 @@
+// Package lint reads PyTorch training code and finds what wastes GPU memory, and the accumulation mistakes people make while
+// fighting for it.
+//
+// In goes a Python source (or a notebook's cells) and what is known of the files beside it; out come findings: rule,
+// severity, place, why it matters and what to do. A finding of severity error says that the run is wrong or dies; a warning
+// names a real but bounded defect; a note never fails a build. It reads no files and refuses nothing: a line that is not
+// Python is a finding itself. Where the code leaves a doubt, a rule keeps silent: false alarms cost more than misses.
+package lint
+
+import (
+	"bytes"
+	"sort"
+
+	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
+
+// Severity ranks findings.
+type Severity uint8
+
+// The severities, mildest first.
+const (
+	Note Severity = iota
+	Warning
+	Error
+)
+
+func (s Severity) String() string { return [...]string{"note", "warning", "error"}[min(s, Error)] }
+
+// MarshalText writes the severity as its word.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Finding is one defect in one place.
+type Finding struct {
+	Rule     string
+	Severity Severity
+	File     string
+	Cell     int // of a notebook, counted from 1; 0 in a plain file
+	// Line and Column count from 1, the column in bytes; End is exclusive.
+	Line, Column, EndLine, EndColumn int
+	Message                          string // what is wrong here and why it matters
+	Fix                              string // what to do
+	Source                           string // the text of Line
+	Edits                            []Edit // set where the fix cannot change meaning
+	// First and Last are the lines whose allocations it explains: the loop around what is kept, or the lines of the finding.
+	First, Last int
+}
+
+// Edit replaces bytes of the source.
+type Edit struct {
+	Start, End int
+	Text       string
+}
+
+// Options choose what is looked for.
+type Options struct {
+	Select []string // rules to apply, the quiet ones too; none: all that are not quiet
+	Ignore []string // rules or prefixes to leave out
+	Lookup flow.Lookup
+}
+
+// pass is one rule at work on one file; known is shared by all rules of the file.
+type pass struct {
+	m     *flow.Module
+	rule  *Rule
+	out   *[]Finding
+	known *known
+}
+
+// known remembers what several rules ask for.
+type known struct {
+	words   map[string]bool
+	backs   map[*flow.Scope][]backward
+	derived map[derivedKey][]string
+}
+
+type derivedKey struct {
+	scope *flow.Scope
+	base  string
+}
+
+// maxDerived bounds the names that are followed from one container.
+const maxDerived = 32
+
+// Source checks one Python file.
+func Source(path string, src []byte, opts Options) []Finding {
+	file := pysource.Parse(src)
+	findings := syntax(path, file)
+	if !relevant(src) {
+		return findings
+	}
+	m := flow.Analyze(path, file, opts.Lookup)
+	return append(findings, checkModule(m, opts)...)
+}
+
+// Exports sums a file up for the files that import it.
+func Exports(path string, src []byte) *flow.Exports {
+	return flow.Analyze(path, pysource.Parse(src), nil).Exports()
+}
+
+// relevant tells whether a file can have anything to do with training.
+func relevant(src []byte) bool {
+	for _, word := range []string{"torch", "backward(", "optimizer", "PYTORCH_", "transformers", "accelerate", "lightning"} {
+		if bytes.Contains(src, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+func checkModule(m *flow.Module, opts Options) []Finding {
+	var out []Finding
+	shared := &known{map[string]bool{}, map[*flow.Scope][]backward{}, map[derivedKey][]string{}}
+	for i := range rules {
+		r := &rules[i]
+		p := &pass{m, r, &out, shared}
+		if chosen(r, opts) && (r.word == "" || p.sourceHas(r.word)) {
+			r.check(p)
+		}
+	}
+	out = suppress(m.File, out)
+	sort.SliceStable(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		if a.Line != b.Line {
+			return a.Line < b.Line
+		}
+		if a.Column != b.Column {
+			return a.Column < b.Column
+		}
+		return a.Rule < b.Rule
+	})
+	return out
+}
+
+func chosen(r *Rule, opts Options) bool {
+	for _, id := range opts.Ignore {
+		if matches(id, r) {
+			return false
+		}
+	}
+	if len(opts.Select) == 0 {
+		return !r.Quiet
+	}
+	for _, id := range opts.Select {
+		if matches(id, r) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches takes a rule's id, a prefix of it ("LM0"), its name, or ALL.
+func matches(id string, r *Rule) bool {
+	return id == "ALL" || id == r.Name || len(id) >= 2 && len(id) <= len(r.ID) && r.ID[:len(id)] == id
+}
+
+// syntax turns the parser's errors into findings; the first of a file says enough.
+func syntax(path string, f *pysource.File) []Finding {
+	if len(f.Errors) == 0 {
+		return nil
+	}
+	e := f.Errors[0]
+	found := place(f, path, e.Span)
+	found.Rule, found.Severity = SyntaxRule, Warning
+	found.Message = "this line is not Python: " + e.Message
+	found.Fix = "correct the line; what could be read of the rest was checked"
+	return []Finding{found}
+}
+
+func place(f *pysource.File, path string, at pysource.Span) Finding {
+	start, end := f.Position(at.Start), f.Position(max(at.Start, at.End))
+	return Finding{
+		File: path, Line: start.Line, Column: start.Column, EndLine: end.Line, EndColumn: end.Column, Source: f.Line(start.Line),
+		First: start.Line, Last: end.Line,
+	}
+}
+
+// explains widens the last finding to the lines of a loop: what it keeps is allocated anywhere in there.
+func (p *pass) explains(l *flow.Loop) {
+	if l == nil || len(*p.out) == 0 {
+		return
+	}
+	f := &(*p.out)[len(*p.out)-1]
+	span := l.Node.Pos()
+	f.First, f.Last = p.m.File.Position(span.Start).Line, p.m.File.Position(span.End).Line
+}
+
+// report adds a finding at a node.
+func (p *pass) report(n pysource.Node, severity Severity, message, fix string, edits ...Edit) {
+	found := place(p.m.File, p.m.Path, n.Pos())
+	found.Rule, found.Severity, found.Message, found.Fix, found.Edits = p.rule.ID, severity, message, fix, edits
+	*p.out = append(*p.out, found)
+}
+
+// Known tells whether an id, prefix or name given by a person stands for any rule.
+func Known(id string) bool {
+	for i := range rules {
+		if matches(id, &rules[i]) {
+			return true
+		}
+	}
+	return id == SyntaxRule
+}

@@ -1,0 +1,222 @@
+package lint_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/code/lint"
+)
+
+const leaky = `import torch
+total = 0
+for x, y in loader:
+    total += criterion(model(x), y)
+print(total)
+`
+
+func ids(findings []lint.Finding) string {
+	var out []string
+	for _, f := range findings {
+		out = append(out, fmt.Sprintf("%s:%d", f.Rule, f.Line))
+	}
+	return strings.Join(out, " ")
+}
+
+func TestACommentAnswersAFinding(t *testing.T) {
+	t.Parallel()
+	line := "    total += criterion(model(x), y)"
+	for comment, want := range map[string]string{
+		line: "LM001:4",
+		line + "  # plimsoll: ignore[LM001] summed for the log":            "",
+		line + "  # plimsoll: ignore[LM002] another rule":                  "LM001:4",
+		line + "  # plimsoll: ignore[LM002, LM001] both":                   "",
+		line + "  # plimsoll: ignore":                                      "",
+		line + "  # plimsoll: ignore[LM001":                                "LM001:4",
+		"    # plimsoll: ignore[LM001] the line below\n" + line:            "",
+		line + "\n    # plimsoll: ignore[LM001] too late":                  "LM001:4",
+		line + "\n# plimsoll: ignore-file[LM001] generated":                "",
+		line + "  # ignore[LM001] without the name of the tool":            "LM001:4",
+		line + "\n# plimsoll: ignore-file[LM003] another rule of the file": "LM001:4",
+	} {
+		if got := ids(lint.Source("t.py", []byte(strings.Replace(leaky, line, comment, 1)), lint.Options{})); got != want {
+			t.Errorf("%s\n want %q\n  got %q", comment, want, got)
+		}
+	}
+}
+
+func TestRulesAreSelectedByIdPrefixAndName(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		opts lint.Options
+		want string
+	}{
+		{lint.Options{}, "LM001:4"},
+		{lint.Options{Select: []string{"LM00"}}, "LM001:4"},
+		{lint.Options{Select: []string{"graph-retained-across-iterations"}}, "LM001:4"},
+		{lint.Options{Select: []string{"LM003"}}, ""},
+		{lint.Options{Ignore: []string{"LM001"}}, ""},
+		{lint.Options{Select: []string{"ALL"}, Ignore: []string{"LM0"}}, ""},
+	} {
+		if got := ids(lint.Source("t.py", []byte(leaky), c.opts)); got != c.want {
+			t.Errorf("%+v: want %q, got %q", c.opts, c.want, got)
+		}
+	}
+}
+
+func TestALineThatIsNotPythonIsReportedAndTheRestIsChecked(t *testing.T) {
+	t.Parallel()
+	got := ids(lint.Source("t.py", []byte("x = = 1\n"+leaky), lint.Options{}))
+	if got != "LM000:1 LM001:5" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestNotebookFindingsNameTheirCell(t *testing.T) {
+	t.Parallel()
+	nb := map[string]any{"cells": []any{
+		map[string]any{"cell_type": "markdown", "source": "# Title"},
+		map[string]any{"cell_type": "code", "source": []string{"%matplotlib inline\n", "!pip install torch \\\n", "    --upgrade\n", "import torch"}},
+		map[string]any{"cell_type": "code", "source": "%%bash\necho not python"},
+		map[string]any{"cell_type": "code", "source": strings.TrimPrefix(leaky, "import torch\n")},
+	}}
+	src, err := json.Marshal(nb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := lint.Notebook("train.ipynb", src, lint.Options{})
+	if err != nil || len(found) != 1 || found[0].Cell != 4 || found[0].Line != 3 {
+		t.Errorf("got %+v, %v", found, err)
+	}
+	if _, err := lint.Notebook("broken.ipynb", []byte("{"), lint.Options{}); err == nil {
+		t.Error("a broken notebook was read without a word")
+	}
+}
+
+func TestFixChangesOnlyWhatCannotChangeMeaning(t *testing.T) {
+	t.Parallel()
+	src := []byte(`import torch
+scaler = torch.cuda.amp.GradScaler()
+with torch.cuda.amp.autocast(enabled=flag):
+    out = model(x)
+with torch.cuda.amp.autocast(False):
+    out = model(x)
+a = torch.randn(3)
+b = torch.tensor(a)
+`)
+	got, fixed := lint.Fix(src, lint.Source("t.py", src, lint.Options{}))
+	want := `import torch
+scaler = torch.amp.GradScaler("cuda")
+with torch.amp.autocast("cuda", enabled=flag):
+    out = model(x)
+with torch.cuda.amp.autocast(False):
+    out = model(x)
+a = torch.randn(3)
+b = a.detach().clone()
+`
+	if string(got) != want || fixed != 3 {
+		t.Errorf("%d fixed:\n%s", fixed, got)
+	}
+	if again, n := lint.Fix(got, lint.Source("t.py", got, lint.Options{})); n != 0 || string(again) != want {
+		t.Errorf("a second run changed something:\n%s", again)
+	}
+}
+
+func TestFindingsOnTheGuiltyStackAreRaised(t *testing.T) {
+	t.Parallel()
+	found := []lint.Finding{
+		{Rule: "LM012", Severity: lint.Note, File: "lib/train.py", Line: 11, EndLine: 11, First: 11, Last: 11},
+		{Rule: "LM039", Severity: lint.Note, File: "src/train.py", Line: 40, EndLine: 40, First: 40, Last: 40},
+		{Rule: "LM024", Severity: lint.Warning, File: "src/train.py", Line: 10, EndLine: 12, First: 10, Last: 12},
+		{Rule: "LM001", Severity: lint.Error, File: "src/train.py", Line: 99, EndLine: 99, First: 99, Last: 99},
+		{Rule: "LM014", Severity: lint.Note, File: "module.py", Line: 12, EndLine: 12, First: 12, Last: 12},
+	}
+	stack := []lint.Frame{{"/opt/site-packages/torch/nn/modules/module.py", 12}, {"/home/me/src/train.py", 11}, {"/home/me/src/train.py", 40}}
+	got := lint.Raise(found, stack)
+	if ids(got) != "LM024:10 LM039:40" || got[0].Severity != lint.Error || got[1].Severity != lint.Warning {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestALeakExplainsTheAllocationsOfItsLoop(t *testing.T) {
+	t.Parallel()
+	found := lint.Source("train.py", []byte("import torch\nkept = []\nfor x in loader:\n    out = model(x)\n\n\n\n\n    kept.append(out)\nprint(kept)\n"), lint.Options{})
+	if got := ids(lint.Raise(found, []lint.Frame{{"train.py", 4}})); got != "LM001:9" {
+		t.Errorf("the forward on line 4 is explained by %q", got)
+	}
+}
+
+func TestNeighboursTellWhatTheirFunctionsDo(t *testing.T) {
+	t.Parallel()
+	helper := lint.Exports("engine.py", []byte(`import torch
+def as_number(model, x):
+    return model(x).mean().item()
+def with_graph(model, x):
+    return model(x).mean()
+@torch.no_grad()
+def quietly(model, x):
+    return model(x).mean()
+class Net(torch.nn.Module):
+    pass
+`))
+	lookup := func(module string) *flow.Exports {
+		if module == "engine" {
+			return helper
+		}
+		return nil
+	}
+	program := `from engine import as_number, with_graph, quietly, Net
+import torch
+net = Net()
+a = b = c = 0
+for x in loader:
+    a += as_number(net, x)
+    b += with_graph(net, x)
+    c += quietly(net, x)
+print(a, b, c)
+`
+	if got := ids(lint.Source("train.py", []byte(program), lint.Options{Lookup: lookup})); got != "LM001:7" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func FuzzSource(f *testing.F) {
+	for _, r := range lint.Rules() {
+		for _, e := range examples(f, r.ID) {
+			f.Add([]byte(e.code + "\nimport torch\n"))
+		}
+	}
+	text, err := os.ReadFile(filepath.Join("testdata", "patterns.txt"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Fuzz(func(t *testing.T, src []byte) {
+		found := lint.Source("t.py", src, lint.Options{Select: []string{"ALL"}})
+		for _, x := range found {
+			if x.Line < 1 || x.Column < 1 || x.Message == "" || x.Fix == "" {
+				t.Fatalf("a finding without place or words: %+v", x)
+			}
+		}
+		lint.Fix(src, found)
+		if _, err := lint.Notebook("t.ipynb", src, lint.Options{}); err != nil {
+			return
+		}
+	})
+}
+
+func BenchmarkSource(b *testing.B) {
+	text, err := os.ReadFile(filepath.Join("testdata", "patterns.txt"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		lint.Source("train.py", text, lint.Options{})
+	}
+}

@@ -1,0 +1,190 @@
+package lint
+
+import (
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
+
+// missingZeroGrad is LM017. It is about correctness alone: .grad is summed in place, so memory does not grow by a byte.
+func missingZeroGrad(p *pass) {
+	if p.sourceHas("zero_grad", ".grad = None", "apply_optimizer_in_backward", "deepspeed") {
+		return
+	}
+	for _, s := range p.m.Scopes {
+		if p.clearsSomewhere(s) {
+			continue
+		}
+		for _, t := range p.trainings(s) {
+			if t.managed || len(t.zeros) > 0 || len(t.steps) == 0 {
+				continue
+			}
+			step := t.steps[0]
+			if len(step.Node.Args) > 0 && step.RecvValue.Kind == flow.Optimizer {
+				continue // a closure clears by itself, as LBFGS wants it
+			}
+			if step.RecvValue.Guess && !t.backs[0].value.HasGraph() {
+				continue // neither the optimizer nor the loss is known
+			}
+			p.report(step.Node, Error,
+				"no zero_grad() in this loop: every step uses the sum of all gradients so far. It costs no memory (gradients are added in place), but the training is wrong",
+				"call `optimizer.zero_grad()` before backward()")
+			break
+		}
+	}
+}
+
+// clearsSomewhere tells whether gradients are cleared in the body, in what it calls, or in a way we do not follow.
+func (p *pass) clearsSomewhere(s *flow.Scope) bool {
+	for _, c := range s.Calls {
+		if strings.Contains(c.Method, "zero_grad") || c.Method == "zero_" || c.Method == "clear_grad" || s.CallReaches(c, "zero_grad") {
+			return true
+		}
+	}
+	for _, b := range s.Binds {
+		if strings.HasSuffix(b.Name, ".grad") {
+			return true
+		}
+	}
+	return false
+}
+
+// setToNone is LM018.
+func setToNone(p *pass) {
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			if c.Method == "zero_grad" && isFalse(keyword(c.Node, "set_to_none")) {
+				p.report(c.Node, Note,
+					"set_to_none=False keeps every gradient's memory through the next forward, one copy of the trainable parameters at the time of the peak",
+					"drop the argument: since PyTorch 2.0 zero_grad() frees the gradients")
+			}
+		}
+	}
+}
+
+// optimizerBeforeWrap is LM019.
+func optimizerBeforeWrap(p *pass) {
+	for _, s := range p.m.Scopes {
+		for _, made := range s.Calls {
+			if made.Result.Kind != flow.Optimizer || len(made.Node.Args) == 0 {
+				continue
+			}
+			model := parametersOf(made.Node.Args[0].Value)
+			if model == "" {
+				continue
+			}
+			p.wrapAfter(s, made, model)
+		}
+	}
+}
+
+// parametersOf finds m in m.parameters().
+func parametersOf(x pysource.Expr) string {
+	c, ok := x.(*pysource.Call)
+	if !ok {
+		return ""
+	}
+	a, ok := c.Func.(*pysource.Attribute)
+	if !ok || a.Attr != "parameters" {
+		return ""
+	}
+	return flow.Key(a.X)
+}
+
+func (p *pass) wrapAfter(s *flow.Scope, made *flow.Call, model string) {
+	for _, c := range s.Calls {
+		if c.Order <= made.Order || len(c.Ctx.Branches(nil)) > 0 || len(made.Ctx.Branches(nil)) > 0 {
+			continue
+		}
+		switch {
+		case c.Result.Wrap == "FullyShardedDataParallel" && len(c.Node.Args) > 0 && flow.Key(c.Node.Args[0].Value) == model && wraps(c):
+			p.report(made.Node, Error,
+				"the optimizer is made before the model is sharded: it holds the whole parameters (and keeps them alive), not this rank's shards",
+				"create the optimizer after `"+p.text(c.Node)+"`")
+			return
+		case (c.Method == "to" || c.Method == "cuda") && c.Recv != nil && flow.Key(c.Recv) == model && c.RecvValue.Kind == flow.Model:
+			p.report(made.Node, Note,
+				"the optimizer is made before `"+p.text(c.Node)+"`; for plain modules that is harmless, but state created before the move stays on the old device",
+				"move the model first, then create the optimizer")
+			return
+		}
+	}
+}
+
+func wraps(c *flow.Call) bool {
+	return oneOf(flow.Last(c.Name), "FSDP", "FullyShardedDataParallel", "fully_shard")
+}
+
+// foreachPeak is LM021.
+func foreachPeak(p *pass) {
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			if !oneOf(c.Name, "torch.optim.Adam", "torch.optim.AdamW") || splat(c.Node) || keyword(c.Node, "foreach") != nil || keyword(c.Node, "fused") != nil {
+				continue
+			}
+			p.report(c.Node, Note,
+				"on the GPU this optimizer steps all parameters at once (foreach) and needs temporaries of about one copy of the parameters for it",
+				"fused=True, or foreach=False (slower), if memory runs out in optimizer.step()")
+		}
+	}
+}
+
+// ampMisuse is LM022.
+func ampMisuse(p *pass) {
+	for _, s := range p.m.Scopes {
+		scaled := false
+		for _, c := range s.Calls {
+			scaled = scaled || c.Method == "scale" && c.RecvValue.Kind == flow.Scaler
+		}
+		if scaled {
+			p.clipBeforeUnscale(s)
+			p.scalerInMicroBatch(s)
+		}
+	}
+}
+
+// clipBeforeUnscale finds clip_grad_norm_ between a scaled backward and the step, without unscale_.
+func (p *pass) clipBeforeUnscale(s *flow.Scope) {
+	for _, c := range s.Calls {
+		if !strings.HasPrefix(c.Method, "clip_grad_norm") && c.Method != "clip_grad_value_" {
+			continue
+		}
+		unscaled, stepped := false, false
+		for _, o := range s.Calls {
+			if o.RecvValue.Kind != flow.Scaler || o.Ctx.InnermostLoop() != c.Ctx.InnermostLoop() {
+				continue
+			}
+			unscaled = unscaled || o.Method == "unscale_" && o.Order < c.Order
+			stepped = stepped || o.Method == "step" && o.Order > c.Order
+		}
+		if stepped && !unscaled {
+			p.report(c.Node, Error,
+				"the gradients are still multiplied by the loss scale here: the clipping compares scaled numbers and cuts nearly everything",
+				"call `scaler.unscale_(optimizer)` first")
+		}
+	}
+}
+
+// scalerInMicroBatch finds scaler.step, update or unscale_ outside the accumulation's condition.
+func (p *pass) scalerInMicroBatch(s *flow.Scope) {
+	for _, t := range p.trainings(s) {
+		conditional := false
+		for _, step := range t.steps {
+			_, ok := accumulates(t, step)
+			conditional = conditional || ok
+		}
+		if !conditional || t.managed {
+			continue
+		}
+		for _, c := range s.Calls {
+			if c.RecvValue.Kind != flow.Scaler || !oneOf(c.Method, "update", "unscale_", "step") || c.Ctx.InnermostLoop() != t.loop || len(c.Ctx.Branches(t.loop)) > 0 {
+				continue
+			}
+			p.report(c.Node, Error,
+				"scaler."+c.Method+"() runs for every micro-batch, but belongs to the step: the scale must not change, nor the gradients be unscaled, while they are still being added up",
+				"move it into the `if` beside the step")
+			return
+		}
+	}
+}

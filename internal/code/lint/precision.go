@@ -1,0 +1,225 @@
+package lint
+
+import (
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
+
+// float64Use is LM016.
+func float64Use(p *pass) {
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			switch {
+			case c.RecvValue.Kind == flow.Model && (c.Method == "double" || c.Method == "to" && toDouble(c.Node)), c.Result.Kind == flow.Model && isDouble(keyword(c.Node, "dtype")):
+				p.report(c.Node, Warning, "the model is in float64: parameters, gradients, optimizer state and activations all take twice the memory, and most GPUs compute it many times slower",
+					"keep it in float32; if a part needs the digits, convert that part alone")
+			case oneOf(c.Name, "torch.set_default_dtype", "torch.set_default_tensor_type") && len(c.Node.Args) > 0 && isDouble(c.Node.Args[0].Value):
+				p.report(c.Node, Warning, "every tensor made from here on is float64 and takes twice the memory",
+					"keep float32 as the default and convert what needs the digits")
+			case c.Ctx.InnermostLoop() != nil && p.inTrainingLoop(s, c.Ctx) && (c.Method == "double" && c.RecvValue.IsTensor() || factoryDouble(c)):
+				p.report(c.Node, Note, "a float64 tensor in the training loop takes twice the memory, and what it is combined with becomes float64 too",
+					"use float32 (`.float()`) unless the digits are needed")
+			case (c.Method == "to" || c.Method == "cuda") && c.Recv != nil && p.doubleFromNumpy(c.Recv) && keyword(c.Node, "dtype") == nil && len(c.Node.Args) < 2:
+				p.report(c.Node, Note, "NumPy makes float64 by default: this goes to the GPU at twice the size",
+					"convert first: `.float()`, or dtype=np.float32 where the array is made")
+			}
+		}
+	}
+}
+
+func toDouble(c *pysource.Call) bool {
+	return isDouble(positional(c, 0)) || isDouble(keyword(c, "dtype"))
+}
+
+func isDouble(x pysource.Expr) bool {
+	if x == nil {
+		return false
+	}
+	return oneOf(flow.Last(flow.Key(x)), "float64", "double", "DoubleTensor")
+}
+
+func factoryDouble(c *flow.Call) bool {
+	return strings.HasPrefix(c.Name, "torch.") && strings.Count(c.Name, ".") == 1 && isDouble(keyword(c.Node, "dtype"))
+}
+
+func (p *pass) inTrainingLoop(s *flow.Scope, ctx *flow.Context) bool {
+	for _, b := range p.backwards(s) {
+		if l := b.call.Ctx.InnermostLoop(); l != nil && ctx.Inside(l) {
+			return true
+		}
+	}
+	return false
+}
+
+// doubleFromNumpy recognises torch.from_numpy(np.random.rand(…)) and its like.
+func (p *pass) doubleFromNumpy(x pysource.Expr) bool {
+	c, ok := x.(*pysource.Call)
+	if !ok || p.m.Dotted(c.Func) != "torch.from_numpy" || len(c.Args) == 0 {
+		return false
+	}
+	inner, ok := c.Args[0].Value.(*pysource.Call)
+	if !ok || keyword(inner, "dtype") != nil {
+		return false
+	}
+	name := p.m.Dotted(inner.Func)
+	return oneOf(name, "numpy.random.rand", "numpy.random.randn", "numpy.random.random", "numpy.random.normal", "numpy.random.uniform",
+		"numpy.zeros", "numpy.ones", "numpy.empty", "numpy.linspace")
+}
+
+// logitsUpcast is LM034.
+func logitsUpcast(p *pass) {
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			switch {
+			case p.upcasts(c) && logitsName(c.Recv) && lossAfter(s, c.Order):
+				p.report(c.Node, Warning,
+					"the logits are copied to float32 before the loss: batch × length × vocabulary × 4 bytes more, often the largest tensor of the step",
+					"pass them to cross_entropy as they are (it accumulates in float32 itself), or use a fused or chunked linear cross-entropy")
+			case softmaxOfLogits(c) && feedsCrossEntropy(s, c):
+				p.report(c.Node, Warning,
+					"cross_entropy applies log-softmax itself: this softmax keeps a second tensor of the size of the logits for backward, and changes the loss",
+					"pass the raw logits")
+			case modelRun(c) && isTrue(keyword(c.Node, "output_hidden_states")) && p.inTraining(s, c):
+				p.report(c.Node, Note, "output_hidden_states=True hands out every layer's output, which then lives as long as the result does",
+					"leave it off unless the loss needs the hidden states")
+			}
+		}
+	}
+}
+
+func (p *pass) upcasts(c *flow.Call) bool {
+	if c.Recv == nil {
+		return false
+	}
+	if c.Method == "float" && len(c.Node.Args) == 0 {
+		return true
+	}
+	if c.Method != "to" || len(c.Node.Args) == 0 {
+		return false
+	}
+	return oneOf(p.m.Dotted(c.Node.Args[0].Value), "torch.float32", "torch.float") || oneOf(p.m.Dotted(orName(keyword(c.Node, "dtype"))), "torch.float32", "torch.float")
+}
+
+func orName(x pysource.Expr) pysource.Expr {
+	if x == nil {
+		return &pysource.Name{}
+	}
+	return x
+}
+
+// logitsName tells whether a chain of calls and subscripts starts at something called logits.
+func logitsName(x pysource.Expr) bool {
+	for {
+		switch y := x.(type) {
+		case *pysource.Call:
+			x = y.Func
+			continue
+		case *pysource.Subscript:
+			x = y.X
+			continue
+		case *pysource.Attribute:
+			if y.Attr != "logits" {
+				x = y.X
+				continue
+			}
+			return true
+		case *pysource.Name:
+			return oneOf(strings.ToLower(y.ID), "logits", "lm_logits", "shift_logits", "prediction_logits")
+		}
+		return false
+	}
+}
+
+func isCrossEntropy(c *flow.Call) bool {
+	return oneOf(flow.Last(c.Name), "cross_entropy", "CrossEntropyLoss") || c.Callee.Kind == flow.Criterion
+}
+
+func lossAfter(s *flow.Scope, order int) bool {
+	for _, c := range s.Calls {
+		if c.Order >= order && isCrossEntropy(c) && c.Ctx.NoGrad == flow.Recording {
+			return true
+		}
+	}
+	return false
+}
+
+func softmaxOfLogits(c *flow.Call) bool {
+	return oneOf(c.Name, "torch.softmax", "torch.nn.functional.softmax") && len(c.Node.Args) > 0
+}
+
+// feedsCrossEntropy tells whether the softmax's result is what cross_entropy gets first.
+func feedsCrossEntropy(s *flow.Scope, softmax *flow.Call) bool {
+	name := ""
+	for _, b := range s.Binds {
+		if b.Expr == pysource.Expr(softmax.Node) {
+			name = b.Name
+		}
+	}
+	for _, c := range s.Calls {
+		if flow.Last(c.Name) != "cross_entropy" && !(c.Callee.Kind == flow.Criterion && !c.Callee.Guess) || len(c.Node.Args) == 0 {
+			continue
+		}
+		first := c.Node.Args[0].Value
+		if flow.Last(c.Name) == "cross_entropy" && (first == pysource.Expr(softmax.Node) || name != "" && flow.Key(first) == name && c.Order > softmax.Order) {
+			return true
+		}
+	}
+	return false
+}
+
+// deprecatedAMP is LM025. torch.cuda.amp warns since PyTorch 2.3 (GradScaler) and 2.4 (autocast).
+func deprecatedAMP(p *pass) {
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			if !oneOf(c.Name, "torch.cuda.amp.autocast", "torch.cuda.amp.GradScaler", "torch.cuda.amp.autocast_mode.autocast") {
+				continue
+			}
+			last := flow.Last(c.Name)
+			p.report(c.Node, Note, "torch.cuda.amp."+last+" is deprecated and warns at every use", "`torch.amp."+last+"(\"cuda\", …)`", p.ampEdit(c)...)
+		}
+	}
+}
+
+// ampEdit rewrites the written-out form; where the name was imported, the import would have to change with every use.
+func (p *pass) ampEdit(c *flow.Call) []Edit {
+	if !strings.HasPrefix(p.m.File.Text(c.Node.Func), "torch.cuda.amp.") || len(c.Node.Args) > 0 && c.Node.Args[0].Name == "" {
+		return nil
+	}
+	end := int(c.Node.Func.Pos().End)
+	text := string(p.m.File.Source[end:c.Node.End])
+	open := strings.IndexByte(text, '(')
+	if open < 0 {
+		return nil
+	}
+	insert := `"cuda"`
+	if len(c.Node.Args) > 0 {
+		insert += ", "
+	}
+	return []Edit{
+		{int(c.Node.Func.Pos().Start), end, "torch.amp." + flow.Last(c.Name)},
+		{end + open + 1, end + open + 1, insert},
+	}
+}
+
+// tensorOfTensor is LM026.
+func tensorOfTensor(p *pass) {
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			if c.Name != "torch.tensor" || len(c.Args) == 0 || c.Node.Args[0].Name != "" {
+				continue
+			}
+			if _, name := c.Node.Args[0].Value.(*pysource.Name); !name || !c.Args[0].IsTensor() {
+				continue
+			}
+			var edits []Edit
+			if len(c.Args) == 1 && c.Args[0].Kind != flow.Batch {
+				edits = []Edit{{int(c.Node.Start), int(c.Node.End), p.text(c.Node.Args[0].Value) + ".detach().clone()"}}
+			}
+			what := p.text(c.Node.Args[0].Value)
+			p.report(c.Node, Note, "`"+what+"` is a tensor already: torch.tensor copies it and warns",
+				"`"+what+".detach().clone()` for a copy, `"+what+".to(dtype)` for another type", edits...)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package lint
+
+import (
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
+
+// checkpointingIneffective is LM036.
+func checkpointingIneffective(p *pass) {
+	var enabled, cached, lora pysource.Node
+	inputs, nonReentrant := p.sourceHas("enable_input_require_grads", "prepare_model_for_kbit_training", "prepare_model_for_int8_training"), p.sourceHas(`"use_reentrant": False`, "'use_reentrant': False", "use_reentrant=False")
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			switch {
+			case c.Method == "gradient_checkpointing_enable" && c.Recv != nil, isTrue(keyword(c.Node, "gradient_checkpointing")):
+				enabled = c.Node
+			case flow.Last(c.Name) == "get_peft_model":
+				lora = c.Node
+			case oneOf(c.Name, "torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential") && keyword(c.Node, "use_reentrant") == nil && !splat(c.Node):
+				p.report(c.Node, Warning,
+					"without use_reentrant PyTorch warns, and the reentrant kind recomputes nothing useful when no input requires a gradient: frozen embeddings or LoRA then get no gradient at all",
+					"pass use_reentrant=False")
+			}
+			if isTrue(keyword(c.Node, "use_cache")) && !oneOf(c.Method, "generate") {
+				cached = c.Node
+			}
+		}
+		for _, b := range s.Binds {
+			if strings.HasSuffix(b.Name, ".use_cache") && isTrue(b.Expr) {
+				cached = b.Node
+			}
+		}
+	}
+	// A PeftModel made of a model that checkpoints already prepares its inputs itself (peft, PeftModel.__init__ and _prepare_model_for_gradient_checkpointing).
+	switch {
+	case enabled != nil && cached != nil && !p.sourceHas("use_cache = False", "use_cache=False"): // switched on again for generation
+		p.report(cached, Warning, "the key-value cache is on while gradient checkpointing is: it keeps every layer's keys and values, and transformers switches one of the two off with no more than a log line",
+			"use_cache=False for training")
+	case enabled != nil && lora != nil && lora.Pos().Start < enabled.Pos().Start && !inputs && !nonReentrant:
+		p.report(enabled, Warning, "with LoRA the embeddings are frozen, so the checkpointed blocks' input needs no gradient: reentrant checkpointing then breaks the graph or keeps nothing back",
+			"call model.enable_input_require_grads(), or gradient_checkpointing_kwargs={\"use_reentrant\": False}")
+	}
+}
+
+// cudnnBenchmark is LM037.
+func cudnnBenchmark(p *pass) {
+	variable := p.sourceHas("multi_scale", "multiscale", "RandomResize", "random_scale", "pad_sequence", "scales=", "padding=\"longest\"", "variable")
+	if !variable {
+		return
+	}
+	for _, s := range p.m.Scopes {
+		for _, b := range s.Binds {
+			if strings.HasSuffix(b.Name, "cudnn.benchmark") && isTrue(b.Expr) {
+				p.report(b.Node, Note,
+					"cuDNN tries its algorithms anew for every input shape and may take large workspaces for each; this file's inputs change their shape",
+					"set benchmark = False, or bring the inputs to a few fixed sizes")
+			}
+		}
+	}
+}
+
+// deepCopy is LM038.
+func deepCopy(p *pass) {
+	if !p.usesGPU() {
+		return
+	}
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			if c.Name != "copy.deepcopy" || len(c.Args) == 0 || c.Args[0].Kind != flow.Model || c.Args[0].OnCPU || chained(p, c.Node) || inModule(s) {
+				continue
+			}
+			p.report(c.Node, Note, "a second model on the same device: its parameters (and, unless frozen, its gradients) take memory again",
+				"for an average or a teacher: `copy.deepcopy(model).cpu()` or at least `.requires_grad_(False)`; to remember the best weights, copy the state dict to the CPU")
+		}
+	}
+}
+
+// chained tells whether something is done to the copy at once: .cpu(), .requires_grad_(False).
+func chained(p *pass, c *pysource.Call) bool {
+	rest := string(p.m.File.Source[c.End:min(int(c.End)+40, len(p.m.File.Source))])
+	line, _, _ := strings.Cut(rest, "\n")
+	return strings.Contains(line, ".cpu(") || strings.Contains(line, ".requires_grad_(False") || strings.Contains(line, `.to("cpu"`) || strings.Contains(line, ".to('cpu'") || strings.Contains(line, "state_dict")
+}

@@ -1,0 +1,191 @@
+// Package probenotes reads what the probe wrote about one process of a run and says what it means.
+//
+// In go the JSON notes of each process (schema plimsoll.notes/1); out come the peak, the limit it ran under, the headroom, the trend over the steps,
+// the rank that stands out, and whether memory is what ended the run. Notes of another schema, or larger than
+// the probe writes, are refused; a field that is missing counts as unknown, never as zero bytes of a limit.
+package probenotes
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+const (
+	schema   = "plimsoll.notes/1"
+	maxBytes = 16 * units.MiB // the probe's own bounds keep notes below one
+)
+
+// Process is what one process wrote about itself.
+type Process struct {
+	Schema      string               `json:"schema"`
+	PID         int                  `json:"pid"`
+	Rank        int                  `json:"rank"`
+	WorldSize   int                  `json:"world_size"`
+	Torch       string               `json:"torch"`
+	Argv        []string             `json:"argv"`
+	Cwd         string               `json:"cwd"`
+	Ended       bool                 `json:"ended"` // false: it was killed, these are its last notes
+	Device      *int                 `json:"device"`
+	Cards       []Card               `json:"cards"`
+	CapFraction *float64             `json:"cap_fraction"`
+	Step        int                  `json:"step"`
+	Phase       string               `json:"phase"`
+	Peak        Peak                 `json:"peak"`
+	History     [][]json.Number      `json:"history"`
+	OOMs        []OOM                `json:"ooms"`
+	OOMCount    int                  `json:"oom_count"`
+	Error       *Failure             `json:"error"`
+	Loaders     []Loader             `json:"loaders"`
+	Optimizers  map[string]Optimizer `json:"optimizers"`
+	Snapshot    string               `json:"snapshot"` // file beside the notes
+	Host        Host                 `json:"host"`
+	Recording   Recording            `json:"recording"`
+	Fit         *Fit                 `json:"fit"`
+	Problems    []string             `json:"problems"`
+}
+
+// Card is a GPU as PyTorch sees it.
+type Card struct {
+	Index    int         `json:"index"`
+	Name     string      `json:"name"`
+	Capacity units.Bytes `json:"capacity"`
+}
+
+// Peak is the most memory ever held, with where that was.
+type Peak struct {
+	Allocated units.Bytes `json:"allocated"`
+	Reserved  units.Bytes `json:"reserved"`
+	Step      int         `json:"step"` // from 0
+	Phase     string      `json:"phase"`
+}
+
+// OOM is one request that failed, as PyTorch's observer reported it.
+type OOM struct {
+	Device     int         `json:"device"`
+	Requested  units.Bytes `json:"requested"`
+	Limit      units.Bytes `json:"limit"` // what this process may use of the device
+	DeviceFree units.Bytes `json:"device_free"`
+	Allocated  units.Bytes `json:"allocated"`
+	Reserved   units.Bytes `json:"reserved"`
+	Step       int         `json:"step"`
+	Phase      string      `json:"phase"`
+	Stack      []Frame     `json:"stack"`
+}
+
+// Frame is a place in the script.
+type Frame struct {
+	File     string `json:"file"`
+	Line     int    `json:"line"`
+	Function string `json:"function"`
+}
+
+// Failure is the exception that ended the process.
+type Failure struct {
+	Type        string `json:"type"`
+	Message     string `json:"message"`
+	OutOfMemory bool   `json:"out_of_memory"`
+	Traceback   string `json:"traceback"`
+}
+
+// Loader is a DataLoader the script made.
+type Loader struct {
+	Batch   *int   `json:"batch"`
+	Sampler string `json:"sampler"`
+}
+
+// Optimizer is an optimizer the script made.
+type Optimizer struct {
+	Class          string      `json:"class"`
+	Momentum       bool        `json:"momentum"`
+	ParameterBytes units.Bytes `json:"parameter_bytes"`
+}
+
+// Host is the host memory when the notes were written.
+type Host struct {
+	Resident  units.Bytes `json:"resident"`
+	Available units.Bytes `json:"available"`
+}
+
+// Recording says how the history was recorded.
+type Recording struct {
+	StacksEvery int      `json:"stacks_every"` // one step in so many carries Python stacks
+	StackCost   *float64 `json:"stack_cost"`   // measured share of a step
+}
+
+// Fit is what a fitting run changed in this process.
+type Fit struct {
+	Split       int       `json:"split"`
+	Batch       int       `json:"batch"` // samples of a whole batch
+	Applied     []string  `json:"applied"`
+	Refused     string    `json:"refused"` // why the plan cannot be honoured; empty: it is
+	Where       string    `json:"where"`
+	Steps       int       `json:"steps"`         // optimizer steps really taken
+	Micro       int       `json:"micro_batches"` // micro-batches handed to the script
+	BrokeOff    bool      `json:"broke_off"`     // the script left a loop over a loader before its end
+	Losses      []float64 `json:"losses"`        // of whole batches, where asked for
+	Recomputed  int       `json:"recomputed"`
+	Checkpoints int       `json:"checkpoints"`
+}
+
+// Read decodes one process's notes.
+func Read(r io.Reader) (Process, error) {
+	data, err := io.ReadAll(io.LimitReader(r, int64(maxBytes)+1))
+	if err != nil {
+		return Process{}, fmt.Errorf("read notes: %w", err)
+	}
+	if units.Bytes(len(data)) > maxBytes {
+		return Process{}, fmt.Errorf("notes are larger than %s: not written by the probe", maxBytes)
+	}
+	var p Process
+	if err := json.Unmarshal(data, &p); err != nil {
+		return Process{}, fmt.Errorf("decode notes: %w", err)
+	}
+	if p.Schema != schema {
+		return Process{}, errors.New("not the probe's notes: schema is " + p.Schema + ", want " + schema)
+	}
+	return p, nil
+}
+
+// DiedOfMemory tells whether memory ended this process: its uncaught exception says so.
+func (p Process) DiedOfMemory() bool { return p.Error != nil && p.Error.OutOfMemory }
+
+// Limit is what the process may use of its card, and false when no card is known.
+func (p Process) Limit() (units.Bytes, bool) {
+	if len(p.OOMs) > 0 && p.OOMs[len(p.OOMs)-1].Limit > 0 {
+		return p.OOMs[len(p.OOMs)-1].Limit, true
+	}
+	if p.Device == nil {
+		return 0, false
+	}
+	for _, c := range p.Cards {
+		if c.Index != *p.Device || c.Capacity <= 0 {
+			continue
+		}
+		if p.CapFraction != nil && *p.CapFraction > 0 && *p.CapFraction <= 1 {
+			return units.Bytes(float64(c.Capacity) * *p.CapFraction), true
+		}
+		return c.Capacity, true
+	}
+	return 0, false
+}
+
+// Batch is the batch size of the loader that feeds training: the first that shuffles or is distributed, else the first with a size.
+func (p Process) Batch() int {
+	first := 0
+	for _, l := range p.Loaders {
+		if l.Batch == nil || *l.Batch <= 0 {
+			continue
+		}
+		if l.Sampler == "RandomSampler" || l.Sampler == "DistributedSampler" {
+			return *l.Batch
+		}
+		if first == 0 {
+			first = *l.Batch
+		}
+	}
+	return first
+}

@@ -1,0 +1,139 @@
+package timeline
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/units"
+	"github.com/plimsoll/plimsoll/snapshot"
+)
+
+// Growth is memory that one stack leaves behind step after step.
+type Growth struct {
+	Stack    snapshot.StackID
+	Category tape.Category
+	Steps    int         // steps from which something is still alive at Event
+	Span     int         // steps between the oldest survivor and Event
+	Bytes    units.Bytes // alive at Event from earlier steps
+	PerStep  units.Bytes
+	Event    int // the end of the step at which most was held
+}
+
+// Growing finds what stays alive from step to step.
+func (t *Timeline) Growing(minSteps int) []Growth { return t.growing(t.Steps, minSteps) }
+
+// EvalGrowing finds what stays alive from one batch of evaluation to the next.
+func (t *Timeline) EvalGrowing(minBatches int) []Growth { return t.growing(t.Batches, minBatches) }
+
+// growing looks at the end of the step before the peak (after the last step
+// a program takes its state down), and takes a line for growing when it left something behind in at least half of
+// the steps since it first did, and in no fewer than minSteps. The last step is left out: its tensors may merely not have
+// been replaced yet, as those of a plain loop are.
+func (t *Timeline) growing(ends []int, minSteps int) []Growth {
+	at := t.growthInstant(ends)
+	if at < 0 {
+		return nil
+	}
+	now := sort.SearchInts(ends, at)
+	type key struct {
+		stack    snapshot.StackID
+		category tape.Category
+	}
+	found := map[key]*Growth{}
+	oldest := map[key]int{}
+	lastStep := map[key]int{}
+	survivors := t.survivors(ends, at)
+	named := t.namesOfSizes(survivors)
+	for _, id := range survivors {
+		step := sort.SearchInts(ends, int(t.Born[id]))
+		k := key{t.Stack[id], t.Category[id]}
+		if twin, ok := named[t.Size(id)]; ok && k.stack == 0 {
+			k = key{t.Stack[twin], t.Category[twin]}
+		}
+		g := found[k]
+		if g == nil {
+			g = &Growth{Stack: k.stack, Category: k.category, Event: at}
+			found[k], oldest[k], lastStep[k] = g, step, -1
+		}
+		if step != lastStep[k] {
+			g.Steps++
+			lastStep[k] = step
+		}
+		g.Bytes += t.Size(id)
+		g.Span = now - oldest[k]
+	}
+	var out []Growth
+	for _, g := range found {
+		if g.Steps < minSteps || 2*g.Steps < g.Span {
+			continue
+		}
+		g.PerStep = g.Bytes / units.Bytes(g.Steps)
+		out = append(out, *g)
+	}
+	slices.SortFunc(out, func(a, b Growth) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Stack, b.Stack)) })
+	return out
+}
+
+// survivors are the blocks alive at an instant that were made in earlier steps.
+func (t *Timeline) survivors(ends []int, at int) []int {
+	now := sort.SearchInts(ends, at)
+	var out []int
+	for id := len(t.Tape.Initial); id < len(t.Died); id++ {
+		if t.Alive(id, at) && sort.SearchInts(ends, int(t.Born[id])) < now {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// namesOfSizes finds, for each size, a block whose stack is known: where only some steps carry stacks, what the others leave behind is of the same line.
+// Sizes that several lines share name none of them.
+func (t *Timeline) namesOfSizes(blocks []int) map[units.Bytes]int {
+	named, shared := map[units.Bytes]int{}, map[units.Bytes]bool{}
+	for _, id := range blocks {
+		if t.Stack[id] == 0 {
+			continue
+		}
+		size := t.Size(id)
+		if other, ok := named[size]; ok && t.Stack[other] != t.Stack[id] {
+			shared[size] = true
+		}
+		named[size] = id
+	}
+	for size := range shared {
+		delete(named, size)
+	}
+	return named
+}
+
+// growthInstant is the end of the step after which most was held, the latest of several.
+func (t *Timeline) growthInstant(ends []int) int {
+	if len(ends) == 0 {
+		return -1
+	}
+	best, most := -1, units.Bytes(-1)
+	for k, level := range t.levelsAt(ends) {
+		if level >= most {
+			best, most = ends[k], level
+		}
+	}
+	return best
+}
+
+// StepLevels is what was in use at the end of each step.
+func (t *Timeline) StepLevels() []units.Bytes { return t.levelsAt(t.Steps) }
+
+// levelsAt is what was in use after each of some events, which are in order.
+func (t *Timeline) levelsAt(ends []int) []units.Bytes {
+	now := t.Tape.Before()
+	levels := make([]units.Bytes, 0, len(ends))
+	for i := range t.Tape.Events {
+		now += t.Tape.Events[i].Change()
+		for len(levels) < len(ends) && ends[len(levels)] == i {
+			levels = append(levels, now)
+		}
+	}
+	return levels
+}

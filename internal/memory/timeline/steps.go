@@ -1,0 +1,93 @@
+package timeline
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
+)
+
+// findSteps finds where training steps end: as the probe marked them, else at the end of each Optimizer.step that PyTorch annotated (2.5+), else
+// where allocations by the optimizer stop, else where a loop of the program comes back to its first line. A fused optimizer allocates in
+// its first step only: then the loop knows more steps than the optimizer.
+func (t *Timeline) findSteps() {
+	if t.Steps = t.markedSteps(); len(t.Steps) > 0 {
+		t.StepsFrom = "marks"
+		return
+	}
+	if t.Steps = t.annotatedSteps(); len(t.Steps) > 0 {
+		t.StepsFrom = "annotations"
+		return
+	}
+	runs := t.optimizerRuns()
+	if len(runs) < 2 {
+		if loop := t.loop(0, func(o *callsite.Origin) bool { return !o.Eval }); len(loop) >= minLoop {
+			t.Steps, t.StepsFrom = loop, "repetition"
+			return
+		}
+	}
+	if len(runs) > 0 {
+		t.Steps, t.StepsFrom = runs, "stacks"
+	}
+}
+
+// findBatches finds where the batches of evaluation end: those of functions whose name says so, or else of a loop after the last
+// step that never runs backward.
+func (t *Timeline) findBatches() {
+	if loop := t.loop(0, func(o *callsite.Origin) bool { return o.Eval }); len(loop) >= minLoop {
+		t.Batches = loop
+		return
+	}
+	if len(t.Steps) == 0 || t.StepsFrom == "repetition" {
+		return
+	}
+	from := t.Steps[len(t.Steps)-1] + 1
+	for i := from; i < len(t.Tape.Events); i++ {
+		if t.Tape.Events[i].Kind == tape.Alloc && t.phaseAt(i) == callsite.Backward {
+			return
+		}
+	}
+	if loop := t.loop(from, func(*callsite.Origin) bool { return true }); len(loop) >= minLoop {
+		t.Batches, t.Unnamed = loop, true
+	}
+}
+
+func (t *Timeline) annotatedSteps() []int {
+	if t.Trace.TimeUS == nil {
+		return nil
+	}
+	var ends []int
+	for _, a := range t.Snapshot.Annotations {
+		if a.Start || a.Device != t.Device || !strings.HasPrefix(a.Name, "Optimizer.step#") {
+			continue
+		}
+		if e := t.eventAt(a.TimeUS); len(ends) == 0 || e > ends[len(ends)-1] {
+			ends = append(ends, e)
+		}
+	}
+	return ends
+}
+
+// eventAt is the last tape event not after a time.
+func (t *Timeline) eventAt(us int64) int {
+	return sort.Search(len(t.Event), func(i int) bool { return t.Trace.TimeUS[t.Event[i]] > us }) - 1
+}
+
+// optimizerRuns ends a step where allocations of the optimizer are followed by others.
+func (t *Timeline) optimizerRuns() []int {
+	var ends []int
+	last := -1
+	for i := range t.Tape.Events {
+		if t.Tape.Events[i].Kind != tape.Alloc {
+			continue
+		}
+		if t.phaseAt(i) == callsite.Optimizer {
+			last = i
+		} else if last >= 0 {
+			ends = append(ends, i-1)
+			last = -1
+		}
+	}
+	return ends
+}

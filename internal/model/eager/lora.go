@@ -1,0 +1,109 @@
+package eager
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// LoRA says which linear layers get low-rank adapters, as PEFT attaches them. Nothing of it was measured here.
+type LoRA struct {
+	Rank    int
+	Targets []string // last names of modules: q_proj, v_proj; "all-linear": every one but the head
+	Dropout float64
+	NF4     bool // the base is quantized to four bits (bitsandbytes, double quantization)
+}
+
+// adapter is one pair of matrices beside a linear layer.
+type adapter struct {
+	a, b    *Tensor
+	dropout float64
+}
+
+// AttachLoRA freezes the model and gives its target layers adapters in fp32 (peft: autocast_adapter_dtype). With NF4 every linear layer but
+// the head keeps packed weights, and all other parameters are raised to fp32 (prepare_model_for_kbit_training).
+// It must come before Load.
+func (m *Module) AttachLoRA(o LoRA) error {
+	for _, t := range m.Parameters() {
+		t.requires, t.frozen = false, true
+		if o.NF4 && t.DType.Floating() {
+			t.DType = tensor.Float32
+		}
+	}
+	attached := 0
+	for _, l := range m.root.linears {
+		name := l.path[strings.LastIndexByte(l.path, '.')+1:]
+		head := name == "lm_head" || strings.HasSuffix(name, "classifier") || strings.HasSuffix(name, "score")
+		if o.NF4 && !head {
+			l.packed = true
+			l.Weight.DType = m.dtype
+			l.Weight.packed = packedNF4(l.Weight.Numel())
+		}
+		if !slices.Contains(o.Targets, name) && (!slices.Contains(o.Targets, "all-linear") || head) {
+			continue
+		}
+		l.lora = l.adapt(o)
+		attached++
+	}
+	if attached == 0 {
+		return fmt.Errorf("LoRA targets %v: the model has no linear layer of that name", o.Targets)
+	}
+	return nil
+}
+
+func (l *LinearModule) adapt(o LoRA) *adapter {
+	down, up := l.Child("lora_A").Child("default"), l.Child("lora_B").Child("default")
+	down.dtype, up.dtype = tensor.Float32, tensor.Float32
+	return &adapter{a: down.Param("weight", o.Rank, l.Weight.Dim(1)), b: up.Param("weight", l.Weight.Dim(0), o.Rank), dropout: o.Dropout}
+}
+
+// packedNF4 is half a byte a weight, one 8-bit scale for 64 of them and one fp32 scale for 256 of those (bitsandbytes
+// functional.py, quantize_4bit with compress_statistics).
+func packedNF4(n int) units.Bytes {
+	blocks := ceilDiv(n, 64)
+	return units.Bytes(ceilDiv(n, 2) + blocks + 4*ceilDiv(blocks, 256))
+}
+
+// forwardLoRA is peft's lora.Linear.forward: the base layer, and the adapter on the input in the adapter's type.
+func (l *LinearModule) forwardLoRA(x *Tensor) *Tensor {
+	c := l.Enter(x)
+	result := c.Let(l.base(x))
+	if l.lora == nil {
+		return c.Return(result)
+	}
+	d := result.DType
+	cast := c.Let(x.To(tensor.Float32))
+	delta := Linear(Linear(cast.Dropout(l.lora.dropout), l.lora.a, nil), l.lora.b, nil).MulScalar()
+	c.Set(&result, result.Add(delta))
+	c.Set(&result, result.To(d))
+	return c.Return(result)
+}
+
+// base is the frozen layer; packed weights are unpacked whole for the product and again for its gradient (bitsandbytes MatMul4Bit).
+func (l *LinearModule) base(x *Tensor) *Tensor {
+	if !l.packed {
+		return Linear(x, l.Weight, l.Bias)
+	}
+	p := x.p
+	in := p.lower(x)
+	p.op = "bitsandbytes::MatMul4Bit"
+	n := p.record("MatMul4BitBackward", in)
+	whole := p.emptyOf(in.DType, l.Weight.Sizes...)
+	sizes := append(slices.Clone(in.Sizes[:in.Rank()-1]), l.Weight.Dim(0))
+	out := n.out(p.emptyOf(in.DType, sizes...))
+	p.useBlas()
+	p.observe(p.op, in.DType, 2*float64(in.Numel())*float64(l.Weight.Dim(0)), in.Bytes()+whole.Bytes(), out.Bytes())
+	drop(whole)
+	n.backward(func(g []*Tensor) []*Tensor {
+		again := p.emptyOf(in.DType, l.Weight.Sizes...)
+		p.useBlas()
+		grad := p.emptyOf(in.DType, in.Sizes...)
+		drop(again)
+		return []*Tensor{grad}
+	})
+	drop(in, x)
+	return out
+}

@@ -1,0 +1,130 @@
+package eager
+
+import "github.com/plimsoll/plimsoll/internal/model/tensor"
+
+// CrossEntropy is F.cross_entropy with class indices: log_softmax, then nll_loss. logits are [rows, classes] or
+// [batch, classes, ...].
+func CrossEntropy(logits, target *Tensor) *Tensor {
+	return NLLLoss(logits.LogSoftmax(1), target)
+}
+
+// NLLLoss saves the log-probabilities and the target; on autocast's fp32 list.
+func NLLLoss(logp, target *Tensor) *Tensor {
+	p := logp.p
+	in := p.raise(logp)
+	p.op = "aten::nll_loss"
+	n := p.record("NllLossBackward0", in)
+	n.save(in, target)
+	out := p.emptyOf(in.DType)
+	total := p.emptyOf(in.DType)
+	n.save(total)
+	n.out(out)
+	p.observe(p.op, in.DType, float64(target.Numel()), target.Bytes(), 0)
+	n.backward(func(g []*Tensor) []*Tensor {
+		res := p.zerosLike(in.Layout, in.DType)
+		return []*Tensor{res}
+	})
+	drop(total, in, target)
+	return out
+}
+
+// MSELoss saves both; on autocast's fp32 list. Its scalar keeps the storage of all squares, which it was resized from
+// (measured; aten/src/ATen/native/Loss.cpp, mse_loss_out).
+func MSELoss(a, b *Tensor) *Tensor {
+	p := a.p
+	lb, la := p.raise(b), p.raise(a)
+	p.op = "aten::mse_loss"
+	n := p.record("MseLossBackward0", la, lb)
+	n.save(la, lb)
+	out := p.empty(la.Like(), la.DType)
+	squares := p.empty(la.Like(), la.DType)
+	p.observe(p.op, la.DType, 2*float64(la.Numel()), la.Bytes()+stored(lb), squares.Bytes())
+	p.reductionScratch(la.Layout, seqDims(la.Rank()), la.DType)
+	drop(squares)
+	out.Layout = tensor.Of()
+	n.out(out)
+	n.backward(func(g []*Tensor) []*Tensor {
+		grads := make([]*Tensor, 2)
+		for i := range grads {
+			if n.needs(i) {
+				grads[i] = p.empty(la.Like(), la.DType)
+				p.observe(n.name, la.DType, float64(la.Numel()), 2*la.Bytes(), la.Bytes())
+			}
+		}
+		return grads
+	})
+	drop(la, lb, a, b)
+	return out
+}
+
+// HuberLoss is the mean Huber loss: the losses of the elements are let go once their mean is taken (aten/src/ATen/native/Loss.cpp, huber_loss).
+func HuberLoss(a, b *Tensor) *Tensor {
+	p := a.p
+	p.op = "aten::huber_loss"
+	n := p.record("HuberLossBackward0", a, b)
+	n.save(a, b)
+	losses := p.empty(a.Like(), a.DType)
+	p.reductionScratch(a.Layout, seqDims(a.Rank()), a.DType)
+	out := p.empty(tensor.Of(), a.DType)
+	p.observe(p.op, a.DType, 2*float64(a.Numel()), a.Bytes()+stored(b), losses.Bytes())
+	drop(losses)
+	n.out(out)
+	n.backward(func(g []*Tensor) []*Tensor {
+		grads := make([]*Tensor, 2)
+		for i := range grads {
+			if n.needs(i) {
+				grads[i] = p.empty(a.Like(), a.DType)
+				p.observe(n.name, a.DType, float64(a.Numel()), 2*a.Bytes(), a.Bytes())
+			}
+		}
+		return grads
+	})
+	drop(a, b)
+	return out
+}
+
+func seqDims(rank int) []int {
+	out := make([]int, rank)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// CausalLMLoss is transformers' ForCausalLMLoss (loss/loss_utils.py, 5.17): logits in fp32, labels padded and shifted, so
+// that logits are not copied.
+func CausalLMLoss(logits, labels *Tensor) *Tensor {
+	c := logits.p.Function(logits, labels)
+	c.Set(&logits, logits.To(tensor.Float32))
+	c.Set(&labels, labels.Pad(0, 1))
+	shift := c.Let(labels.Slice(-1, 1, labels.Dim(-1)).Contiguous())
+	c.Set(&logits, logits.View(-1, logits.Dim(-1)))
+	c.Set(&shift, shift.View(-1))
+	return c.Return(CrossEntropy(logits, shift))
+}
+
+// Pad extends the last dimension with a constant.
+func (t *Tensor) Pad(before, after int) *Tensor {
+	sizes := append([]int(nil), t.Sizes...)
+	sizes[len(sizes)-1] += before + after
+	return t.PadTo(sizes...)
+}
+
+// PadTo extends dimensions to the given sizes with a constant; the gradient is a slice of the incoming one, copied. Nothing to add is
+// a copy too (aten/src/ATen/native/PadNd.cpp, constant_pad_nd).
+func (t *Tensor) PadTo(sizes ...int) *Tensor {
+	t.alive()
+	p := t.p
+	p.op = "aten::constant_pad_nd"
+	n := p.record("ConstantPadNdBackward0", t)
+	out := n.out(p.emptyOf(t.DType, sizes...))
+	p.observe(p.op, t.DType, 0, t.Bytes(), out.Bytes())
+	from := t.Sizes
+	n.backward(func(g []*Tensor) []*Tensor {
+		part := p.emptyOf(g[0].DType, from...)
+		p.observe("aten::clone", part.DType, 0, part.Bytes(), part.Bytes())
+		return []*Tensor{part}
+	})
+	drop(t)
+	return out
+}

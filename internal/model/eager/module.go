@@ -1,0 +1,346 @@
+package eager
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// Module is an nn.Module: parameters, buffers and children in the order they are registered. A family's structs
+// embed it, so that Enter knows the path its memory belongs to.
+type Module struct {
+	p        *Process
+	path     string
+	dtype    tensor.DType
+	own      []*Tensor
+	buffers  []*Tensor
+	children []*Module
+	root     *Module
+	onDevice bool            // of the root: see CreateOnDevice
+	linears  []*LinearModule // of the root: every nn.Linear, in order
+	created  []*Tensor       // of the root: everything registered, in order; what is replaced by a tied weight again at that moment
+}
+
+// NewModel starts a model whose parameters have a type.
+func NewModel(p *Process, d tensor.DType) *Module {
+	m := &Module{p: p, dtype: d}
+	m.root = m
+	return m
+}
+
+// CreateOnDevice says that the model is built under torch.device("cuda"): parameters get their memory in the order of
+// construction, and a weight that is tied later exists until then. Otherwise it is built on the host and moved (Load).
+func (m *Module) CreateOnDevice() { m.root.onDevice = true }
+
+// CreateOnHost says that the model is built on the host and moved.
+func (m *Module) CreateOnHost() { m.root.onDevice = false }
+
+// Process is the process the module lives in.
+func (m *Module) Process() *Process { return m.p }
+
+// Child registers a submodule.
+func (m *Module) Child(name string) *Module {
+	path := name
+	if m.path != "" {
+		path = m.path + "." + name
+	}
+	c := &Module{p: m.p, path: path, dtype: m.dtype, root: m.root}
+	m.children = append(m.children, c)
+	return c
+}
+
+// Item registers the i-th member of an nn.ModuleList.
+func (m *Module) Item(i int) *Module { return m.Child(strconv.Itoa(i)) }
+
+// Param registers a parameter. It has no memory before Load.
+func (m *Module) Param(name string, sizes ...int) *Tensor {
+	t := m.leaf(name, m.dtype, sizes)
+	t.requires = true
+	m.own = append(m.own, t)
+	return t
+}
+
+// Buffer registers a buffer of a type.
+func (m *Module) Buffer(name string, d tensor.DType, sizes ...int) *Tensor {
+	t := m.leaf(name, d, sizes)
+	m.buffers = append(m.buffers, t)
+	return t
+}
+
+func (m *Module) leaf(name string, d tensor.DType, sizes []int) *Tensor {
+	if m.path != "" {
+		name = m.path + "." + name
+	}
+	t := &Tensor{Layout: tensor.Of(sizes...), DType: d, p: m.p, refs: 1, leaf: true, Name: name}
+	m.root.created = append(m.root.created, t)
+	return t
+}
+
+// Fix switches a parameter's gradient off (requires_grad_(False) in a constructor).
+func (m *Module) Fix(t *Tensor) { t.requires, t.frozen = false, true }
+
+// Share registers another module's parameter under this one too (tied weights): it exists once.
+func (m *Module) Share(t *Tensor) { m.own = append(m.own, t) }
+
+// Enter starts the module's call.
+func (m *Module) Enter(args ...*Tensor) *Call {
+	c := m.p.Function(args...)
+	c.args, c.module = len(c.held), true
+	m.p.path = append(m.p.path, m.path)
+	return c
+}
+
+// Parameters lists every parameter once: a module's own, then its children's (named_parameters).
+func (m *Module) Parameters() []*Tensor { return collect(m, nil, map[*Tensor]bool{}) }
+
+func collect(m *Module, out []*Tensor, met map[*Tensor]bool) []*Tensor {
+	for _, t := range m.own {
+		if !met[t] {
+			met[t] = true
+			out = append(out, t)
+		}
+	}
+	for _, c := range m.children {
+		out = collect(c, out, met)
+	}
+	return out
+}
+
+// Load puts the model on the card: children first, then a module's own parameters and buffers (nn.Module._apply).
+func (m *Module) Load() {
+	if m.root == m && m.onDevice {
+		// The device context also catches a constant that transformers' imports make: torchaudio/compliance/kaldi.py, EPSILON
+		// (recorded trace).
+		m.p.category, m.p.op = tape.Other, "import"
+		m.p.alloc(4)
+		for _, t := range m.created {
+			if t.store != nil { // its second appearance: another has taken its place
+				t.Release()
+				continue
+			}
+			m.place(t, "parameter")
+		}
+		return
+	}
+	for _, c := range m.children {
+		c.Load()
+	}
+	for _, t := range m.own {
+		m.place(t, "parameter")
+	}
+	for _, t := range m.buffers {
+		m.place(t, "buffer")
+	}
+}
+
+// ToChannelsLast is model.to(memory_format=torch.channels_last) on a loaded model: every parameter of four dimensions is copied and
+// the original let go, children first (nn.Module._apply).
+func (m *Module) ToChannelsLast() {
+	for _, c := range m.children {
+		c.ToChannelsLast()
+	}
+	for _, t := range m.own {
+		if t.Rank() != 4 || t.store == nil {
+			continue
+		}
+		old := t.store
+		t.store = nil
+		t.Layout = tensor.ChannelsLast(t.Sizes...)
+		m.place(t, "parameter")
+		old.release()
+	}
+}
+
+func (m *Module) place(t *Tensor, op string) {
+	if t.store != nil {
+		return
+	}
+	p := m.p
+	p.category, p.op = tape.Parameters, op
+	p.path = append(p.path, ownerPath(t.Name))
+	size := units.Bytes(t.Numel()) * t.DType.Width()
+	if t.packed > 0 {
+		size = t.packed
+	}
+	t.store = p.alloc(size)
+	p.pop()
+	p.category = tape.Activations
+}
+
+// ownerPath is the module a parameter belongs to, by its name.
+func ownerPath(name string) string {
+	if i := strings.LastIndexByte(name, '.'); i >= 0 {
+		return name[:i]
+	}
+	return ""
+}
+
+// Freeze switches gradients off for parameters whose name begins with one of the prefixes.
+func (m *Module) Freeze(prefixes []string) {
+	for _, t := range m.Parameters() {
+		for _, prefix := range prefixes {
+			if strings.HasPrefix(t.Name, prefix) {
+				t.requires, t.frozen = false, true
+			}
+		}
+	}
+}
+
+// LinearModule is nn.Linear.
+type LinearModule struct {
+	*Module
+	Weight, Bias *Tensor
+
+	lora   *adapter // beside the frozen layer, where set
+	packed bool     // the weight is quantized
+}
+
+// Linear registers an nn.Linear.
+func (m *Module) Linear(name string, in, out int, bias bool) *LinearModule {
+	c := m.Child(name)
+	l := &LinearModule{Module: c, Weight: c.Param("weight", out, in)}
+	if bias {
+		l.Bias = c.Param("bias", out)
+	}
+	m.root.linears = append(m.root.linears, l)
+	return l
+}
+
+// Forward calls the module.
+func (l *LinearModule) Forward(x *Tensor) *Tensor {
+	if l.lora != nil || l.packed {
+		return l.forwardLoRA(x)
+	}
+	c := l.Enter(x)
+	return c.Return(Linear(x, l.Weight, l.Bias))
+}
+
+// LayerNormModule is nn.LayerNorm.
+type LayerNormModule struct {
+	*Module
+	Weight, Bias *Tensor
+}
+
+// LayerNorm registers an nn.LayerNorm.
+func (m *Module) LayerNorm(name string, width int) *LayerNormModule {
+	c := m.Child(name)
+	return &LayerNormModule{c, c.Param("weight", width), c.Param("bias", width)}
+}
+
+// Forward calls the module.
+func (l *LayerNormModule) Forward(x *Tensor) *Tensor {
+	c := l.Enter(x)
+	return c.Return(LayerNorm(x, l.Weight, l.Bias, l.Weight.Numel()))
+}
+
+// EmbeddingModule is nn.Embedding.
+type EmbeddingModule struct {
+	*Module
+	Weight  *Tensor
+	Padding bool // has a padding_idx
+}
+
+// Embedding registers an nn.Embedding.
+func (m *Module) Embedding(name string, rows, width int, padding bool) *EmbeddingModule {
+	c := m.Child(name)
+	return &EmbeddingModule{c, c.Param("weight", rows, width), padding}
+}
+
+// Forward calls the module.
+func (e *EmbeddingModule) Forward(indices *Tensor) *Tensor {
+	c := e.Enter(indices)
+	return c.Return(Embedding(indices, e.Weight, e.Padding))
+}
+
+// DropoutModule is nn.Dropout.
+type DropoutModule struct {
+	*Module
+	Prob float64
+}
+
+// Dropout registers an nn.Dropout.
+func (m *Module) Dropout(name string, prob float64) *DropoutModule {
+	return &DropoutModule{m.Child(name), prob}
+}
+
+// Forward calls the module.
+func (d *DropoutModule) Forward(x *Tensor) *Tensor {
+	c := d.Enter(x)
+	return c.Return(x.Dropout(d.Prob))
+}
+
+// replace puts a tied parameter in the place of the i-th, whose memory goes at this moment of the construction.
+func (m *Module) replace(i int, t *Tensor) {
+	m.root.created = append(m.root.created, m.own[i])
+	m.own[i] = t
+}
+
+// Tie replaces the weight by another module's (tie_weights): it exists once.
+func (l *LinearModule) Tie(t *Tensor) {
+	l.replace(0, t)
+	l.Weight = t
+}
+
+// Tie replaces the table by another module's.
+func (e *EmbeddingModule) Tie(t *Tensor) {
+	e.replace(0, t)
+	e.Weight = t
+}
+
+// TieBias replaces the bias by another parameter.
+func (l *LinearModule) TieBias(t *Tensor) {
+	l.replace(1, t)
+	l.Bias = t
+}
+
+// ConvModule is nn.Conv1d, nn.Conv2d, nn.Conv3d or their transposed forms.
+type ConvModule struct {
+	*Module
+	Weight, Bias *Tensor
+	Args         Conv
+}
+
+// Conv registers an nn.ConvNd with a kernel of the given sizes.
+func (m *Module) Conv(name string, in, out int, bias bool, args Conv, kernel ...int) *ConvModule {
+	c := m.Child(name)
+	first, second := out, in/max(args.Groups, 1)
+	if args.Transposed {
+		first, second = in, out/max(args.Groups, 1)
+	}
+	l := &ConvModule{Module: c, Args: args, Weight: c.Param("weight", append([]int{first, second}, kernel...)...)}
+	if bias {
+		l.Bias = c.Param("bias", out)
+	}
+	return l
+}
+
+// Forward calls the module.
+func (l *ConvModule) Forward(x *Tensor) *Tensor {
+	c := l.Enter(x)
+	return c.Return(Convolution(x, l.Weight, l.Bias, l.Args))
+}
+
+// BatchNormModule is nn.BatchNormNd in training.
+type BatchNormModule struct {
+	*Module
+	Weight, Bias, Mean, Var *Tensor
+}
+
+// BatchNorm registers an nn.BatchNormNd.
+func (m *Module) BatchNorm(name string, channels int) *BatchNormModule {
+	c := m.Child(name)
+	b := &BatchNormModule{Module: c, Weight: c.Param("weight", channels), Bias: c.Param("bias", channels)}
+	b.Mean = c.Buffer("running_mean", c.dtype, channels)
+	b.Var = c.Buffer("running_var", c.dtype, channels)
+	c.Buffer("num_batches_tracked", tensor.Int64)
+	return b
+}
+
+// Forward calls the module.
+func (b *BatchNormModule) Forward(x *Tensor) *Tensor {
+	c := b.Enter(x)
+	return c.Return(BatchNorm(x, b.Weight, b.Bias, b.Mean, b.Var))
+}

@@ -1,0 +1,86 @@
+package eager
+
+import (
+	"fmt"
+
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/tensor"
+)
+
+// optimizer is a torch.optim optimizer: what it keeps for each parameter and what a step holds for a moment.
+type optimizer struct {
+	p      *Process
+	params []*Tensor
+	rule   func(o *optimizer)
+	shared []*Tensor
+	state  [][]*Tensor // by parameter; nil before the first step
+}
+
+func newOptimizer(p *Process, name string, params []*Tensor) (*optimizer, error) {
+	o := &optimizer{p: p, params: params, state: make([][]*Tensor, len(params))}
+	recipe, ok := optimizers[name]
+	if !ok {
+		return nil, fmt.Errorf("optimizer %q is not known (known: %s)", name, OptimizerNames())
+	}
+	o.rule = recipe.step
+	if recipe.construct != nil {
+		recipe.construct(o)
+	}
+	return o, nil
+}
+
+// zeroGrad sets gradients to None (set_to_none, the default).
+func (o *optimizer) zeroGrad() {
+	for _, t := range o.params {
+		if t.grad != nil {
+			t.grad.Release()
+			t.grad = nil
+		}
+	}
+}
+
+func (o *optimizer) step() {
+	o.p.grad = false
+	o.rule(o)
+	o.p.grad = true
+}
+
+// active lists the parameters that have gradients.
+func (o *optimizer) active() []int {
+	var out []int
+	for i, t := range o.params {
+		if t.grad != nil {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// keep makes a state tensor like a parameter (zeros_like).
+func (o *optimizer) keep(i int, name string) {
+	t := o.params[i]
+	o.keepOf(i, name, t.DType, t.Sizes...)
+}
+
+func (o *optimizer) keepOf(i int, name string, d tensor.DType, sizes ...int) {
+	p := o.p
+	was := p.category
+	p.category, p.op = tape.Optimizer, name
+	p.path = append(p.path, o.params[i].Name)
+	o.state[i] = append(o.state[i], p.emptyOf(d, sizes...).Retain())
+	p.pop()
+	p.category = was
+}
+
+// temporary makes a list of tensors like the gradients of some parameters (a torch._foreach function's result).
+func (o *optimizer) temporary(name string, which []int) []*Tensor {
+	p := o.p
+	was := p.category
+	p.category, p.op = tape.Optimizer, name
+	out := make([]*Tensor, len(which))
+	for k, i := range which {
+		out[k] = p.empty(o.params[i].Layout, o.params[i].DType)
+	}
+	p.category = was
+	return out
+}

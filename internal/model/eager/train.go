@@ -1,0 +1,232 @@
+package eager
+
+import (
+	"fmt"
+
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/tensor"
+)
+
+// Model is what a family or a graph gives to Train.
+type Model interface {
+	// Root is the module tree.
+	Root() *Module
+	// Batch allocates the inputs of one micro-batch, in order; each becomes a reference of the loop.
+	Batch() []*Tensor
+	// Forward computes the loss; outputs are what the model's output object keeps alive beside it.
+	Forward(batch []*Tensor) (loss *Tensor, outputs []*Tensor)
+}
+
+// Options say how a model is trained.
+type Options struct {
+	Autocast   tensor.DType // Float16 or BFloat16; Bool (zero): off
+	Scaler     bool         // GradScaler, with fp16 autocast
+	Optimizer  string
+	Accumulate int  // micro-batches a step; 0 is 1
+	Plain      bool // a script's loop: the last iteration's values live on while the next runs
+	Rebound    bool // with Plain: all but its batch, whose names have the next one's values when forward begins
+	ZeroLate   bool // gradients are set to None between forward and backward
+	WholeStep  bool // one function does forward, backward and the optimizer's step: its locals die after it
+	Freeze     []string
+	Steps      int // 0 is 3
+
+	SavedOnHost bool // forward runs under torch.autograd.graph.save_on_cpu(pin_memory=True)
+
+	ChannelsLast bool  // the model is converted after it was loaded
+	LoRA         *LoRA // adapters instead of the model's own parameters
+}
+
+// Names of the phases; a Mark "step N phase" begins each.
+const (
+	PhaseLoad      = "load"
+	PhaseZeroGrad  = "zero_grad"
+	PhaseForward   = "forward"
+	PhaseBackward  = "backward"
+	PhaseOptimizer = "optimizer"
+)
+
+// PhaseLabel is the label of the mark that begins a phase.
+func PhaseLabel(step int, phase string) string { return fmt.Sprintf("step %d %s", step, phase) }
+
+// Train loads a model and runs steps in the order zero_grad, forward, backward, optimizer. The tape then holds all of it.
+func (p *Process) Train(m Model, o Options) error {
+	return p.Guard(func() {
+		p.load(m, o)
+		p.seams.Made = len(p.tape.Events)
+		opt, err := newOptimizer(p, o.Optimizer, trainable(m.Root()))
+		if err != nil {
+			panic(Fault(err.Error()))
+		}
+		loop := &loop{p: p, m: m, o: o, opt: opt}
+		steps := o.Steps
+		if steps == 0 {
+			steps = 3
+		}
+		for step := range steps {
+			loop.step(step + 1)
+		}
+	})
+}
+
+// load puts a model on the card, ready to be trained.
+func (p *Process) load(m Model, o Options) {
+	p.Mark(PhaseLoad)
+	if o.LoRA != nil {
+		if err := m.Root().AttachLoRA(*o.LoRA); err != nil {
+			panic(Fault(err.Error()))
+		}
+	}
+	m.Root().Load()
+	if o.ChannelsLast {
+		m.Root().ToChannelsLast()
+	}
+	m.Root().Freeze(o.Freeze)
+}
+
+func trainable(m *Module) []*Tensor {
+	var out []*Tensor
+	for _, t := range m.Parameters() {
+		if t.requires {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// loop is the training script.
+type loop struct {
+	p       *Process
+	m       Model
+	o       Options
+	opt     *optimizer
+	batch   []*Tensor // names of the last iteration
+	outputs []*Tensor
+	scaling bool // the scaler's own scalars exist
+}
+
+func (l *loop) step(number int) {
+	p := l.p
+	l.phase(number, PhaseZeroGrad)
+	if l.o.WholeStep { // the last step's function has returned
+		l.forgetStep()
+	}
+	if !l.o.ZeroLate {
+		l.opt.zeroGrad()
+	}
+	micro := max(l.o.Accumulate, 1)
+	for i := range micro {
+		l.phase(number, PhaseForward)
+		p.regions = 0
+		batch := retained(l.m.Batch())
+		if l.o.Rebound {
+			release(&l.batch, batch)
+		}
+		loss, outputs := l.forward(batch)
+		rebind(&l.outputs, append([]*Tensor{loss}, outputs...))
+		if !l.o.Rebound {
+			release(&l.batch, batch)
+		}
+		if l.o.ZeroLate && i == 0 {
+			l.opt.zeroGrad()
+		}
+		l.phase(number, PhaseBackward)
+		scaled := l.scale(loss)
+		p.Backward(scaled)
+		drop(scaled)
+		if i == micro-1 {
+			l.phase(number, PhaseOptimizer)
+		}
+		if !l.o.Plain && !l.o.WholeStep { // forward and backward are a function: its locals die when it returns
+			l.forgetStep()
+		}
+	}
+	l.update()
+}
+
+func (l *loop) forgetStep() {
+	rebind(&l.batch, nil)
+	rebind(&l.outputs, nil)
+}
+
+// rebind gives names to new values; the old ones go afterwards.
+func rebind(names *[]*Tensor, values []*Tensor) { release(names, retained(values)) }
+
+func retained(values []*Tensor) []*Tensor {
+	for _, t := range values {
+		t.Retain()
+	}
+	return values
+}
+
+// release lets the old values of some names go; the new ones are references already.
+func release(names *[]*Tensor, values []*Tensor) {
+	for _, t := range *names {
+		t.Release()
+	}
+	*names = values
+}
+
+func (l *loop) phase(number int, name string) {
+	l.p.phase = name
+	l.p.Mark(PhaseLabel(number, name))
+}
+
+func (l *loop) forward(batch []*Tensor) (loss *Tensor, outputs []*Tensor) {
+	run := func() { loss, outputs = l.m.Forward(batch) }
+	if l.o.SavedOnHost {
+		inner := run
+		run = func() { l.p.savedOnHost(inner) }
+	}
+	if l.o.Autocast.Half() {
+		l.p.Autocast(l.o.Autocast, run)
+	} else {
+		run()
+	}
+	return loss, outputs
+}
+
+// scale is what happens to the loss before backward: divided by the number of micro-batches, multiplied by the scaler.
+func (l *loop) scale(loss *Tensor) *Tensor {
+	out := loss.DivScalar()
+	if !l.o.Scaler {
+		return out
+	}
+	if !l.scaling { // _lazy_init_scale_growth_tracker
+		l.scaling = true
+		l.scalar("scale", tensor.Float32).Retain()
+		l.scalar("growth_tracker", tensor.Int32).Retain()
+	}
+	return out.MulScalar()
+}
+
+// update is optimizer.step(), or scaler.step(optimizer) and scaler.update(): gradients are unscaled in place, with a few scalars
+// (torch/amp/grad_scaler.py). The steady state is computed: no step is skipped.
+func (l *loop) update() {
+	if !l.o.Scaler {
+		l.optimize()
+		return
+	}
+	double := l.scalar("inv_scale", tensor.Float64)
+	reciprocal := l.scalar("inv_scale", tensor.Float64)
+	drop(double)
+	inverse := l.scalar("inv_scale", tensor.Float32)
+	drop(reciprocal)
+	found := l.scalar("found_inf", tensor.Float32)
+	copies := []*Tensor{l.scalar("found_inf", tensor.Float32), l.scalar("inv_scale", tensor.Float32)}
+	drop(found, inverse, copies[1])
+	l.optimize()
+	drop(copies[0])
+}
+
+func (l *loop) optimize() {
+	l.p.seams.Steps = append(l.p.seams.Steps, len(l.p.tape.Events))
+	l.opt.step()
+}
+
+func (l *loop) scalar(name string, d tensor.DType) *Tensor {
+	was := l.p.category
+	l.p.category, l.p.op = tape.Optimizer, name
+	t := l.p.emptyOf(d)
+	l.p.category = was
+	return t
+}

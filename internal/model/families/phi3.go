@@ -1,0 +1,178 @@
+package families
+
+import (
+	"github.com/plimsoll/plimsoll/internal/model/eager"
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
+)
+
+// phi3 is Phi3ForCausalLM (transformers 5.17, modeling_phi3.py).
+type phi3 struct {
+	*decoder
+	window windowing
+	embed  *eager.EmbeddingModule
+	layers []*phi3Layer
+	norm   *rmsNorm
+	rope   *rotary
+}
+
+func newPhi3(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
+	m := &phi3{decoder: newDecoder(p, c, s), window: windowingOf(c)}
+	model := m.root.Child("model")
+	hidden := c.Int("hidden_size")
+	m.embed = model.Embedding("embed_tokens", c.Int("vocab_size"), hidden, !c.Null("pad_token_id"))
+	list := model.Child("layers")
+	for i := range c.Int("num_hidden_layers") {
+		l, err := newPhi3Layer(list.Item(i), c, s)
+		if err != nil {
+			return nil, err
+		}
+		m.layers = append(m.layers, l)
+	}
+	m.norm = newRMSNorm(model, "norm", hidden)
+	m.rope = newRotary(model, rotaryDim(c, headDim(c)))
+	if err := m.addHead(c, hidden, m.embed.Weight, m.model); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// model is Phi3Model.forward.
+func (m *phi3) model(ids *eager.Tensor) *eager.Tensor {
+	p := m.root.Process()
+	c := m.root.Enter(ids)
+	embeds := c.Let(m.embed.Forward(ids))
+	positions := c.Let(positionIDs(p, m.spec.Seq))
+	mask := newMaskPair(c, m.spec, embeds.DType, m.window).of(m.window.every)
+	hidden := c.Let(embeds)
+	cos, sin := m.rope.forward(hidden, positions)
+	c.Let(cos)
+	c.Let(sin)
+	for _, l := range m.layers {
+		h := hidden
+		run := func() *eager.Tensor { return l.forward(h, cos, sin, mask) }
+		c.Set(&hidden, layer(p, m.spec.Checkpointing, run, h, cos, sin, mask, positions))
+	}
+	c.Set(&hidden, m.norm.forward(hidden))
+	return c.Return(hidden)
+}
+
+// phi3Layer is Phi3DecoderLayer.
+type phi3Layer struct {
+	*eager.Module
+	attn               *phi3Attention
+	mlp                *phi3MLP
+	inputNorm, midNorm *rmsNorm
+	attnDrop, mlpDrop  *eager.DropoutModule
+}
+
+func newPhi3Layer(m *eager.Module, c *hfconfig.Config, s Spec) (*phi3Layer, error) {
+	hidden := c.Int("hidden_size")
+	l := &phi3Layer{Module: m, attn: newPhi3Attention(m.Child("self_attn"), c, s)}
+	mlp, err := newPhi3MLP(m.Child("mlp"), c)
+	l.mlp = mlp
+	l.inputNorm = newRMSNorm(m, "input_layernorm", hidden)
+	l.midNorm = newRMSNorm(m, "post_attention_layernorm", hidden)
+	l.attnDrop = m.Dropout("resid_attn_dropout", c.Float("resid_pdrop"))
+	l.mlpDrop = m.Dropout("resid_mlp_dropout", c.Float("resid_pdrop"))
+	return l, err
+}
+
+func (l *phi3Layer) forward(hidden, cos, sin, mask *eager.Tensor) *eager.Tensor {
+	c := l.Enter(hidden, cos, sin, mask)
+	residual := c.Let(hidden)
+	hidden = c.Let(l.inputNorm.forward(hidden))
+	attended, weights := l.attn.forward(hidden, cos, sin, mask)
+	c.Set(&hidden, attended)
+	c.Let(weights)
+	c.Set(&hidden, residual.Add(l.attnDrop.Forward(hidden)))
+	c.Set(&residual, hidden)
+	c.Set(&hidden, l.midNorm.forward(hidden))
+	c.Set(&hidden, l.mlp.forward(hidden))
+	c.Set(&hidden, residual.Add(l.mlpDrop.Forward(hidden)))
+	return c.Return(hidden)
+}
+
+// phi3Attention is Phi3Attention: one projection, cut by slices whose gradients are full size each.
+type phi3Attention struct {
+	*eager.Module
+	o, qkv           *eager.LinearModule
+	dim, queries, kv int
+	impl             attention
+}
+
+func newPhi3Attention(m *eager.Module, c *hfconfig.Config, s Spec) *phi3Attention {
+	heads, kv, dim := c.Int("num_attention_heads"), c.Int("num_key_value_heads"), headDim(c)
+	a := &phi3Attention{Module: m, dim: dim, queries: heads * dim, kv: kv * dim}
+	a.o = m.Linear("o_proj", a.queries, c.Int("hidden_size"), false)
+	a.qkv = m.Linear("qkv_proj", c.Int("hidden_size"), a.queries+2*a.kv, false)
+	a.impl = attention{impl: s.Attn, dropout: c.Float("attention_dropout"), causal: true, groups: heads / kv}
+	return a
+}
+
+func (a *phi3Attention) forward(hidden, cos, sin, mask *eager.Tensor) (out, weights *eager.Tensor) {
+	c := a.Enter(hidden, cos, sin, mask)
+	batch, seq := hidden.Dim(0), hidden.Dim(1)
+	qkv := c.Let(a.qkv.Forward(hidden))
+	parts := []*eager.Tensor{
+		c.Let(qkv.Slice(-1, 0, a.queries)),
+		c.Let(qkv.Slice(-1, a.queries, a.queries+a.kv)),
+		c.Let(qkv.Slice(-1, a.queries+a.kv, qkv.Dim(-1))),
+	}
+	for i := range parts {
+		c.Set(&parts[i], parts[i].View(batch, seq, -1, a.dim).Transpose(1, 2))
+	}
+	q, k := phi3Rotary(parts[0], parts[1], cos, sin)
+	c.Set(&parts[0], q)
+	c.Set(&parts[1], k)
+	out, weights = a.impl.forward(q, k, parts[2], mask)
+	c.Let(out)
+	c.Let(weights)
+	c.Set(&out, out.Reshape(batch, seq, -1).Contiguous())
+	c.Set(&out, a.o.Forward(out))
+	c.ReturnAll(out, weights)
+	return out, weights
+}
+
+// phi3Rotary is apply_rotary_pos_emb of modeling_phi3.py. Where the whole head is rotated, an empty rest is joined: a copy
+// forward, zeros of full size backward.
+func phi3Rotary(q, k, cos, sin *eager.Tensor) (*eager.Tensor, *eager.Tensor) {
+	c := q.Process().Function(q, k, cos, sin)
+	c.Set(&cos, cos.Unsqueeze(1))
+	c.Set(&sin, sin.Unsqueeze(1))
+	n := cos.Dim(-1)
+	cut := func(x *eager.Tensor) (rotated, passed *eager.Tensor) {
+		return c.Let(x.Slice(-1, 0, n)), c.Let(x.Slice(-1, n, x.Dim(-1)))
+	}
+	qr, qp := cut(q)
+	kr, kp := cut(k)
+	qe := c.Let(eager.Cat(-1, qr.Mul(cos).Add(rotateHalf(qr).Mul(sin)), qp))
+	ke := c.Let(eager.Cat(-1, kr.Mul(cos).Add(rotateHalf(kr).Mul(sin)), kp))
+	c.ReturnAll(qe, ke)
+	return qe, ke
+}
+
+// phi3MLP is Phi3MLP.
+type phi3MLP struct {
+	*eager.Module
+	gateUp, down *eager.LinearModule
+	act          func(*eager.Tensor) *eager.Tensor
+}
+
+func newPhi3MLP(m *eager.Module, c *hfconfig.Config) (*phi3MLP, error) {
+	hidden, inner := c.Int("hidden_size"), c.Int("intermediate_size")
+	l := &phi3MLP{Module: m, gateUp: m.Linear("gate_up_proj", hidden, 2*inner, false)}
+	l.down = m.Linear("down_proj", inner, hidden, false)
+	act, err := activation(m, c.String("hidden_act"))
+	l.act = act
+	return l, err
+}
+
+func (l *phi3MLP) forward(x *eager.Tensor) *eager.Tensor {
+	c := l.Enter(x)
+	up := c.Let(l.gateUp.Forward(x))
+	halves := up.Chunk(2, -1)
+	gate := c.Let(halves[0])
+	c.Set(&up, halves[1])
+	c.Set(&up, up.Mul(l.act(gate)))
+	return c.Return(l.down.Forward(up))
+}

@@ -1,0 +1,371 @@
+// Package graphrun runs an exported graph operator by operator against package eager.
+//
+// In go a graph of package exported whose symbolic sizes are bound, and what of a job it needs; out comes an eager.Model whose forward
+// allocates what PyTorch allocates for those operators. Refused: operators with arguments that do not fit. Operators that are not known
+// are counted and named.
+package graphrun
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/model/eager"
+	"github.com/plimsoll/plimsoll/internal/model/exported"
+	"github.com/plimsoll/plimsoll/internal/model/tensor"
+)
+
+// Spec is what of a job an exported graph needs.
+type Spec struct {
+	DType        tensor.DType // of the parameters
+	Loss         string       // "cross-entropy" for a graph that ends in logits; "" where the graph computes its loss
+	LossOutput   string       // name of the output the loss is computed from; "" is the first
+	ChannelsLast bool
+	Checkpoint   []string // paths of modules whose calls are checkpointed
+}
+
+// Graph is an exported program that runs operator by operator.
+type Graph struct {
+	*exported.Bound
+	spec    Spec
+	root    *eager.Module
+	modules map[string]*eager.Module
+	plan    *plan
+	fixed   []*eager.Tensor // parameters and buffers by value
+	unknown map[string]int
+}
+
+// New makes a model of a graph whose symbolic sizes are bound.
+func New(p *eager.Process, b *exported.Bound, s Spec) (*Graph, error) {
+	if lossOutput(b, "") < 0 {
+		return nil, fmt.Errorf("the graph returns no tensor")
+	}
+	if s.Loss == "" && !isScalar(b, b.Outputs[0]) {
+		return nil, fmt.Errorf("the graph ends in %q, which is no loss; give loss cross-entropy, or export a model that returns its loss", b.Outputs[0].Name)
+	}
+	if s.Loss != "" && s.LossOutput == "" && isScalar(b, b.Outputs[0]) {
+		return nil, fmt.Errorf("loss %s: the graph returns its loss already; leave loss out", s.Loss)
+	}
+	if s.LossOutput != "" && lossOutput(b, s.LossOutput) < 0 {
+		return nil, fmt.Errorf("loss_output %q: the graph returns %s", s.LossOutput, outputNames(b))
+	}
+	g := &Graph{Bound: b, spec: s, root: eager.NewModel(p, s.DType), modules: map[string]*eager.Module{}, fixed: make([]*eager.Tensor, len(b.Values)), unknown: map[string]int{}}
+	g.modules[""] = g.root
+	g.plan = newPlan(b)
+	g.register()
+	return g, nil
+}
+
+func isScalar(b *exported.Bound, o exported.Output) bool {
+	return o.Value >= 0 && len(b.Values[o.Value].Sizes) == 0
+}
+
+func outputNames(b *exported.Bound) string {
+	var names []string
+	for _, o := range b.Outputs {
+		names = append(names, fmt.Sprintf("%q", o.Name))
+	}
+	return strings.Join(names, ", ")
+}
+
+// lossOutput is the value of a named output, the first one for "".
+func lossOutput(b *exported.Bound, name string) int {
+	for _, o := range b.Outputs {
+		if o.Value >= 0 && (name == "" || o.Name == name) {
+			return o.Value
+		}
+	}
+	return -1
+}
+
+// Unknown lists the operators that were treated conservatively because nobody has written them down, sorted.
+func (g *Graph) Unknown() []string {
+	var names []string
+	for name := range g.unknown {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Root is the module tree.
+func (g *Graph) Root() *eager.Module { return g.root }
+
+// module finds or makes the module of a dotted path.
+func (g *Graph) module(path string) *eager.Module {
+	if m, ok := g.modules[path]; ok {
+		return m
+	}
+	parent, name := "", path
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		parent, name = path[:i], path[i+1:]
+	}
+	m := g.module(parent).Child(name)
+	g.modules[path] = m
+	return m
+}
+
+// register gives every parameter and buffer its place in the module tree.
+func (g *Graph) register() {
+	alias := g.tied()
+	for _, at := range g.Inputs {
+		v := &g.Values[at]
+		if v.Role == exported.UserInput || alias[at] != 0 {
+			continue
+		}
+		path, name := "", v.FQN
+		if i := strings.LastIndexByte(v.FQN, '.'); i >= 0 {
+			path, name = v.FQN[:i], v.FQN[i+1:]
+		}
+		m := g.module(path)
+		sizes := g.Dims(v.Sizes)
+		if v.Role == exported.Parameter {
+			g.fixed[at] = m.Param(name, sizes...)
+		} else {
+			g.fixed[at] = m.Buffer(name, g.bufferType(v), sizes...)
+		}
+	}
+	for at, to := range alias {
+		g.fixed[at] = g.fixed[to-1]
+	}
+}
+
+// bufferType: module.to(dtype) converts floating buffers with the parameters.
+func (g *Graph) bufferType(v *exported.Value) tensor.DType {
+	d := graphType(v.DType)
+	if d.Floating() {
+		return g.spec.DType
+	}
+	return d
+}
+
+// tied finds parameters that are listed twice: torch.export names both, but operators use one. The other, unused and
+// of equal shape, is an alias of one that is used twice, or of one in an enclosing or enclosed module (a decoder's bias).
+// The result maps an alias to one more than the value it stands for.
+func (g *Graph) tied() map[int]int {
+	uses := make([]int, len(g.Values))
+	for i := range g.Nodes {
+		for _, a := range g.Nodes[i].Args {
+			for _, at := range a.Values {
+				if at >= 0 {
+					uses[at]++
+				}
+			}
+		}
+	}
+	alias := map[int]int{}
+	for _, at := range g.Inputs {
+		v := &g.Values[at]
+		if v.Role != exported.Parameter || uses[at] > 0 {
+			continue
+		}
+		for _, other := range g.Inputs {
+			o := &g.Values[other]
+			if o.Role == exported.Parameter && uses[other] > 0 && slices.Equal(g.Dims(o.Sizes), g.Dims(v.Sizes)) && (uses[other] > 1 || contains(o.FQN, v.FQN) || contains(v.FQN, o.FQN)) {
+				alias[at] = other + 1
+				break
+			}
+		}
+	}
+	return alias
+}
+
+// contains tells whether two parameters have the same name and the first one's module encloses the second's.
+func contains(outer, inner string) bool {
+	i, j := strings.LastIndexByte(outer, '.'), strings.LastIndexByte(inner, '.')
+	return i > 0 && j > 0 && outer[i:] == inner[j:] && strings.HasPrefix(inner, outer[:i+1])
+}
+
+// Batch allocates the user's inputs, and labels where the script computes the loss.
+func (g *Graph) Batch() []*eager.Tensor {
+	p := g.root.Process()
+	var batch []*eager.Tensor
+	for _, at := range g.Inputs {
+		v := &g.Values[at]
+		if v.Role != exported.UserInput {
+			continue
+		}
+		d := graphType(v.DType)
+		if d.Floating() {
+			d = g.spec.DType
+		}
+		sizes := g.Dims(v.Sizes)
+		t := p.Input(v.Name, d, sizes...)
+		if g.spec.ChannelsLast && len(sizes) == 4 {
+			t.Layout = tensor.ChannelsLast(sizes...)
+		}
+		batch = append(batch, t)
+	}
+	if g.spec.Loss != "" {
+		batch = append(batch, p.Input("labels", tensor.Int64, g.labelSizes()...))
+	}
+	return batch
+}
+
+// labelSizes is the shape of class indices for logits [batch, classes, …].
+func (g *Graph) labelSizes() []int {
+	logits := g.Dims(g.Values[lossOutput(g.Bound, g.spec.LossOutput)].Sizes)
+	if len(logits) < 2 {
+		return logits
+	}
+	return append([]int{logits[0]}, logits[2:]...)
+}
+
+// Forward runs the operators and, where the script computes it, the loss.
+func (g *Graph) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
+	p := g.root.Process()
+	c := p.Function()
+	run := &graphRun{Graph: g, p: p, vals: make([]*eager.Tensor, len(g.Values))}
+	copy(run.vals, g.fixed)
+	i := 0
+	for _, at := range g.Inputs {
+		if g.Values[at].Role == exported.UserInput {
+			run.vals[at] = batch[i]
+			i++
+		}
+	}
+	run.all()
+	var outs []*eager.Tensor
+	for _, o := range g.plan.outputs {
+		if o.Value < 0 || run.vals[o.Value] == nil {
+			continue
+		}
+		outs = append(outs, c.Let(run.vals[o.Value]))
+	}
+	run.finish()
+	if len(outs) == 0 {
+		panic(eager.Fault("no operator computes what the graph returns"))
+	}
+	if g.spec.Loss == "" {
+		ret := c.ReturnAll(outs...)
+		return ret[0], ret[1:]
+	}
+	logits := run.vals[lossOutput(g.Bound, g.spec.LossOutput)]
+	loss := c.Let(eager.CrossEntropy(logits, batch[len(batch)-1]))
+	ret := c.ReturnAll(append([]*eager.Tensor{loss}, outs...)...)
+	return ret[0], ret[1:]
+}
+
+// graphRun is one execution of the operators.
+type graphRun struct {
+	*Graph
+	p     *eager.Process
+	vals  []*eager.Tensor
+	calls []*eager.Call
+	keys  []int        // ids of the open calls
+	made  map[int]bool // inside a checkpointed call: the values it makes itself
+}
+
+// all runs every operator of the plan in order.
+func (r *graphRun) all() {
+	for i := 0; i < len(r.plan.nodes); i++ {
+		if level, to, ok := r.region(i); ok {
+			r.checkpointed(i, to, level)
+			i = to
+			continue
+		}
+		r.nodes(i, i)
+	}
+	r.leave(0)
+}
+
+// nodes runs a stretch of operators. Inside a checkpointed call, what came from outside is not its own to let go.
+func (r *graphRun) nodes(from, to int) {
+	for i := from; i <= to; i++ {
+		pn := &r.plan.nodes[i]
+		r.open(pn.calls)
+		r.step(pn)
+		for _, v := range pn.dies {
+			if t := r.vals[v]; t != nil && (r.made == nil || r.made[v]) {
+				t.Release()
+				r.vals[v] = nil
+			}
+		}
+	}
+}
+
+// finish lets the values go that live to the end: the outputs, which the caller holds by now.
+func (r *graphRun) finish() {
+	for _, v := range r.plan.atEnd {
+		if t := r.vals[v]; t != nil {
+			t.Release()
+		}
+	}
+}
+
+// open opens and closes module calls until exactly those are open, so that memory has its owner.
+func (r *graphRun) open(calls []int) {
+	same := 0
+	for same < len(r.keys) && same < len(calls) && r.keys[same] == calls[same] {
+		same++
+	}
+	r.leave(same)
+	for i := same; i < len(calls); i++ {
+		r.keys = append(r.keys, calls[i])
+		r.calls = append(r.calls, r.module(r.plan.paths[calls[i]]).Enter())
+	}
+}
+
+func (r *graphRun) leave(depth int) {
+	for len(r.calls) > depth {
+		last := len(r.calls) - 1
+		r.calls[last].ReturnAll()
+		r.calls, r.keys = r.calls[:last], r.keys[:last]
+	}
+}
+
+// step runs one operator and keeps its results as long as the plan says.
+func (r *graphRun) step(pn *planNode) {
+	defer refuseMisfit(pn)
+	op := &graphOp{graphRun: r, node: pn}
+	var outs []*eager.Tensor
+	if pn.NoGrad {
+		r.p.NoGrad(func() { outs = op.run() })
+	} else {
+		outs = op.run()
+	}
+	for i, t := range outs {
+		if t == nil || i >= len(pn.Outputs) || pn.Outputs[i] < 0 {
+			continue
+		}
+		v := pn.Outputs[i]
+		if !r.plan.used[v] {
+			t.Drop()
+			continue
+		}
+		r.vals[v] = t.Retain()
+	}
+}
+
+// refuseMisfit turns a crash over arguments no exporter writes (an index beyond a shape) into an error that names the operator.
+func refuseMisfit(pn *planNode) {
+	switch r := recover().(type) {
+	case nil:
+	case runtime.Error:
+		panic(eager.Fault(fmt.Sprintf("operator %.60s has arguments that do not fit it: %v", pn.Target, r)))
+	default:
+		panic(r)
+	}
+}
+
+// graphType is an element type of the export format.
+func graphType(d exported.DType) tensor.DType {
+	switch d {
+	case exported.Boolean:
+		return tensor.Bool
+	case exported.Uint8, exported.Int8:
+		return tensor.Uint8
+	case exported.Int16, exported.Int32:
+		return tensor.Int32
+	case exported.Int64:
+		return tensor.Int64
+	case exported.Float16:
+		return tensor.Float16
+	case exported.BFloat16:
+		return tensor.BFloat16
+	case exported.Float64, exported.Complex64:
+		return tensor.Float64
+	}
+	return tensor.Float32
+}

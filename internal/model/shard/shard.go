@@ -1,0 +1,228 @@
+// Package shard estimates what one of several cards needs when a training job is spread over them.
+//
+// In go the tape of the job on one card and a Plan (DDP, ZeRO, FSDP2, pipeline stages); out comes an Estimate per rank. The arithmetic is
+// analytic: at every instant of the tape, parameters, gradients and optimizer state count by the share the plan leaves on a rank, everything
+// else counts in full, and the plan's own buffers are added (PyTorch 2.11: torch/csrc/distributed/c10d/reducer.hpp, torch/distributed/fsdp;
+// DeepSpeed: runtime/zero). Nothing here was measured. Communication libraries' memory outside the allocator is not counted.
+// Refused: fewer than two ranks, and kinds that are not known.
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/spelling"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// Plan says how a job is spread.
+type Plan struct {
+	Kind       string // one of Kinds
+	Ranks      int
+	BucketView bool // DDP: gradient_as_bucket_view, which saves the buckets
+	Stages     int  // pipeline stages; 0 and 1: none. The tape is then that of one stage's layers
+}
+
+const maxRanks = 1 << 20
+
+// Kinds lists the ways to spread a job over ranks that see different data.
+func Kinds() []string { return []string{"ddp", "zero1", "zero2", "zero3", "fsdp2"} }
+
+// Check refuses plans that make no sense.
+func (p Plan) Check() error {
+	if !slices.Contains(Kinds(), p.Kind) {
+		return fmt.Errorf("sharding %.30q is not known%s", p.Kind, spelling.Hint(p.Kind, Kinds()))
+	}
+	if p.Ranks < 2 {
+		return fmt.Errorf("%d ranks: sharding needs at least two", p.Ranks)
+	}
+	if p.Ranks > maxRanks {
+		return fmt.Errorf("%d ranks are more than any cluster has (at most %d)", p.Ranks, maxRanks)
+	}
+	if p.Stages < 0 || p.Stages > 1<<12 {
+		return fmt.Errorf("%d pipeline stages", p.Stages)
+	}
+	return nil
+}
+
+// Estimate is what one rank needs.
+type Estimate struct {
+	Peak        units.Bytes // tensors of the rank at its highest instant
+	Buffers     units.Bytes // of which the plan's own buffers
+	Assumptions []string
+}
+
+// DeepSpeed's defaults (deepspeed/runtime/zero/config.py): buckets of 5e8 elements.
+const zeroBucket = 500_000_000
+
+// PerRank walks the tape once and takes the highest instant.
+func PerRank(t *tape.Tape, p Plan) (Estimate, error) {
+	if err := p.Check(); err != nil {
+		return Estimate{}, err
+	}
+	m := measure(t)
+	var now [tape.Categories]units.Bytes
+	var best Estimate
+	backward := false
+	for i := range t.Events {
+		e := &t.Events[i]
+		c := t.Owners[e.Owner].Category
+		switch e.Kind {
+		case tape.Mark:
+			backward = backward || strings.HasSuffix(t.Labels[e.Owner], "backward")
+			continue
+		case tape.Alloc:
+			now[c] += e.Size
+		case tape.Free:
+			now[c] -= e.Size
+			continue
+		default:
+			continue
+		}
+		held, buffers := p.rank(m, now, backward)
+		if held > best.Peak {
+			best.Peak, best.Buffers = held, buffers
+		}
+	}
+	best.Peak += m.inFlight(p.Stages)
+	best.Assumptions = append(p.assumptions(), stageAssumption(p.Stages)...)
+	return best, nil
+}
+
+// InFlight is what the first of several pipeline stages holds beyond one micro-batch, from the tape of one stage's layers.
+func InFlight(t *tape.Tape, stages int) (units.Bytes, []string) {
+	return measure(t).inFlight(stages), stageAssumption(stages)
+}
+
+// inFlight: with one forward and one backward in turn, the first stage holds as many micro-batches as there are stages.
+func (m model) inFlight(stages int) units.Bytes { return units.Bytes(max(stages-1, 0)) * m.saved }
+
+func stageAssumption(stages int) []string {
+	if stages < 2 {
+		return nil
+	}
+	return []string{fmt.Sprintf("pipeline of %d stages, one forward one backward: the first stage keeps %d micro-batches", stages, stages)}
+}
+
+// model is what the plan needs to know of the job.
+type model struct {
+	params units.Bytes // all parameters and buffers
+	grads  units.Bytes // all gradients at once
+	layer  units.Bytes // parameters of the largest repeated layer
+	rest   units.Bytes // parameters outside of repeated layers
+	saved  units.Bytes // activations of the layers at the end of the first forward
+}
+
+// measure reads the model off its tape.
+func measure(t *tape.Tape) model {
+	var m model
+	layers := map[string]units.Bytes{}
+	layer := make([]string, len(t.Owners))
+	for i := range t.Owners {
+		layer[i] = layerOf(t.Owners[i].Module)
+	}
+	var grads, saved units.Bytes
+	for i := range t.Events {
+		e := &t.Events[i]
+		if e.Kind == tape.Mark && strings.HasSuffix(t.Labels[e.Owner], "backward") && m.saved == 0 {
+			m.saved = max(saved, 1)
+		}
+		if e.Kind != tape.Alloc && e.Kind != tape.Free {
+			continue
+		}
+		o := t.Owners[e.Owner]
+		sign := units.Bytes(1)
+		if e.Kind == tape.Free {
+			sign = -1
+		}
+		switch {
+		case o.Category == tape.Parameters && e.Kind == tape.Alloc:
+			m.params += e.Size
+			layers[layer[e.Owner]] += e.Size
+		case o.Category == tape.Gradients:
+			grads += sign * e.Size
+			m.grads = max(m.grads, grads)
+		case o.Category == tape.Activations && layer[e.Owner] != "":
+			saved += sign * e.Size
+		}
+	}
+	m.rest = layers[""]
+	for name, b := range layers {
+		if name != "" {
+			m.layer = max(m.layer, b)
+		}
+	}
+	return m
+}
+
+// layerOf is the repeated layer a module belongs to: model.layers.3 of model.layers.3.mlp; "" for others.
+func layerOf(module string) string {
+	_, within, _, found := tape.Layer(module)
+	if !found {
+		return ""
+	}
+	return strings.TrimSuffix(module[:len(module)-len(within)], ".")
+}
+
+// rank is what a rank holds at an instant, and how much of it are the plan's buffers.
+func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (held, buffers units.Bytes) {
+	share := func(b units.Bytes) units.Bytes { return (b + units.Bytes(p.Ranks) - 1) / units.Bytes(p.Ranks) }
+	params, grads, state := now[tape.Parameters], now[tape.Gradients], now[tape.Optimizer]
+	rest := now[tape.Activations] + now[tape.Inputs] + now[tape.Workspace] + now[tape.Other]
+	bucket := min(m.grads, zeroBucket*4)
+	if !backward {
+		bucket = 0 // buckets are made in the first backward
+	}
+	switch p.Kind {
+	case "ddp":
+		buffers = m.grads
+		if p.BucketView || !backward {
+			buffers = 0
+		}
+	case "zero1":
+		state = share(state)
+		buffers = bucket
+	case "zero2":
+		state, grads = share(state), share(grads)
+		buffers = bucket
+	case "zero3":
+		state, grads = share(state), share(grads)
+		params = min(params, share(params)+p.gathered(m))
+		buffers = bucket
+	case "fsdp2":
+		state = share(state)
+		if p.Stages > 1 { // stages keep parameters gathered and reduce gradients once, after the last micro-batch
+			params += share(params)
+			buffers = min(bucket, 2*m.layer)
+			break
+		}
+		grads = min(grads, share(grads)+m.layer)
+		params = min(params, share(params)+p.gathered(m))
+		buffers = min(bucket, 2*m.layer) // gather and reduce-scatter buffers
+	}
+	return params + grads + state + rest + buffers, buffers
+}
+
+// gathered are parameters in full: the running layer, the one fetched ahead, and what lies outside of layers.
+func (p Plan) gathered(m model) units.Bytes { return 2*m.layer + m.rest }
+
+func (p Plan) assumptions() []string {
+	out := []string{fmt.Sprintf("per rank of %d (%s): computed from the tape of one card, not measured", p.Ranks, p.Kind)}
+	switch p.Kind {
+	case "ddp":
+		if !p.BucketView {
+			out = append(out, "DDP keeps its buckets beside the gradients; gradient_as_bucket_view=True saves them")
+		}
+	case "zero1", "zero2":
+		out = append(out, "DeepSpeed's default bucket of 5e8 elements, or all gradients where they are fewer")
+	case "zero3", "fsdp2":
+		if p.Stages > 1 { // torch/distributed/pipelining/stage.py, 2.11: set_reshard_after_backward(False), set_requires_gradient_sync(False)
+			out = append(out, "in a pipeline only the optimizer's state is shared: parameters stay gathered over the micro-batches of a step")
+			break
+		}
+		out = append(out, "each repeated layer is a unit; one more is fetched ahead; parameters outside of layers stay gathered")
+	}
+	return append(out, "NCCL's buffers (some hundred MiB) come on top")
+}

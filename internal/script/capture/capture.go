@@ -1,0 +1,142 @@
+// Package capture turns an unmodified training script into a job, without a GPU.
+//
+// In go a command line and a folder; out come job.json and the graph it names (torch.export's JSON, gzipped), in the Job form that predictions
+// read. The command runs on the CPU for real until its first model call in training, on tensors without data from there,
+// and ends at its first optimizer step; what it did before that (files, downloads, prints) has happened. A script
+// that cannot be captured is refused with the reason and, where one is known, the script's line.
+package capture
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/plimsoll/plimsoll/internal/script/probe"
+	"github.com/plimsoll/plimsoll/internal/script/runner"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// Request is what to capture.
+type Request struct {
+	Args   []string  // the command
+	Env    []string  // the whole environment it would have had
+	Dir    string    // folder for the job and its graph; exists
+	Stdin  io.Reader // as the command expects them
+	Stdout io.Writer
+	Stderr io.Writer
+	Card   *Card           // the card the script is to believe in; nil: a plausible one
+	Stop   <-chan struct{} // when closed, the capture is given up; nil: never
+}
+
+// Card is what a script may ask about its card.
+type Card struct {
+	Memory     units.Bytes `json:"memory"`
+	Capability [2]int      `json:"capability"`
+}
+
+// Place is what a captured script asked of its card and how many processes it runs in. It lies beside the job.
+type Place struct {
+	GPU         bool     `json:"gpu"`              // a model was put on the GPU
+	CapFraction *float64 `json:"cap_fraction"`     // of set_per_process_memory_fraction
+	World       int      `json:"world_size"`       // processes that train together
+	LocalWorld  int      `json:"local_world_size"` // of them, those on this machine
+	Parallel    bool     `json:"parallel"`         // under DistributedDataParallel
+	Loader      bool     `json:"loader"`           // a DataLoader was made
+}
+
+// ReadPlace reads what a capture left about its place; a capture that never got to torch left nothing.
+func ReadPlace(dir string) (Place, error) {
+	var p Place
+	data, err := os.ReadFile(filepath.Join(dir, "place.json"))
+	if err != nil {
+		return p, fmt.Errorf("read the captured place: %w", err)
+	}
+	if err := json.Unmarshal(data, &p); err != nil {
+		return p, fmt.Errorf("read the captured place: %w", err)
+	}
+	return p, nil
+}
+
+// Interrupted says that someone asked for the end while the capture ran.
+type Interrupted struct{ Outcome runner.Outcome }
+
+func (i Interrupted) Error() string {
+	return fmt.Sprintf("the capture was ended by %s", i.Outcome.Asked)
+}
+
+// Failed says why a script could not be captured.
+type Failed struct {
+	Why  string `json:"why"`
+	File string `json:"file"`
+	Line int    `json:"line"`
+}
+
+func (f Failed) Error() string {
+	if f.File == "" {
+		return "the training step was not captured: " + f.Why
+	}
+	return fmt.Sprintf("the training step was not captured at %s:%d: %s", f.File, f.Line, f.Why)
+}
+
+// Run captures the command's first training step and returns the path of the job file.
+func Run(r Request) (string, error) {
+	dir, err := filepath.Abs(r.Dir)
+	if err != nil {
+		return "", fmt.Errorf("find the capture's folder: %w", err)
+	}
+	python, err := os.MkdirTemp("", "plimsoll-")
+	if err != nil {
+		return "", fmt.Errorf("make a folder for the probe: %w", err)
+	}
+	defer os.RemoveAll(python)
+	if err := probe.Install(python); err != nil {
+		return "", fmt.Errorf("write the probe: %w", err)
+	}
+	card, err := described(r.Card)
+	if err != nil {
+		return "", err
+	}
+	env := probe.Environ(r.Env, python, probe.Settings{Mode: probe.Capture, Report: dir, Card: card})
+	outcome, err := runner.Run(runner.Command{Args: r.Args, Env: env, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Stop: r.Stop})
+	if err != nil {
+		return "", err
+	}
+	if outcome.Asked != 0 {
+		return "", Interrupted{outcome}
+	}
+	job := filepath.Join(dir, "job.json")
+	if _, err := os.Stat(job); err == nil {
+		return job, nil
+	}
+	return "", failure(dir, outcome)
+}
+
+func described(c *Card) (string, error) {
+	if c == nil {
+		return "", nil
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("describe the card: %w", err)
+	}
+	return string(data), nil
+}
+
+// failure reads why there is no job.
+func failure(dir string, outcome runner.Outcome) error {
+	data, err := os.ReadFile(filepath.Join(dir, "failure.json"))
+	if errors.Is(err, os.ErrNotExist) && outcome.Killed() {
+		return Failed{Why: "the command was killed; building the model may need more host memory than there is"}
+	}
+	if err != nil {
+		return Failed{Why: fmt.Sprintf("the command ended with code %d and never imported torch in a Python that reads PYTHONPATH", outcome.Code)}
+	}
+	var f Failed
+	if err := json.Unmarshal(data, &f); err != nil {
+		return fmt.Errorf("read why the capture failed: %w", err)
+	}
+	return f
+}

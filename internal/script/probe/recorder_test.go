@@ -1,0 +1,60 @@
+package probe_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/script/probe/probetest"
+)
+
+// python runs code with the probe's package on its path and returns what it printed.
+func python(t *testing.T, args ...string) string {
+	t.Helper()
+	sources, err := filepath.Abs("python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(probetest.Python(t), args...)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+sources, "PYTHONDONTWRITEBYTECODE=1", "XDG_RUNTIME_DIR="+t.TempDir())
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, err.(*exec.ExitError).Stderr)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func TestTheRecorderTellsALifeOnAGPU(t *testing.T) {
+	t.Parallel()
+	got := python(t, filepath.Join("testdata", "pretended_cuda.py"), t.TempDir())
+	want := `{"peak": {"allocated": 11811160064, "reserved": 11811160064, "step": 60, "phase": "forward"}, "steps": 60, "cap": 0.5, "card": "pretended", ` +
+		`"problems": [], "oom": {"requested": 2147483648, "limit": 12884901888, "allocated": 11811160064, "step": 60, "phase": "forward"}, ` +
+		`"where": "<module>", "snapshot": true, "first contexts": ["alloc", null, "alloc"], "optimizer": "Adam"}`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestStacksAreRecordedAsOftenAsTheirCostAllows(t *testing.T) {
+	t.Parallel()
+	// A step takes 100 without stacks and so much more with them, whatever the clock's unit.
+	script := `
+from plimsoll._budget import Budget
+for extra in (0, 2, 4, 10, 35, 900):
+    budget, now = Budget(), 0.0
+    for step in range(2000):
+        now += 100 + (extra if budget.stacks_in(step) else 0)
+        budget.step_done(step, now)
+    late = [step for step in range(1000, 2000) if budget.stacks_in(step)]
+    print(extra, len(late), extra * len(late) / 1000 <= (5 if extra <= 5 else 3.1), budget.stacks_in(0))
+`
+	got := python(t, "-c", script)
+	want := strings.Join([]string{
+		"0 1000 True True", "2 1000 True True", "4 1000 True True", "10 250 True True", "35 83 True True", "900 3 True True",
+	}, "\n")
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,93 @@
+package textout
+
+import (
+	"fmt"
+
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// maxChanges is how many lines of code a screen of changes names.
+const maxChanges = 12
+
+// Diff prints what changed between two runs.
+func Diff(s *screen.Screen, d *report.Diff) {
+	s.Line(s.Ink(screen.Bold, diffVerdict(d)))
+	s.Blank()
+	s.Line("  ", screen.Pad("", 34), screen.PadLeft("before", 12), screen.PadLeft("after", 13), screen.PadLeft("change", 15))
+	levelRow(s, "peak in use", d.Before.Peak.Requested, d.After.Peak.Requested)
+	levelRow(s, "peak held from CUDA", d.Before.Peak.Reserved, d.After.Peak.Reserved)
+	if d.Before.PerStep != 0 || d.After.PerStep != 0 {
+		levelRow(s, "growth per step", d.Before.PerStep, d.After.PerStep)
+	}
+	s.Blank()
+	for _, c := range d.ByCategory {
+		levelRow(s, c.Category, c.Before, c.After)
+	}
+	changed := false
+	several := linesOfSeveralKinds(d.ByLine)
+	for i, c := range d.ByLine {
+		if c.Before == c.After || i == maxChanges {
+			break
+		}
+		if !changed {
+			s.Blank()
+			s.Line(s.Ink(screen.Bold, "By line of code, at the two peaks"))
+			changed = true
+		}
+		levelRow(s, placeName(c, several[*c.Where]), c.Before, c.After)
+	}
+	if !d.Before.Certain || !d.After.Certain {
+		s.Blank()
+		s.Paragraph(0, "One of the recordings has no stacks: categories are inferred and lines cannot be named.")
+	}
+}
+
+func diffVerdict(d *report.Diff) string {
+	change := d.After.Peak.Requested - d.Before.Peak.Requested
+	switch {
+	case change == 0:
+		return fmt.Sprintf("The peak is the same to the byte: %s.", d.After.Peak.Requested)
+	case change > 0:
+		return fmt.Sprintf("The peak grew by %s (%s), from %s to %s.", change, units.Percent(change, d.Before.Peak.Requested), d.Before.Peak.Requested, d.After.Peak.Requested)
+	}
+	return fmt.Sprintf("The peak shrank by %s (%s), from %s to %s.", -change, units.Percent(-change, d.Before.Peak.Requested), d.Before.Peak.Requested, d.After.Peak.Requested)
+}
+
+func levelRow(s *screen.Screen, name string, before, after units.Bytes) {
+	ink, sign := screen.Plain, ""
+	switch {
+	case after > before:
+		ink, sign = screen.Red, "+"
+	case after < before:
+		ink = screen.Green
+	}
+	delta := "="
+	if after != before {
+		delta = sign + (after - before).String()
+	}
+	s.Line("  ", screen.Pad(screen.Fit(screen.Clean(name), 33), 34), screen.PadLeft(before.String(), 12), screen.PadLeft(after.String(), 13),
+		s.Ink(ink, screen.PadLeft(delta, 15)))
+}
+
+// linesOfSeveralKinds are lines that made memory of more than one category, and so are listed more than once.
+func linesOfSeveralKinds(changes []report.Change) map[report.Place]bool {
+	several, seen := map[report.Place]bool{}, map[report.Place]bool{}
+	for _, c := range changes {
+		several[*c.Where] = seen[*c.Where]
+		seen[*c.Where] = true
+	}
+	return several
+}
+
+func placeName(c report.Change, withCategory bool) string {
+	if c.Where.File == "" {
+		return c.Where.Function + " " + c.Category
+	}
+	what := c.Where.Function
+	if withCategory {
+		what = c.Category
+	}
+	return fmt.Sprintf("%s:%d %s", base(c.Where.File), c.Where.Line, what)
+}

@@ -1,0 +1,195 @@
+package textout
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// shownPlans is how many plans a screen has room for.
+const shownPlans = 5
+
+// Fit prints the answer of plimsoll fit.
+func Fit(s *screen.Screen, f *report.Fit) {
+	card := f.Card
+	if f.GPUs > 1 {
+		card = fmt.Sprintf("%d × %s", f.GPUs, f.Card)
+	}
+	s.Paragraph(0, screen.Clean(fmt.Sprintf("%s · %s parameters · effective batch %d · %s (%s)", f.Title, shortCount(f.Params), f.Effective, card, f.Capacity.Short())))
+	s.Blank()
+	var fitting []report.Plan
+	for _, p := range f.Plans {
+		if p.Fits {
+			fitting = append(fitting, p)
+		}
+	}
+	if len(fitting) == 0 {
+		nothingFits(s, f)
+	} else {
+		best := fitting[0]
+		s.Paragraph(0, fmt.Sprintf("%s configurations; the fastest that fits takes about %s a step (±%.0f %%).%s", units.Count(f.Considered), milliseconds(best.StepMS), 100*best.Uncertainty, sameTraining(fitting)))
+		s.Blank()
+		planTable(s, fitting[:min(len(fitting), shownPlans)])
+		planDetails(s, f, best)
+	}
+	if f.Numerics != nil {
+		s.Blank()
+		n := f.Numerics
+		text := fmt.Sprintf("With --allow numerics: %s, %d × %d, %s, checkpointing %s", n.Precision, n.MicroBatch, n.Accumulate, n.Optimizer, checkpointed(*n))
+		if len(fitting) > 0 {
+			text += fmt.Sprintf(": %.2f× the time", n.StepMS/fitting[0].StepMS)
+		} else {
+			text += " fits: about " + milliseconds(n.StepMS) + " a step"
+		}
+		s.Paragraph(0, text+".")
+	}
+	for i, w := range f.Warnings {
+		if i == 0 {
+			s.Blank()
+		}
+		s.Hanging("  note     ", screen.Yellow, w)
+	}
+	for i, a := range f.Assumptions {
+		if i == 0 {
+			s.Blank()
+		}
+		s.Hanging("  assumed  ", screen.Faint, a)
+	}
+	if len(fitting) > 0 {
+		s.Blank()
+		s.Line("Write it: plimsoll fit … --write torch|trainer|accelerate|deepspeed|fsdp2|…")
+	}
+}
+
+// FitHeadline is the answer in a sentence, for any kind of page.
+func FitHeadline(f *report.Fit) string {
+	for _, p := range f.Plans {
+		if p.Fits {
+			return fmt.Sprintf("Of %s configurations the one to take needs about %s a step (±%.0f %%) and %s of %s.", units.Count(f.Considered),
+				milliseconds(p.StepMS), 100*p.Uncertainty, p.Peak.Device.Short(), f.Capacity.Short())
+		}
+	}
+	return fmt.Sprintf("None of %s configurations fits in %s.", units.Count(f.Considered), f.Capacity.Short())
+}
+
+func sameTraining(plans []report.Plan) string {
+	for _, p := range plans[:min(len(plans), shownPlans)] {
+		if p.ChangesNumerics {
+			return " Plans marked ≠ change numerics."
+		}
+	}
+	return " Training stays the same in all of these:"
+}
+
+func planTable(s *screen.Screen, plans []report.Plan) {
+	s.Line(s.Ink(screen.Faint, "     micro-batch  precision  checkpointing     optimizer     peak   room   time"))
+	for i, p := range plans {
+		mark := " "
+		if p.ChangesNumerics {
+			mark = "≠"
+		}
+		s.Line(
+			fmt.Sprintf("%3d%s ", i+1, mark),
+			screen.Pad(fmt.Sprintf("%d × %d", p.MicroBatch, p.Accumulate), 13),
+			screen.Pad(p.Precision, 11),
+			screen.Pad(checkpointed(p), 18),
+			screen.Pad(p.Optimizer, 12),
+			screen.PadLeft(p.Peak.Device.GiBString(1), 6),
+			screen.PadLeft(p.Headroom.GiBString(1), 7),
+			screen.PadLeft(fmt.Sprintf("%.2f×", p.StepMS/plans[0].StepMS), 7))
+		if extra := planExtras(p); extra != "" {
+			s.Line("       ", s.Ink(screen.Faint, extra))
+		}
+	}
+	s.Line(s.Ink(screen.Faint, "     (peak as the driver sees it and room beyond the safe bound, in GiB)"))
+}
+
+// planExtras are settings that have no column.
+func planExtras(p report.Plan) string {
+	var parts []string
+	if p.Tensor > 1 {
+		parts = append(parts, fmt.Sprintf("tensor parallel %d", p.Tensor))
+	}
+	if p.Stages > 1 {
+		parts = append(parts, fmt.Sprintf("%d stages", p.Stages))
+	}
+	switch {
+	case p.Ranks > 1:
+		parts = append(parts, fmt.Sprintf("%d × %s", p.Ranks, p.Sharding))
+	case p.Sharding != "":
+		parts = append(parts, p.Sharding)
+	}
+	if p.Conf != "" {
+		parts = append(parts, p.Conf)
+	}
+	if p.Offload != "" {
+		what := p.Offload
+		if what == "both" {
+			what = "optimizer and activations"
+		}
+		parts = append(parts, fmt.Sprintf("%s on the host (%s)", what, p.Host.Short()))
+	}
+	return strings.Join(parts, " · ")
+}
+
+func checkpointed(p report.Plan) string {
+	if p.Checkpointing == "selective" {
+		return fmt.Sprintf("selective %d/%d", p.Layers, p.OfLayers)
+	}
+	return p.Checkpointing
+}
+
+// planDetails says what the first plan's changes buy and why others lose.
+func planDetails(s *screen.Screen, f *report.Fit, best report.Plan) {
+	if len(best.Changes) > 0 {
+		s.Blank()
+		s.Line("What plan 1 changes, and what that buys:")
+		for _, c := range best.Changes {
+			s.Hanging("  · ", screen.Plain, screen.Clean(c))
+		}
+	}
+	if len(f.Alternatives) > 0 {
+		s.Blank()
+		s.Line("Why not:")
+		for _, a := range f.Alternatives {
+			s.Hanging("  · ", screen.Plain, a.What+": "+a.Why)
+		}
+	}
+}
+
+func nothingFits(s *screen.Screen, f *report.Fit) {
+	for _, line := range screen.Wrap(fmt.Sprintf("Nothing fits: none of %s configurations runs in %s.", units.Count(f.Considered), f.Capacity.Short()), s.Width()) {
+		s.Line(s.Ink(screen.Red, line))
+	}
+	if len(f.Least) == 0 {
+		return
+	}
+	s.Blank()
+	s.Line("The least that would:")
+	for _, l := range f.Least {
+		text := l.Action
+		if l.Numerics {
+			text += " (changes what is trained)"
+		}
+		if l.Command != "" {
+			text += " (" + l.Command + ")"
+		}
+		s.Hanging("  · ", screen.Plain, text)
+	}
+}
+
+// milliseconds prints a time with three digits.
+func milliseconds(ms float64) string {
+	switch {
+	case ms >= 10_000:
+		return fmt.Sprintf("%.1f s", ms/1000)
+	case ms >= 1000:
+		return fmt.Sprintf("%.2f s", ms/1000)
+	case ms >= 100:
+		return fmt.Sprintf("%.0f ms", ms)
+	}
+	return fmt.Sprintf("%.1f ms", ms)
+}

@@ -1,0 +1,212 @@
+package textout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// Predict prints the answer of plimsoll predict for one job.
+func Predict(s *screen.Screen, r *report.Prediction) {
+	s.Paragraph(0, screen.Clean(fmt.Sprintf("%s · %s parameters · %s (%s)", r.Title, shortCount(r.Params), r.Card, r.Capacity.Short())))
+	s.Blank()
+	verdict, ink := predictVerdict(r)
+	for _, line := range screen.Wrap(verdict, s.Width()) {
+		s.Line(s.Ink(ink, line))
+	}
+	if r.Sharded != nil {
+		s.Line("  ", s.Ink(screen.Faint, "computed by arithmetic, not measured; on one card:"))
+	}
+	s.Blank()
+	s.Paragraph(2, screen.Clean(peakSentence(r)))
+	predictedCategories(s, r)
+	s.Blank()
+	s.Line(fmt.Sprintf("  forward %s · backward %s · optimizer %s · loaded %s",
+		r.Phases["forward"].Short(), r.Phases["backward"].Short(), r.Phases["optimizer"].Short(), r.AfterLoad.Short()))
+	s.Line(fmt.Sprintf("  %s allocated · %s held from CUDA · %s seen by the driver", r.Peak.Allocated.Short(), r.Peak.Reserved.Short(), r.Peak.Device.Short()))
+	largestLine(s, r)
+	assumptions := r.Assumptions
+	if r.Sharded != nil {
+		assumptions = slices.Concat(r.Sharded.Assumptions, assumptions)
+	}
+	for i, a := range assumptions {
+		if i == 0 {
+			s.Blank()
+		}
+		s.Hanging("  assumed  ", screen.Faint, screen.Clean(a))
+	}
+}
+
+// PredictHeadline is the answer in a sentence, for any kind of page.
+func PredictHeadline(r *report.Prediction) string {
+	text, _ := predictVerdict(r)
+	return text
+}
+
+func predictVerdict(r *report.Prediction) (string, screen.Ink) {
+	if r.Sharded != nil {
+		return shardedVerdict(r)
+	}
+	safe := r.Safe + r.ByCategory["context"]
+	text := fmt.Sprintf("%s needed (at most %s), %s available.", r.Peak.Device.Short(), safe.Short(), r.Capacity.Short())
+	if r.Fits {
+		return "Fits: " + text, screen.Green
+	}
+	return "Does not fit: " + text, screen.Red
+}
+
+func shardedVerdict(r *report.Prediction) (string, screen.Ink) {
+	sh := r.Sharded
+	how := []string{}
+	if sh.Ranks > 1 {
+		how = append(how, fmt.Sprintf("%s over %d", sh.Kind, sh.Ranks))
+	}
+	if sh.Tensor > 1 {
+		how = append(how, fmt.Sprintf("tensor parallel %d", sh.Tensor))
+	}
+	if sh.Stages > 1 {
+		how = append(how, fmt.Sprintf("%d stages", sh.Stages))
+	}
+	text := fmt.Sprintf("each card needs %s (at most %s) of %s, %s.", (sh.Allocated + r.ByCategory["context"]).Short(),
+		(sh.Safe + r.ByCategory["context"]).Short(), r.Capacity.Short(), strings.Join(how, ", "))
+	if sh.Fits {
+		return "Fits: " + text, screen.Green
+	}
+	return "Does not fit: " + text, screen.Red
+}
+
+func peakSentence(r *report.Prediction) string {
+	text := fmt.Sprintf("peak in the %s pass of step %d", r.Phase, r.Step)
+	if r.Phase == "optimizer" {
+		text = fmt.Sprintf("peak in the optimizer of step %d", r.Step)
+	}
+	if r.Where != "" {
+		text += ", at " + r.Where
+	}
+	return text
+}
+
+// predictedCategories draws what the peak consists of, largest first.
+func predictedCategories(s *screen.Screen, r *report.Prediction) {
+	names := []string{"parameters", "gradients", "optimizer", "activations", "inputs", "workspace", "other", "context"}
+	slices.SortStableFunc(names, func(a, b string) int { return int(min(1, max(-1, r.ByCategory[b]-r.ByCategory[a]))) })
+	labels := map[string]string{"optimizer": "optimizer state", "workspace": "library workspaces", "other": "rounding and other", "context": "CUDA context"}
+	var rest units.Bytes
+	for _, name := range names {
+		bytes := r.ByCategory[name]
+		if bytes < r.Peak.Device/100 {
+			rest += bytes
+			continue
+		}
+		label := name
+		if l, ok := labels[name]; ok {
+			label = l
+		}
+		categoryLine(s, r, label, bytes)
+	}
+	if rest > 0 {
+		categoryLine(s, r, "everything else", rest)
+	}
+	if idle := r.Peak.Reserved - r.Peak.Allocated; idle >= r.Peak.Device/100 {
+		categoryLine(s, r, "held but not in use", idle)
+	}
+	mostly(s, r)
+}
+
+func categoryLine(s *screen.Screen, r *report.Prediction, label string, bytes units.Bytes) {
+	s.Line("  ", s.Bar(float64(bytes), float64(r.Peak.Device), 32), " ", screen.Pad(label, 20), screen.PadLeft(bytes.Short(), 10), screen.PadLeft(units.Percent(bytes, r.Peak.Device), 7))
+}
+
+// mostly names the modules that hold most of the activations.
+func mostly(s *screen.Screen, r *report.Prediction) {
+	var parts []string
+	for _, o := range r.Top {
+		if o.Category != "activations" || o.Bytes < r.Peak.Device/50 || len(parts) == 3 {
+			continue
+		}
+		name := o.Module
+		if name == "" {
+			name = "top level (loss)"
+		}
+		parts = append(parts, name+" "+o.Bytes.Short())
+	}
+	if len(parts) > 0 {
+		s.Blank()
+		s.Hanging("  activations of  ", screen.Plain, screen.Clean(strings.Join(parts, " · ")))
+	}
+}
+
+func largestLine(s *screen.Screen, r *report.Prediction) {
+	if r.Largest == nil {
+		return
+	}
+	s.Blank()
+	batch := "none, not even one sample"
+	if r.Largest.Batch > 0 {
+		batch = units.Count(r.Largest.Batch)
+	}
+	if r.Largest.Batch >= report.LargestBatch {
+		batch += " or more"
+	}
+	text := "Largest batch that fits as it is: " + batch + "."
+	if r.Largest.Seq > 0 {
+		text += " Longest sequence at this batch: " + units.Count(r.Largest.Seq) + "."
+	}
+	if !r.Fits {
+		text += " plimsoll fit looks for ways to make it fit."
+	}
+	s.Paragraph(0, text)
+}
+
+// Predictions prints one line a job.
+func Predictions(s *screen.Screen, rs []report.Prediction) {
+	width := 12
+	for i := range rs {
+		width = max(width, min(screen.Columns(rs[i].ID), 28))
+	}
+	s.Line(screen.Pad("job", width), "  allocated   reserved       safe  peak in    fits")
+	for i := range rs {
+		r := &rs[i]
+		name := screen.Pad(screen.Fit(screen.Clean(r.ID), width), width)
+		if r.Error != "" {
+			s.Line(name, "  ", s.Ink(screen.Yellow, screen.Fit(screen.Clean(r.Error), s.Width()-width-2)))
+			continue
+		}
+		s.Line(name, screen.PadLeft(r.Peak.Allocated.Short(), 11), screen.PadLeft(r.Peak.Reserved.Short(), 11), screen.PadLeft(r.Safe.Short(), 11), "  ", screen.Pad(r.Phase, 10), " ", yesNo(s, r.Fits))
+	}
+}
+
+// Sweep prints one line a combination, after what they have in common.
+func Sweep(s *screen.Screen, rs []report.Prediction) {
+	if i := slices.IndexFunc(rs, func(r report.Prediction) bool { return r.Error == "" }); i >= 0 {
+		r := &rs[i]
+		name, _, _ := strings.Cut(r.Title, " · ")
+		s.Line(screen.Clean(fmt.Sprintf("%s · %s parameters · %s, %s available", name, shortCount(r.Params), r.Card, r.Capacity.Short())))
+		s.Blank()
+	}
+	Predictions(s, rs)
+}
+
+func yesNo(s *screen.Screen, yes bool) string {
+	if yes {
+		return s.Ink(screen.Green, "yes")
+	}
+	return s.Ink(screen.Red, "no")
+}
+
+// shortCount prints a number of parameters as people say it: "1.24 B", "124 M".
+func shortCount(n int64) string {
+	switch v := float64(n); {
+	case n >= 1e9:
+		return fmt.Sprintf("%.2f B", v/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1f M", v/1e6)
+	case n >= 1e3:
+		return fmt.Sprintf("%.1f k", v/1e3)
+	}
+	return fmt.Sprint(n)
+}
