@@ -40,7 +40,7 @@ var layers = []layer{
 		"internal/model/eager", "internal/model/families", "internal/model/graphrun",
 	}},
 	{name: "answer: conclusions", packages: []string{
-		"internal/answer/diagnose", "internal/answer/compare", "internal/answer/explain", "internal/answer/cost", "internal/answer/predict",
+		"internal/answer/finding", "internal/answer/diagnose", "internal/answer/compare", "internal/answer/explain", "internal/answer/cost", "internal/answer/predict",
 		"internal/answer/plan", "internal/answer/planfile",
 	}},
 	{name: "code: what source says", packages: []string{"internal/code/pysource", "internal/code/flow", "internal/code/lint"}},
