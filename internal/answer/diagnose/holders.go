@@ -10,7 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-var holderRules = []textRule{textAbsurd, textFallback, textContexts, textOtherProcess, textOutside, textPools}
+var holderRules = []textRule{textAbsurd, textLargeTensor, textFallback, textContexts, textOtherProcess, textOutside, textPools}
 
 // textAbsurd: the request alone is larger than the card.
 func textAbsurd(t *Text) (report.Finding, bool) {
@@ -41,6 +41,22 @@ func textAbsurd(t *Text) (report.Finding, bool) {
 		f.Evidence = []string{fmt.Sprintf("%s in one piece", q.Bytes)}
 	}
 	return f, true
+}
+
+// textLargeTensor: the request alone is a good part of the card and as large as half of all that is in use.
+func textLargeTensor(t *Text) (report.Finding, bool) {
+	q := t.Requested
+	if t.Kind != oomtext.DeviceOOM || !q.Known || !t.Capacity.Known || !t.Allocated.Known || q.Bytes > t.Capacity.Bytes {
+		return report.Finding{}, false
+	}
+	if 4*q.Bytes < t.Capacity.Bytes || 2*q.Bytes < t.Allocated.Bytes {
+		return report.Finding{}, false
+	}
+	return report.Finding{
+		ID: "one-large-tensor", Confidence: 0.7, Bytes: q.Bytes,
+		Title:    fmt.Sprintf("one tensor of %s did not fit beside %s in use", q.Bytes, t.Allocated.Bytes),
+		Evidence: []string{fmt.Sprintf("it is %d%% of the %s there are", 100*q.Bytes/t.Capacity.Bytes, t.Capacity.Bytes)},
+	}, true
 }
 
 // textFallback: more is allocated than the card has, so the driver spilled into main memory (Windows), or the numbers are

@@ -91,6 +91,16 @@ var holders = []Entry{
 		Note: "Freeing memory cannot help.",
 	},
 	{
+		ID: "one-large-tensor", Class: Special, Severity: report.Error,
+		Title:    "One tensor needs a large part of the GPU at once",
+		Evidence: "the request is a quarter of the GPU or more, and is a large part of everything in use",
+		Refuted:  "many tensors of this size, each needed",
+		Remedies: []Remedy{
+			do(anyone, "look at the shape of that one tensor at the line named here: halving the dimension it depends on halves it"),
+			do(anyone, "compute it in chunks, or in a narrower type"),
+		},
+	},
+	{
 		ID: "free-but-fails", Severity: report.Error,
 		Title:    "Clearly more was free than was requested",
 		Evidence: "the message's own numbers; where it prints an allowed amount, that limit was reached",
