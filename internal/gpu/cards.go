@@ -61,6 +61,22 @@ var hopperAndLater = []Card{
 		Source:  Source{Rates: sheet},
 	},
 	{
+		Name: "h20", Title: "H20 96 GB", Memory: 96 * units.GiB,
+		Major: 9, Minor: 0, SMs: 78, ThreadsPerSM: 2048,
+		Bandwidth: 4000 * giga, BF16: 148 * tera, FP16: 148 * tera, TF32: 74 * tera, FP32: 44 * tera,
+		NVLink: 450 * giga, Host: 64 * giga,
+		Aliases: []string{"h20", "h20sxm", "h20sxm5", "h20sxm596g"},
+		Source:  Source{Rates: "NVIDIA H20 datasheet as quoted by resellers (willitrunai.com/es/gpus/h20-96gb); multiprocessors as Geekbench reported them"},
+	},
+	{
+		Name: "h20-141g", Title: "H20 141 GB", Memory: 141 * units.GiB,
+		Major: 9, Minor: 0, SMs: 78, ThreadsPerSM: 2048,
+		Bandwidth: 4800 * giga, BF16: 148 * tera, FP16: 148 * tera, TF32: 74 * tera, FP32: 44 * tera,
+		NVLink: 450 * giga, Host: 64 * giga,
+		Aliases: []string{"h203e", "h20sxm5141g"},
+		Source:  Source{Rates: "the 96 GB card's rates with the bandwidth of H200's memory, which it carries"},
+	},
+	{
 		Name: "gh200-96g", Title: "GH200 96 GB", Memory: 96 * units.GiB,
 		Major: 9, Minor: 0, SMs: 132, ThreadsPerSM: 2048,
 		Bandwidth: 4000 * giga, BF16: 989 * tera, FP16: 989 * tera, TF32: 494 * tera, FP32: 66.9 * tera,
@@ -84,11 +100,12 @@ var hopperAndLater = []Card{
 		Source:  Source{Rates: sheet},
 	},
 	{
-		Name: "b300", Title: "B300", Memory: 288 * units.GiB,
+		Name: "b300", Title: "B300", Memory: 270 * units.GiB,
 		Major: 10, Minor: 3, SMs: 148, ThreadsPerSM: 2048,
 		Bandwidth: 8000 * giga, BF16: 2250 * tera, FP16: 2250 * tera, TF32: 1125 * tera, FP32: 75 * tera,
 		NVLink: 900 * giga, Host: 64 * giga,
-		Source: Source{Rates: sheet},
+		Aliases: []string{"b300sxm6", "b300sxm6ac", "b300288g", "b300270g"},
+		Source:  Source{Rates: "NVIDIA HGX B300 datasheet: 270 GB usable of 288 GB, 36 PFLOP/s with sparsity for eight cards"},
 	},
 }
 
@@ -117,6 +134,22 @@ var dataCentre = []Card{
 		Host:    32 * giga,
 		Aliases: []string{"a100pcie80g", "a10080gpcie"},
 		Source:  Source{Rates: sheet, Total: reports},
+	},
+	{
+		Name: "a800-80g", Title: "A800 SXM 80 GB", Memory: 80 * units.GiB, Total: 81050 * units.MiB,
+		Major: 8, Minor: 0, SMs: 108, ThreadsPerSM: 2048,
+		Bandwidth: 2039 * giga, BF16: 312 * tera, FP16: 312 * tera, TF32: 156 * tera, FP32: 19.5 * tera,
+		NVLink: 200 * giga, Host: 32 * giga,
+		Aliases: []string{"a800", "a800sxm480g", "a800sxm80g", "a80080gsxm"},
+		Source:  Source{Rates: sheet + ": an A100 with NVLink at 400 GB/s", Total: "that of an A100 SXM 80 GB, the same chip and memory"},
+	},
+	{
+		Name: "a800-80g-pcie", Title: "A800 PCIe 80 GB", Memory: 80 * units.GiB, Total: 81050 * units.MiB,
+		Major: 8, Minor: 0, SMs: 108, ThreadsPerSM: 2048,
+		Bandwidth: 1935 * giga, BF16: 312 * tera, FP16: 312 * tera, TF32: 156 * tera, FP32: 19.5 * tera,
+		Host:    32 * giga,
+		Aliases: []string{"a800pcie80g", "a80080gpcie"},
+		Source:  Source{Rates: sheet, Total: "that of an A100 PCIe 80 GB, the same chip and memory"},
 	},
 	{
 		Name: "a30", Title: "A30", Memory: 24 * units.GiB, Total: 24095 * units.MiB,
@@ -214,11 +247,12 @@ var dataCentre = []Card{
 		Source:  Source{Rates: sheet, Total: reports, Context: "PyTorch 2.10 cu130 (unslothai/unsloth-zoo#1053)"},
 	},
 	{
-		Name: "rtx-pro-6000", Title: "RTX PRO 6000 Blackwell", Memory: 96 * units.GiB,
+		Name: "rtx-pro-6000", Title: "RTX PRO 6000 Blackwell", Memory: 96 * units.GiB, Total: 97249 * units.MiB,
 		Major: 12, Minor: 0, SMs: 188, ThreadsPerSM: 1536,
 		Bandwidth: 1792 * giga, BF16: 503 * tera, FP16: 503 * tera, TF32: 251 * tera, FP32: 125 * tera,
-		Host:   64 * giga,
-		Source: Source{Rates: sheet},
+		Host:    64 * giga,
+		Aliases: []string{"pro6000", "rtxpro6000blackwell", "rtxpro6000blackwellworkstationedition", "rtxpro6000blackwellserveredition", "rtxpro6000blackwellmaxqworkstationedition"},
+		Source:  Source{Rates: sheet, Total: "94.97 GiB reported by CUDA (github.com/antirez/ds4/issues/431)"},
 	},
 	{
 		Name: "v100-16g", Title: "V100 16 GB", Memory: 16 * units.GiB, Total: 16148 * units.MiB,
