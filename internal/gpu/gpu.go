@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/spelling"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -68,13 +68,13 @@ func LargestContext() units.Bytes {
 // BlasWorkspace is what cuBLAS takes through the caching allocator for each thread and stream, for a PyTorch
 // version (aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize): 32 MiB on SM 9.0, since 2.12 also on
 // SM 10 and 12 (pytorch PR #175344), 4096 KiB·2 + 16 KiB·8 on other NVIDIA cards; on ROCm 32 MiB, 128 MiB on gfx94.
-func (c Card) BlasWorkspace(torch alloc.Version) units.Bytes {
+func (c Card) BlasWorkspace(v torch.Version) units.Bytes {
 	switch {
 	case c.ROCm && c.Minor >= 4:
 		return 128 * units.MiB
 	case c.ROCm, c.Major == 9:
 		return 32 * units.MiB
-	case c.Major >= 10 && !older(torch, 212):
+	case c.Major >= 10 && torch.BlackwellWorkspace.Has(v):
 		return 32 * units.MiB
 	}
 	return 2*4096*units.KiB + 8*16*units.KiB
@@ -90,17 +90,9 @@ func (c Card) BlasLtWorkspace() units.Bytes {
 
 // CuDNNAttention tells whether scaled_dot_product_attention tries cuDNN first (sdp_utils.cpp: SM 9.0, 10.0, 10.3 with cuDNN newer
 // than 9.15, which wheels bring since PyTorch 2.10).
-func (c Card) CuDNNAttention(torch alloc.Version) bool {
+func (c Card) CuDNNAttention(v torch.Version) bool {
 	hopper := c.Major == 9 && c.Minor == 0 || c.Major == 10 && (c.Minor == 0 || c.Minor == 3)
-	return hopper && !c.ROCm && !older(torch, 210)
-}
-
-// older tells whether a version lies before another; the zero Version is the latest.
-func older(torch, than alloc.Version) bool {
-	if torch == 0 {
-		torch = alloc.Latest
-	}
-	return torch < than
+	return hopper && !c.ROCm && torch.CuDNNAttention.Has(v)
 }
 
 // Names lists the short names in the order of the catalogue.

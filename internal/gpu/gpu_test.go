@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -71,7 +71,7 @@ func TestWorkspacesFollowCardAndVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := alloc.ParseVersion(version)
+		v, err := torch.ParseVersion(version)
 		if err != nil {
 			t.Fatal(err)
 		}
