@@ -198,6 +198,16 @@ type Remedy struct {
 	CheckedBy string      `json:"checked_by"` // replay, prediction, arithmetic or rule
 	Command   string      `json:"command,omitempty"`
 	Numerics  bool        `json:"changes_numerics,omitempty"`
+	AppliesTo *Applies    `json:"applies_to,omitempty"` // explain says it of every remedy
+}
+
+// Applies says for whom a remedy is meant. An empty list is everyone.
+type Applies struct {
+	Framework []string `json:"framework,omitempty"` // pytorch, vllm, jax, llama.cpp …: one of these is in use
+	Backend   []string `json:"backend,omitempty"`   // cuda, hip, xpu, npu, mps, tpu, cpu …
+	OS        []string `json:"os,omitempty"`        // linux, windows, macos
+	Work      []string `json:"work,omitempty"`      // training, inference, serving, diffusion, data
+	Torch     string   `json:"torch,omitempty"`     // from this release of PyTorch on
 }
 
 // How a remedy's effect was found.
