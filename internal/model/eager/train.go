@@ -3,6 +3,7 @@ package eager
 import (
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // Model is what a family or a graph gives to Train.
@@ -36,11 +37,11 @@ type Options struct {
 
 // Names of the phases; a Mark begins each.
 const (
-	PhaseLoad      = "load"
-	PhaseZeroGrad  = "zero_grad"
-	PhaseForward   = "forward"
-	PhaseBackward  = "backward"
-	PhaseOptimizer = "optimizer"
+	PhaseLoad      = torch.PhaseLoad
+	PhaseZeroGrad  = torch.PhaseZeroGrad
+	PhaseForward   = torch.PhaseForward
+	PhaseBackward  = torch.PhaseBackward
+	PhaseOptimizer = torch.PhaseOptimizer
 )
 
 // Train loads a model and runs steps in the order zero_grad, forward, backward, optimizer. The tape then holds all of it.

@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/script/attempt"
 	"github.com/plimsoll/plimsoll/internal/script/capture"
 	"github.com/plimsoll/plimsoll/internal/script/forecast"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -114,7 +115,7 @@ func (f *fitting) question(file string, place capture.Place, card watch.Card) (*
 		return nil, err
 	}
 	m := catalogued(card)
-	if v, err := alloc.ParseVersion(g.TorchVersion); err == nil {
+	if v, err := torch.ParseVersion(g.TorchVersion); err == nil {
 		m.Torch = v
 	}
 	for _, name := range []string{"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"} {
