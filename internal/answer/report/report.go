@@ -169,6 +169,9 @@ type Remedy struct {
 	CheckedBy string      `json:"checked_by"` // replay, prediction, arithmetic or rule
 	Command   string      `json:"command,omitempty"`
 	Numerics  bool        `json:"changes_numerics,omitempty"`
+	// Enough says whether it makes the run fit: "yes", "no", or "with: " and another remedy; empty where that is not known.
+	Enough  string      `json:"enough,omitempty"`
+	Missing units.Bytes `json:"missing,omitempty"` // where it is not enough alone
 }
 
 // How a remedy's effect was found.

@@ -34,6 +34,7 @@ type Timeline struct {
 	Phase    []callsite.Phase // by allocation ID: what the program was doing when it asked
 	Certain  bool             // categories rest on stacks
 
+	eval      []bool // by stack: evaluation
 	marks     []mark // by tape event; nil where the probe marked none
 	firstMark int    // the first marked event
 }
@@ -60,6 +61,7 @@ func New(r *recording.Recording, origins *callsite.Table) *Timeline {
 	t := &Timeline{Recording: r, Origins: origins}
 	t.levels()
 	t.readMarks()
+	t.findEval()
 	t.findSteps()
 	t.findBatches()
 	t.categorize()
