@@ -12,6 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
+var activationRules = []rule{exceptionHolds, inputSpike, logits, attention, oneLargeTensor, evalBatch, checkpointingIneffective, activations}
+
 // activations: the graph of the forward pass is most of what is in use.
 func activations(c *Case) (claim, bool) {
 	if c.OOM == nil || c.OOM.Phase == callsite.Load || c.OOM.Eval {
@@ -26,8 +28,7 @@ func activations(c *Case) (claim, bool) {
 	}
 	f := report.Finding{
 		ID: "activations-dominate", Severity: report.Error, Confidence: share(act, c.InUse), Bytes: act, Where: c.failurePlace(),
-		Title:   "activations dominate: the batch is too large for this card",
-		Refuted: "a recording in which a smaller batch uses as much",
+		Title: "activations dominate: the batch is too large for this card",
 	}
 	f.Evidence = []string{fmt.Sprintf("%s of %s in use are activations of this step, which shrink with the batch", act, c.InUse)}
 	if layers, each := c.layers(); layers > 1 && !c.Origins.Of(c.OOM.Stack).Compiled {
@@ -81,7 +82,6 @@ func evalBatch(c *Case) (claim, bool) {
 			fmt.Sprintf("one batch of evaluation takes %s and asked for %s more; nothing of it is kept for backward", act, c.OOM.Request),
 			"training fitted, so the evaluation batch, or its sequences or images, are larger than those of training",
 		},
-		Refuted: "an evaluation batch as large as the training batch",
 	}}
 	f.remedy(saving((act+c.OOM.Request)/2, "halve the evaluation batch: results do not depend on it"), half)
 	f.remedy(report.Remedy{Action: "torch.inference_mode() around evaluation, if it is not there yet", CheckedBy: report.ByRule}, change{})
@@ -146,7 +146,6 @@ func checkpointingIneffective(c *Case) (claim, bool) {
 			fmt.Sprintf("tensors from %s lines inside checkpointed layers are alive for several layers at once; checkpointing would leave one a layer", units.Count(len(stacks))),
 			"something refers to them: a cache of keys and values (use_cache), hooks, or outputs that are collected (output_hidden_states)",
 		},
-		Refuted: "checkpointed regions smaller than a layer, by design",
 		Remedies: []report.Remedy{
 			{Action: "model.config.use_cache = False, output_hidden_states=False, no hooks that keep tensors", Saves: kept, CheckedBy: report.ByArithmetic},
 			{Action: "gradient_checkpointing_kwargs={\"use_reentrant\": False}; with adapters also model.enable_input_require_grads()", CheckedBy: report.ByRule},

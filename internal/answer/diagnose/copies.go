@@ -143,7 +143,6 @@ func modelCopies(c *Case) (claim, bool) {
 		ID: "model-copies", Severity: c.severity(report.Remark), Confidence: 0.75, Bytes: sum, Where: where,
 		Title:    fmt.Sprintf("%s of the same model on the card, %s beside the one in use", setsOf(len(twins)+1), sum),
 		Evidence: []string{fmt.Sprintf("%s tensors with the same sizes were made again (an EMA, teacher or reference model, a deepcopy, a model of an earlier trial)", units.Count(len(twins[0].sizes)))},
-		Refuted:  "different models that merely have the same shapes",
 	}}
 	switch {
 	case again:

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/plimsoll/plimsoll/internal/answer/finding"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
 	"github.com/plimsoll/plimsoll/internal/memory/replay"
@@ -95,23 +96,9 @@ func NewCase(input string, t *timeline.Timeline) *Case {
 // rule looks at a case and speaks or stays silent.
 type rule func(*Case) (claim, bool)
 
-// rules in the order they are tried; the order breaks ties.
+// rules are listed where they are written; where two findings are equally sure, the order of the lists decides.
 func rules() []rule {
-	return []rule{
-		absurdRequest,
-		growth, evalKept, evalGraph,
-		exceptionHolds,
-		modelLoad, checkpointSave, resumeDoubles, modelTooLarge,
-		optimizerFirstStep, optimizerTemporaries, secondStep,
-		inputSpike,
-		fragmentation,
-		logits, attention, checkpointingIneffective,
-		oneLargeTensor, evalBatch,
-		datasetOnGPU, outputsHeld, modelCopies, precision,
-		fsdpGather, unshardedGradients, ddpBuckets, dataParallel, compiled,
-		cudaGraphPools, streamHeld, cudnnWorkspace, confConflict,
-		activations,
-	}
+	return slices.Concat(growthRules, loadRules, optimizerRules, allocatorRules, heldRules, parallelRules, activationRules)
 }
 
 // Run applies every rule, plays the run without each cause, and puts the causes in order.
@@ -132,14 +119,8 @@ func Run(c *Case) []report.Finding {
 	for i := range claims {
 		c.judge(&claims[i], claims)
 		found[i] = claims[i].Finding
-		f := &found[i]
-		f.Input, f.Device = c.Input, c.Device
-		if f.Where == nil {
-			f.Where = []report.Place{}
-		}
-		if f.Remedies == nil {
-			f.Remedies = []report.Remedy{}
-		}
+		finding.Complete(&found[i], finding.Trainer)
+		found[i].Input, found[i].Device = c.Input, c.Device
 	}
 	return found
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
+var growthRules = []rule{growth, evalKept, evalGraph}
+
 // minGrowthSteps is how many steps must have left something behind before it is called growth: after the first
 // step optimizer state appears, in a plain loop the last step's tensors linger, so fewer prove little. Where what is left takes a fifth of the memory in use,
 // fewGrowthSteps do; so few a batch of evaluation needs as well, which has no reason to leave anything.
@@ -87,7 +89,6 @@ func growth(c *Case) (claim, bool) {
 		Confidence: growthConfidence(c, l.steps),
 		Title:      fmt.Sprintf("memory grows by %s every step", l.perStep),
 		Where:      growthPlaces(c, l.groups),
-		Refuted:    "memory in use at the end of a step that stops rising in a longer recording",
 	}
 	f.Evidence = []string{
 		fmt.Sprintf("%s from %s earlier steps were still alive after step %d; a healthy loop keeps none", l.bytes, units.Count(l.steps), c.StepOf(c.Growth[0].Event)+1),
@@ -156,7 +157,6 @@ func evalKept(c *Case) (claim, bool) {
 			"one kind of tensor survives, not the whole graph: outputs are collected on the card",
 			"a smaller training batch changes nothing here, and a smaller evaluation batch keeps just as much in the end",
 		},
-		Refuted:  "a recording in which evaluation holds no more after its last batch than after its second",
 		Remedies: []report.Remedy{{Action: "collect outputs on the CPU: outputs.append(out.detach().cpu()); with Trainer: eval_accumulation_steps=8", Saves: l.bytes, CheckedBy: report.ByArithmetic}},
 	}
 	if graphKept(c, l.groups) {
@@ -180,7 +180,6 @@ func keptInGeneration(f *report.Finding, l left) {
 		"tensors from inside the model survive round after round: autograd is on, and each round's input or cache refers to the graph of the one before",
 		"a smaller batch or a shorter prompt only delays it",
 	}
-	f.Refuted = "the loop standing under torch.no_grad() or inference_mode()"
 	f.Remedies = []report.Remedy{
 		{Action: "generate under torch.inference_mode() (or torch.no_grad())", Saves: l.bytes, CheckedBy: report.ByArithmetic},
 		{Action: "detach what goes into the next round: token.detach(), cache tensors, the log-probabilities you keep", Saves: l.bytes, CheckedBy: report.ByArithmetic},
@@ -242,7 +241,6 @@ func evalGraph(c *Case) (claim, bool) {
 			fmt.Sprintf("%s of activations from %s lines of the model were alive, for %d layers at once: without a graph they go as the next layer runs", kept, units.Count(lines), layers),
 			"model.eval() does not switch autograd off; it only changes dropout and batch norm",
 		},
-		Refuted: "the evaluation loop standing under torch.no_grad() or inference_mode()",
 		Remedies: []report.Remedy{
 			{Action: "run evaluation under torch.inference_mode() (or torch.no_grad())", Saves: kept, CheckedBy: report.ByArithmetic},
 			{Action: "a smaller evaluation batch", Saves: kept / 2, CheckedBy: report.ByArithmetic},

@@ -13,6 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
+var heldRules = []rule{datasetOnGPU, outputsHeld, modelCopies, precision}
+
 // innermost tells whether one of the three innermost functions of a stack contains one of the words.
 func (c *Case) innermost(stack snapshot.StackID, words ...string) bool {
 	frames := c.Origins.Stacks.Stack(stack)
@@ -68,7 +70,6 @@ func datasetOnGPU(c *Case) (claim, bool) {
 			"made before training began, and still there in every step",
 			"this is why a larger dataset runs out of memory with the same batch size",
 		},
-		Refuted: "a data set meant to be resident, with room for it",
 		Remedies: []report.Remedy{
 			{Action: "keep samples on the CPU; move each batch in the loop: x = x.to(device, non_blocking=True) with pin_memory=True", Saves: sum, CheckedBy: report.ByArithmetic},
 		},
@@ -131,7 +132,6 @@ func outputsHeld(c *Case) (claim, bool) {
 		ID: "outputs-held", Severity: report.Remark, Confidence: 0.8, Bytes: sum, Where: c.places(stacks...),
 		Title:    fmt.Sprintf("the previous step's results are still held at the peak: %s", sum),
 		Evidence: []string{"variables of a loop live until they are assigned again, so outputs and loss of one step stand beside the activations of the next"},
-		Refuted:  "a step inside a function, whose locals die when it returns",
 		Remedies: []report.Remedy{{Action: "del outputs, loss at the end of the loop body, or move the body into a function", Saves: sum, CheckedBy: report.ByArithmetic}},
 	}}, true
 }
@@ -162,7 +162,6 @@ func precision(c *Case) (claim, bool) {
 				"backward() starts from a gradient of 8 bytes, so the loss is float64",
 				"NumPy arrays are float64 by default, and torch.from_numpy() and .double() keep that",
 			},
-			Refuted:  "a computation that needs double precision",
 			Remedies: []report.Remedy{{Action: "model.float() and x.float() (torch.set_default_dtype(torch.float32))", Saves: half, CheckedBy: report.ByArithmetic, Numerics: true}},
 		}}, true
 	}

@@ -55,7 +55,6 @@ func oneLargeTensor(c *Case) (claim, bool) {
 			"such sizes come from pairing every element with every other (x[:, None] - x[None]), from one-hot codes over many classes, or from a whole data set at once",
 			"halving the batch may save a quarter or a half of it: a size that pairs samples is quadratic in the batch, and a loss that compares samples is not the same over halves",
 		},
-		Refuted: "a shape at that line that grows only with the batch and that other layers have too",
 	}}
 	if side := square(big.largest); side > 0 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s is exactly %s × %s numbers of 4 bytes", big.largest, units.Count(side), units.Count(side)))

@@ -37,7 +37,6 @@ func logits(c *Case) (claim, bool) {
 		ID: "logits", Severity: severity, Confidence: 0.9, Bytes: sum, Where: c.places(stacks...),
 		Title:    fmt.Sprintf("the logits and their loss take %s", sum),
 		Evidence: []string{"cross-entropy holds the logits, their log-probabilities and their gradient at once: 12 to 16 bytes for every token and word of the vocabulary"},
-		Refuted:  "a loss that is computed in chunks",
 		Remedies: []report.Remedy{
 			{Action: "fused or chunked cross-entropy (Liger kernel, or torch's linear_cross_entropy): never holds all logits", Saves: sum * 3 / 4, CheckedBy: report.ByArithmetic},
 			{Action: "do not keep outputs.logits beyond the loss: del outputs before backward", Saves: sum / 4, CheckedBy: report.ByArithmetic},
@@ -67,7 +66,6 @@ func attention(c *Case) (claim, bool) {
 		ID: "attention-quadratic", Severity: severity, Confidence: 0.85, Bytes: sum, Where: c.places(stacks...),
 		Title:    fmt.Sprintf("attention scores take %s: they grow with the square of the sequence", sum),
 		Evidence: []string{"the scores of every token with every token are kept for backward in each layer"},
-		Refuted:  "a fused attention kernel, which never holds them",
 		Remedies: []report.Remedy{
 			{Action: `attn_implementation="sdpa" (or F.scaled_dot_product_attention): keeps no scores`, Saves: sum, CheckedBy: report.ByRule},
 			{Action: "half the sequence length: a quarter of the scores", Saves: sum * 3 / 4, CheckedBy: report.ByArithmetic},

@@ -31,7 +31,6 @@ func inputSpike(c *Case) (claim, bool) {
 			fmt.Sprintf("the same line asked for at most %s in earlier steps and for %s in this one", earlier, now),
 			fmt.Sprintf("activations follow: %s so far in this step", act),
 		},
-		Refuted: "equal shapes in the failing step and the step before it",
 		Remedies: []report.Remedy{
 			{Action: "cap or bucket the length of samples (truncate, sort by length, batch by tokens)", Saves: act - units.Bytes(float64(act)/ratio), CheckedBy: report.ByArithmetic},
 			{Action: "try the longest batch first: it fails in the first minute instead of the tenth hour", CheckedBy: report.ByRule},
@@ -121,7 +120,6 @@ func exceptionHolds(c *Case) (claim, bool) {
 			fmt.Sprintf("the program is trying sizes: the same line asked for %s, then for exactly %d times as much (%s)", earlier, int(ratio), now),
 			fmt.Sprintf("the failed attempt holds %s, and its traceback keeps them alive as long as the except block runs: a retry inside it fails too, however small", held),
 		},
-		Refuted: "a retry after the except block has been left, which finds that memory free",
 		Remedies: []report.Remedy{
 			{Action: "only set a flag inside except, leave the block, then retry (and call gc.collect())", Saves: held, CheckedBy: report.ByArithmetic},
 			{Action: "try each size in a fresh process", Saves: held, CheckedBy: report.ByRule},
@@ -157,7 +155,6 @@ func retriedWhileHeld(c *Case) (claim, bool) {
 			fmt.Sprintf("%d requests failed, from %s down to %s, while %s that the first attempt had made stayed alive", len(all), first.Request, last.Request, held),
 			"the traceback of an exception refers to the frames it passed through, and they to their tensors, until the except block is left",
 		},
-		Refuted: "a retry after the except block has been left that finds as little room",
 		Remedies: []report.Remedy{
 			{Action: "only set a flag inside except, leave the block, then retry (and call gc.collect())", Saves: held, CheckedBy: report.ByArithmetic},
 			{Action: "try each size in a fresh process", Saves: held, CheckedBy: report.ByRule},

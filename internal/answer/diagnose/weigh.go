@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/plimsoll/plimsoll/internal/answer/finding"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 )
 
@@ -22,9 +23,6 @@ const (
 	contributes             // abnormal and small
 	remarks                 // not about the failure
 )
-
-// generalFindings say that there is much, or where the card happened to be full, not why.
-var generalFindings = map[string]bool{"activations-dominate": true, "unknown": true}
 
 // weigh plays the run without each cause and puts the causes in order.
 func (c *Case) weigh(claims []claim) []claim {
@@ -76,7 +74,7 @@ func (c *Case) tier(f *claim) tier {
 		}
 		return postpones
 	}
-	if generalFindings[f.ID] {
+	if finding.Is(f.ID, finding.General) {
 		return general
 	}
 	return special

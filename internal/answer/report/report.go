@@ -170,8 +170,18 @@ type Remedy struct {
 	Command   string      `json:"command,omitempty"`
 	Numerics  bool        `json:"changes_numerics,omitempty"`
 	// Enough says whether it makes the run fit: "yes", "no", or "with: " and another remedy; empty where that is not known.
-	Enough  string      `json:"enough,omitempty"`
-	Missing units.Bytes `json:"missing,omitempty"` // where it is not enough alone
+	Enough    string      `json:"enough,omitempty"`
+	Missing   units.Bytes `json:"missing,omitempty"`    // where it is not enough alone
+	AppliesTo *Applies    `json:"applies_to,omitempty"` // explain says it of every remedy
+}
+
+// Applies says for whom a remedy is meant. An empty list is everyone.
+type Applies struct {
+	Framework []string `json:"framework,omitempty"` // pytorch, vllm, jax, llama.cpp …: one of these is in use
+	Backend   []string `json:"backend,omitempty"`   // cuda, hip, xpu, npu, mps, tpu, cpu …
+	OS        []string `json:"os,omitempty"`        // linux, windows, macos
+	Work      []string `json:"work,omitempty"`      // training, inference, serving, diffusion, data
+	Torch     string   `json:"torch,omitempty"`     // from this release of PyTorch on
 }
 
 // How a remedy's effect was found.
