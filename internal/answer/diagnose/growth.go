@@ -36,7 +36,7 @@ type left struct {
 func leftBehind(c *Case, all []timeline.Growth, keep func(snapshot.StackID) bool) left {
 	var l left
 	for _, g := range all {
-		if !keep(g.Stack) || !grows(g) || c.passes(g.Stack, "cache_utils.py") || c.castsOfWeights(g.Blocks) { // a cache of keys and values grows by design
+		if !keep(g.Stack) || !grows(g) || c.passes(g.Stack, "cache_utils.py") || c.Unnamed && c.castsOfWeights(g.Blocks) { // a cache of keys and values grows by design
 			continue
 		}
 		l.groups = append(l.groups, g)

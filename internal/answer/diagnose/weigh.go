@@ -102,7 +102,7 @@ func (c *Case) judge(f *claim, all []claim) {
 	if c.OOM == nil {
 		return
 	}
-	if text := c.told(f.verdict); text != "" && f.Severity == report.Error {
+	if text := c.told(f.verdict); text != "" && f.Severity == report.Error && f.kind == abnormal {
 		f.Evidence = append(f.Evidence, text)
 	}
 	c.enough(f)
@@ -128,11 +128,13 @@ func (c *Case) confidence(f *claim, all []claim) float64 {
 	if f.Severity != report.Error {
 		return sure
 	}
-	switch {
-	case f.verdict.known && !f.verdict.enough():
-		sure = min(sure, 0.8)
-	case !f.verdict.known:
-		sure = min(sure, 0.9)
+	if f.kind == abnormal {
+		switch {
+		case f.verdict.known && !f.verdict.enough():
+			sure = min(sure, 0.8)
+		case !f.verdict.known:
+			sure = min(sure, 0.9)
+		}
 	}
 	for i := range all {
 		other := &all[i]

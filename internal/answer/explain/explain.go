@@ -135,7 +135,7 @@ func device(c *diagnose.Case) report.Device {
 
 func failure(c *diagnose.Case, f diagnose.Failure) report.OOM {
 	o := report.OOM{
-		Event: f.Trace, Requested: f.Request, DeviceFree: f.DeviceFree,
+		Event: f.Trace, Requested: f.Request, Segment: f.Segment, DeviceFree: f.DeviceFree,
 		Capacity: f.Limit.Bytes, CapacityFrom: f.Limit.From, CapacityLow: f.Limit.Low, CapacityHigh: f.Limit.High,
 		Held: f.Held, InUse: c.RequestedAt(f.Event), Phase: f.Phase.String(), Step: f.Step, Frames: frames(c, f.Stack),
 	}

@@ -81,6 +81,7 @@ type Top struct {
 type OOM struct {
 	Event      int         `json:"event"`
 	Requested  units.Bytes `json:"requested"`
+	Segment    units.Bytes `json:"segment"` // what PyTorch asked the driver for to serve it
 	DeviceFree units.Bytes `json:"device_free"`
 	Capacity   units.Bytes `json:"capacity"` // what this process could have had
 	// CapacityFrom says how Capacity is known: "message", "driver" (held plus free), or "bounds" (between CapacityLow and CapacityHigh).
