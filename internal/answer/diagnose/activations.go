@@ -12,6 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
+var activationRules = []rule{exceptionHolds, inputSpike, logits, attention, checkpointingIneffective, activations}
+
 // activations: the graph of the forward pass is most of what is in use.
 func activations(c *Case) (report.Finding, bool) {
 	if c.OOM == nil || c.OOM.Phase == callsite.Load {
@@ -26,8 +28,7 @@ func activations(c *Case) (report.Finding, bool) {
 	}
 	f := report.Finding{
 		ID: "activations-dominate", Severity: report.Error, Confidence: share(act, c.InUse), Bytes: act, Where: c.failurePlace(),
-		Title:   "activations dominate: the batch is too large for this card",
-		Refuted: "a recording in which a smaller batch uses as much",
+		Title: "activations dominate: the batch is too large for this card",
 	}
 	f.Evidence = []string{fmt.Sprintf("%s of %s in use are activations of this step, which shrink with the batch", act, c.InUse)}
 	if layers, each := c.layers(); layers > 1 && !c.Origins.Of(c.OOM.Stack).Compiled {
@@ -111,7 +112,6 @@ func checkpointingIneffective(c *Case) (report.Finding, bool) {
 			fmt.Sprintf("tensors from %s lines inside checkpointed layers are alive for several layers at once; checkpointing would leave one a layer", units.Count(len(stacks))),
 			"something refers to them: a cache of keys and values (use_cache), hooks, or outputs that are collected (output_hidden_states)",
 		},
-		Refuted: "checkpointed regions smaller than a layer, by design",
 		Remedies: []report.Remedy{
 			{Action: "model.config.use_cache = False, output_hidden_states=False, no hooks that keep tensors", Saves: kept, CheckedBy: report.ByArithmetic},
 			{Action: "gradient_checkpointing_kwargs={\"use_reentrant\": False}; with adapters also model.enable_input_require_grads()", CheckedBy: report.ByRule},
@@ -195,7 +195,6 @@ func inputSpike(c *Case) (report.Finding, bool) {
 			fmt.Sprintf("the same line asked for at most %s in earlier steps and for %s in this one", earlier, now),
 			fmt.Sprintf("activations follow: %s so far in this step", act),
 		},
-		Refuted: "equal shapes in the failing step and the step before it",
 		Remedies: []report.Remedy{
 			{Action: "cap or bucket the length of samples (truncate, sort by length, batch by tokens)", Saves: act - units.Bytes(float64(act)/ratio), CheckedBy: report.ByArithmetic},
 			{Action: "try the longest batch first: it fails in the first minute instead of the tenth hour", CheckedBy: report.ByRule},
@@ -284,7 +283,6 @@ func exceptionHolds(c *Case) (report.Finding, bool) {
 			fmt.Sprintf("the program is trying sizes: the same line asked for %s, then for exactly %d times as much (%s)", earlier, int(ratio), now),
 			fmt.Sprintf("the failed attempt holds %s, and its traceback keeps them alive as long as the except block runs: a retry inside it fails too, however small", held),
 		},
-		Refuted: "a retry after the except block has been left, which finds that memory free",
 		Remedies: []report.Remedy{
 			{Action: "only set a flag inside except, leave the block, then retry (and call gc.collect())", Saves: held, CheckedBy: report.ByArithmetic},
 			{Action: "try each size in a fresh process", Saves: held, CheckedBy: report.ByRule},
@@ -317,7 +315,6 @@ func retriedWhileHeld(c *Case) (report.Finding, bool) {
 			fmt.Sprintf("%d requests failed, from %s down to %s, while %s that the first attempt had made stayed alive", len(all), first.Request, last.Request, held),
 			"the traceback of an exception refers to the frames it passed through, and they to their tensors, until the except block is left",
 		},
-		Refuted: "a retry after the except block has been left that finds as little room",
 		Remedies: []report.Remedy{
 			{Action: "only set a flag inside except, leave the block, then retry (and call gc.collect())", Saves: held, CheckedBy: report.ByArithmetic},
 			{Action: "try each size in a fresh process", Saves: held, CheckedBy: report.ByRule},
@@ -373,7 +370,6 @@ func logits(c *Case) (report.Finding, bool) {
 		ID: "logits", Severity: severity, Confidence: 0.9, Bytes: sum, Where: c.places(stacks...),
 		Title:    fmt.Sprintf("the logits and their loss take %s", sum),
 		Evidence: []string{"cross-entropy holds the logits, their log-probabilities and their gradient at once: 12 to 16 bytes for every token and word of the vocabulary"},
-		Refuted:  "a loss that is computed in chunks",
 		Remedies: []report.Remedy{
 			{Action: "fused or chunked cross-entropy (Liger kernel, or torch's linear_cross_entropy): never holds all logits", Saves: sum * 3 / 4, CheckedBy: report.ByArithmetic},
 			{Action: "do not keep outputs.logits beyond the loss: del outputs before backward", Saves: sum / 4, CheckedBy: report.ByArithmetic},
@@ -403,7 +399,6 @@ func attention(c *Case) (report.Finding, bool) {
 		ID: "attention-quadratic", Severity: severity, Confidence: 0.85, Bytes: sum, Where: c.places(stacks...),
 		Title:    fmt.Sprintf("attention scores take %s: they grow with the square of the sequence", sum),
 		Evidence: []string{"the scores of every token with every token are kept for backward in each layer"},
-		Refuted:  "a fused attention kernel, which never holds them",
 		Remedies: []report.Remedy{
 			{Action: `attn_implementation="sdpa" (or F.scaled_dot_product_attention): keeps no scores`, Saves: sum, CheckedBy: report.ByRule},
 			{Action: "half the sequence length: a quarter of the scores", Saves: sum * 3 / 4, CheckedBy: report.ByArithmetic},

@@ -10,6 +10,8 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
+var allocatorRules = []rule{fragmentation, streamHeld, cudnnWorkspace, confConflict}
+
 // fragmentation: enough was held and free to serve the request, but in pieces. The allocator model decides: it
 // replays the run under other settings within the same limit.
 func fragmentation(c *Case) (report.Finding, bool) {
@@ -23,8 +25,7 @@ func fragmentation(c *Case) (report.Finding, bool) {
 	}
 	f := report.Finding{
 		ID: "fragmentation", Severity: report.Error, Bytes: unused, Confidence: 0.75,
-		Title:   fmt.Sprintf("fragmentation: %s are held but in pieces too small", unused),
-		Refuted: "a replay under expandable_segments that fails as well",
+		Title: fmt.Sprintf("fragmentation: %s are held but in pieces too small", unused),
 		Evidence: []string{
 			fmt.Sprintf("%s were asked for while %s of the %s held from CUDA were unused", c.OOM.Request, unused, c.OOM.Held),
 		},
@@ -70,7 +71,6 @@ func streamHeld(c *Case) (report.Finding, bool) {
 		ID: "stream-held", Severity: c.severity(report.Warning), Confidence: 0.8, Bytes: pending, Where: c.pendingPlaces(),
 		Title:    fmt.Sprintf("%s are freed but wait for another stream", pending),
 		Evidence: []string{"tensors used on a second stream (record_stream: prefetching, FSDP, NCCL) return to the pool only when that stream has passed"},
-		Refuted:  "a snapshot taken after torch.cuda.synchronize() with as much pending",
 		Remedies: []report.Remedy{
 			{Action: "limit how far the side stream runs ahead (FSDP: limit_all_gathers=True; prefetch one batch)", Saves: pending, CheckedBy: report.ByRule},
 			{Action: "TORCH_NCCL_AVOID_RECORD_STREAMS=1 for collectives", CheckedBy: report.ByRule},
@@ -134,7 +134,6 @@ func cudnnWorkspace(c *Case) (report.Finding, bool) {
 		ID: "cudnn-workspace", Severity: severity, Confidence: confidence, Bytes: c.OOM.Request, Where: c.failurePlace(),
 		Title:    "the request may be a convolution's workspace",
 		Evidence: []string{fmt.Sprintf("a convolution asked for %s, more than the %s of any earlier tensor from that line", c.OOM.Request, largest)},
-		Refuted:  "an output of that convolution with exactly this many bytes",
 		Remedies: []report.Remedy{
 			{Action: "torch.backends.cudnn.benchmark = False: smaller workspaces", CheckedBy: report.ByRule},
 			{Action: "channels_last memory format: most convolutions then need no workspace copies", CheckedBy: report.ByRule},
@@ -161,7 +160,6 @@ func confConflict(c *Case) (report.Finding, bool) {
 	return report.Finding{
 		ID: "alloc-conf-conflict", Severity: report.Warning, Confidence: 0.9, Title: "allocator settings that work against each other",
 		Evidence: append([]string{"set: " + s.Conf}, why...),
-		Refuted:  "settings changed during the run",
 		Remedies: []report.Remedy{{Action: "expandable_segments:True alone", CheckedBy: report.ByRule, Command: "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"}},
 	}, true
 }

@@ -11,6 +11,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/plimsoll/plimsoll/internal/answer/finding"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
@@ -89,67 +90,34 @@ func NewCase(input string, t *timeline.Timeline) *Case {
 // rule looks at a case and speaks or stays silent.
 type rule func(*Case) (report.Finding, bool)
 
-// rules in the order they are tried; the order breaks ties.
+// rules are listed where they are written; where two findings are equally sure, the order of the lists decides.
 func rules() []rule {
-	return []rule{
-		absurdRequest,
-		growth, evalKept, evalGraph,
-		exceptionHolds,
-		modelLoad, checkpointSave, resumeDoubles, modelTooLarge,
-		optimizerFirstStep, optimizerTemporaries, secondStep,
-		inputSpike,
-		fragmentation,
-		logits, attention, checkpointingIneffective,
-		datasetOnGPU, outputsHeld, modelCopies, precision,
-		fsdpGather, unshardedGradients, ddpBuckets, dataParallel, compiled,
-		cudaGraphPools, streamHeld, cudnnWorkspace, confConflict,
-		activations,
-	}
+	return slices.Concat(growthRules, loadRules, optimizerRules, allocatorRules, heldRules, parallelRules, activationRules)
 }
 
 // Run applies every rule. Findings about the failure come before remarks, certain ones before likely ones.
 func Run(c *Case) []report.Finding {
 	var found []report.Finding
 	for _, r := range rules() {
-		f, ok := r(c)
-		if !ok {
-			continue
+		if f, ok := r(c); ok {
+			found = append(found, f)
 		}
-		f.Input, f.Device = c.Input, c.Device
-		if f.Where == nil {
-			f.Where = []report.Place{}
-		}
-		if f.Remedies == nil {
-			f.Remedies = []report.Remedy{}
-		}
-		found = append(found, f)
 	}
 	found = c.subordinate(found)
 	if c.OOM != nil && !slices.ContainsFunc(found, func(f report.Finding) bool { return f.Severity == report.Error }) {
 		found = append(found, c.simplyFull())
 	}
+	for i := range found {
+		finding.Complete(&found[i], finding.Trainer)
+		found[i].Input, found[i].Device = c.Input, c.Device
+	}
 	Rank(found)
 	return found
 }
 
-// A card that is full fails wherever the program happens to be. These findings say where that was, or what is usual; each follows
-// a finding that says why there was so little left.
-var (
-	whereItFailed = []string{"optimizer-state-first-step", "optimizer-step-temporaries", "second-step", "model-too-large", "model-load", "checkpoint-save", "input-spike"}
-	general       = []string{"activations-dominate"}
-)
-
-// waste names causes that hold memory nothing needs; special those that say why the activations are so many.
-var (
-	waste = []string{"growth", "eval-graph-kept", "eval-outputs-kept", "exception-holds-tensors", "resume-doubles", "dataset-on-gpu", "cuda-graph-pools", "model-copies",
-		"stream-held", "precision-too-high", "fragmentation", "absurd-request", "accumulation-unsharded-grads", "checkpointing-ineffective"}
-	// kept is waste that goes on growing or never goes: allocator settings would only put the failure off.
-	kept    = []string{"growth", "eval-graph-kept", "eval-outputs-kept", "exception-holds-tensors", "resume-doubles", "dataset-on-gpu", "model-copies", "precision-too-high"}
-	special = []string{"second-step", "input-spike", "logits", "attention-quadratic", "data-parallel", "fsdp-gather", "compile", "cudnn-workspace"}
-)
-
-// subordinate puts what a better explanation covers behind it. Waste covers where the request failed when giving it up would
-// have served the request, and then leaves nothing to say in general: a smaller batch would only put it off.
+// subordinate puts what a better explanation covers behind it. A GPU that is full fails wherever the program happens to be: waste covers
+// where the request failed when giving it up would have served the request, and then leaves nothing to say in general: a smaller batch would
+// only put it off.
 func (c *Case) subordinate(found []report.Finding) []report.Finding {
 	wasted := false
 	for i := range found {
@@ -159,15 +127,16 @@ func (c *Case) subordinate(found []report.Finding) []report.Finding {
 			if i == j || by.Severity != report.Error || by.Confidence <= 0.5 {
 				continue
 			}
-			enough := slices.Contains(waste, by.ID) && (c.OOM == nil || by.Bytes >= c.OOM.Request)
+			enough := finding.Is(by.ID, finding.Waste) && (c.OOM == nil || by.Bytes >= c.OOM.Request)
 			wasted = wasted || enough && by.Confidence >= 0.7
-			postponed := f.ID == "fragmentation" && slices.Contains(kept, by.ID) && by.Bytes >= f.Bytes
-			if slices.Contains(general, f.ID) && slices.Contains(special, by.ID) || slices.Contains(whereItFailed, f.ID) && enough || postponed {
+			postponed := f.ID == "fragmentation" && finding.Is(by.ID, finding.Lasting) && by.Bytes >= f.Bytes
+			special := finding.Is(f.ID, finding.General) && finding.Is(by.ID, finding.Special)
+			if special || finding.Is(f.ID, finding.WhereItFailed) && enough || postponed {
 				f.Confidence = math.Round(100*min(f.Confidence, by.Confidence-0.05)) / 100
 			}
 		}
 	}
-	return slices.DeleteFunc(found, func(f report.Finding) bool { return wasted && slices.Contains(general, f.ID) })
+	return slices.DeleteFunc(found, func(f report.Finding) bool { return wasted && finding.Is(f.ID, finding.General) })
 }
 
 // Rank orders findings: errors first, then by confidence.

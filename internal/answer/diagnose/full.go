@@ -19,8 +19,7 @@ func (c *Case) simplyFull() report.Finding {
 	act := c.thisStep(tape.Activations)
 	f := report.Finding{
 		ID: "activations-dominate", Severity: report.Error, Confidence: 0.45, Bytes: act, Where: c.failurePlace(),
-		Title:   "the job needs a little more than there is, and no single cause stands out",
-		Refuted: "a smaller batch that fails in the same way",
+		Title: "the job needs a little more than there is, and no single cause stands out",
 	}
 	kinds := []tape.Category{tape.Activations, tape.Parameters, tape.Gradients, tape.Optimizer}
 	slices.SortStableFunc(kinds, func(a, b tape.Category) int { return cmp.Compare(c.By[b], c.By[a]) })

@@ -12,6 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
+var growthRules = []rule{growth, evalKept, evalGraph}
+
 // minGrowthSteps is how many steps must have left something behind before it is called growth: after the first
 // step optimizer state appears, in a plain loop the last step's tensors linger, so fewer prove nothing.
 const minGrowthSteps = 4
@@ -27,7 +29,6 @@ func growth(c *Case) (report.Finding, bool) {
 		Confidence: growthConfidence(c, steps),
 		Title:      fmt.Sprintf("memory grows by %s every step", perStep),
 		Where:      growthPlaces(c, left),
-		Refuted:    "memory in use at the end of a step that stops rising in a longer recording",
 	}
 	f.Evidence = []string{
 		fmt.Sprintf("%s from %s earlier steps were still alive after step %d; a healthy loop keeps none", kept, units.Count(steps), c.StepOf(c.Growth[0].Event)+1),
@@ -118,7 +119,6 @@ func evalKept(c *Case) (report.Finding, bool) {
 			"one kind of tensor survives, not the whole graph: outputs are collected on the card",
 			"a smaller training batch changes nothing here, and a smaller evaluation batch keeps just as much in the end",
 		},
-		Refuted:  "a recording in which evaluation holds no more after its last batch than after its second",
 		Remedies: []report.Remedy{{Action: "collect outputs on the CPU: outputs.append(out.detach().cpu()); with Trainer: eval_accumulation_steps=8", Saves: kept, CheckedBy: report.ByArithmetic}},
 	}
 	if graphKept(c, left) {
@@ -163,7 +163,6 @@ func evalGraph(c *Case) (report.Finding, bool) {
 			fmt.Sprintf("%s of activations from %s lines of the model were alive, for %d layers at once: without a graph they go as the next layer runs", kept, units.Count(lines), layers),
 			"model.eval() does not switch autograd off; it only changes dropout and batch norm",
 		},
-		Refuted: "the evaluation loop standing under torch.no_grad() or inference_mode()",
 		Remedies: []report.Remedy{
 			{Action: "run evaluation under torch.inference_mode() (or torch.no_grad())", Saves: kept, CheckedBy: report.ByArithmetic},
 			{Action: "a smaller evaluation batch", Saves: kept / 2, CheckedBy: report.ByArithmetic},

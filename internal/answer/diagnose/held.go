@@ -14,6 +14,8 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
+var heldRules = []rule{datasetOnGPU, outputsHeld, modelCopies, precision}
+
 // innermost tells whether one of the three innermost functions of a stack contains one of the words.
 func (c *Case) innermost(stack snapshot.StackID, words ...string) bool {
 	frames := c.Origins.Stacks.Stack(stack)
@@ -68,7 +70,6 @@ func datasetOnGPU(c *Case) (report.Finding, bool) {
 			"made before training began, and still there in every step",
 			"this is why a larger dataset runs out of memory with the same batch size",
 		},
-		Refuted: "a data set meant to be resident, with room for it",
 		Remedies: []report.Remedy{
 			{Action: "keep samples on the CPU; move each batch in the loop: x = x.to(device, non_blocking=True) with pin_memory=True", Saves: sum, CheckedBy: report.ByArithmetic},
 		},
@@ -126,7 +127,6 @@ func outputsHeld(c *Case) (report.Finding, bool) {
 		ID: "outputs-held", Severity: report.Remark, Confidence: 0.8, Bytes: sum, Where: c.places(stacks...),
 		Title:    fmt.Sprintf("the previous step's results are still held at the peak: %s", sum),
 		Evidence: []string{"variables of a loop live until they are assigned again, so outputs and loss of one step stand beside the activations of the next"},
-		Refuted:  "a step inside a function, whose locals die when it returns",
 		Remedies: []report.Remedy{{Action: "del outputs, loss at the end of the loop body, or move the body into a function", Saves: sum, CheckedBy: report.ByArithmetic}},
 	}, true
 }
@@ -151,7 +151,6 @@ func modelCopies(c *Case) (report.Finding, bool) {
 			ID: "model-copies", Severity: c.severity(report.Remark), Confidence: 0.7, Bytes: copied.bytes, Where: []report.Place{copied.at, original.at},
 			Title:    fmt.Sprintf("two models of the same size are on the card, %s each", copied.bytes),
 			Evidence: []string{fmt.Sprintf("two lines made %s tensors with the same sizes (an EMA, teacher or reference model, or a deepcopy)", units.Count(len(copied.sizes)))},
-			Refuted:  "two different models that merely have the same shapes",
 			Remedies: []report.Remedy{
 				{Action: "keep the copy on the CPU (an EMA needs it once a step, a snapshot of the best weights never)", Saves: copied.bytes, CheckedBy: report.ByArithmetic},
 				{Action: "keep it in 16 bits and without gradients", Saves: copied.bytes / 2, CheckedBy: report.ByArithmetic, Numerics: true},
@@ -228,7 +227,6 @@ func precision(c *Case) (report.Finding, bool) {
 				"backward() starts from a gradient of 8 bytes, so the loss is float64",
 				"NumPy arrays are float64 by default, and torch.from_numpy() and .double() keep that",
 			},
-			Refuted:  "a computation that needs double precision",
 			Remedies: []report.Remedy{{Action: "model.float() and x.float() (torch.set_default_dtype(torch.float32))", Saves: half, CheckedBy: report.ByArithmetic, Numerics: true}},
 		}, true
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
+var loadRules = []rule{absurdRequest, modelLoad, checkpointSave, resumeDoubles, modelTooLarge}
+
 // absurdRequest: one request that the whole card could not serve is a bug in a shape, not a lack of memory.
 func absurdRequest(c *Case) (report.Finding, bool) {
 	if c.OOM == nil || c.OOM.Request < units.TiB && c.OOM.Request <= c.OOM.Limit.High {
@@ -23,7 +25,6 @@ func absurdRequest(c *Case) (report.Finding, bool) {
 		Evidence: []string{
 			"freeing memory, a smaller batch of the same shapes or allocator settings cannot make room for it: a shape is wrong (a broadcast of (N,1) with (N), an index used as a size, an overflow), or it must be computed in pieces",
 		},
-		Refuted: "the tensor really having that many elements",
 		Remedies: []report.Remedy{
 			{Action: "print the shapes just before the line named here", CheckedBy: report.ByRule},
 			{Action: "compute it in chunks, or with a fused kernel that never holds it (F.scaled_dot_product_attention, chunked cross-entropy)", CheckedBy: report.ByRule},
@@ -56,8 +57,7 @@ func modelLoad(c *Case) (report.Finding, bool) {
 	params := c.By[tape.Parameters]
 	f := report.Finding{
 		ID: "model-load", Severity: report.Error, Confidence: 0.95, Bytes: params, Where: c.failurePlace(),
-		Title:   "the parameters alone do not fit",
-		Refuted: "memory of another kind in the table above that could be freed before loading",
+		Title: "the parameters alone do not fit",
 	}
 	f.Evidence = []string{
 		fmt.Sprintf("the request failed while the model was being put on the card, with %s of parameters there already and no batch yet", params),
@@ -89,7 +89,6 @@ func checkpointSave(c *Case) (report.Finding, bool) {
 			fmt.Sprintf("saving had made copies of %s on the card and asked for %s more", copies, c.OOM.Request),
 			"torch.save itself needs none: it is clones and gathered shards that do. The training batch has no part in it",
 		},
-		Refuted: "the same failure with saving switched off",
 		Remedies: []report.Remedy{
 			saving(copies, "copy to the CPU, not on the card: {k: v.cpu() for k, v in model.state_dict().items()}"),
 			{Action: "save sharded (torch.distributed.checkpoint) or offload while gathering: StateDictOptions(full_state_dict=True, cpu_offload=True)", CheckedBy: report.ByRule},
@@ -122,7 +121,6 @@ func resumeDoubles(c *Case) (report.Finding, bool) {
 			fmt.Sprintf("the checkpoint was loaded onto the card, where %s of parameters already are, and something still refers to it", model),
 			"a checkpoint with optimizer state is three times the model; without map_location it goes back to the card it was saved from",
 		},
-		Refuted: "the loaded tensors being the model's own parameters (load_state_dict(assign=True))",
 		Remedies: []report.Remedy{
 			{Action: `torch.load(path, map_location="cpu")`, Saves: loaded, CheckedBy: report.ByArithmetic},
 			{Action: "del checkpoint after load_state_dict, then torch.cuda.empty_cache() once", Saves: loaded, CheckedBy: report.ByArithmetic},
@@ -152,7 +150,6 @@ func modelTooLarge(c *Case) (report.Finding, bool) {
 			fmt.Sprintf("%s of parameters, %s of gradients and %s of optimizer state make %s; the limit is %s", params, trained, state, states, c.OOM.Limit.Bytes),
 			"a smaller batch, checkpointing or accumulation cannot help: none of them touches these",
 		},
-		Refuted:  "gradients or state that are never allocated (frozen parameters, another optimizer)",
 		Remedies: []report.Remedy{{Action: "train adapters (LoRA): gradients and optimizer state only for them", Saves: trained + state, CheckedBy: report.ByArithmetic, Numerics: true}},
 	}
 	if state > 0 {

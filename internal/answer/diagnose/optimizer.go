@@ -9,6 +9,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
+var optimizerRules = []rule{optimizerFirstStep, optimizerTemporaries, secondStep}
+
 // optimizerFirstStep: forward and backward fitted, the optimizer's state, which PyTorch creates in the first
 // step(), does not (torch/optim/adam.py, _init_group).
 func optimizerFirstStep(c *Case) (report.Finding, bool) {
@@ -28,7 +30,6 @@ func optimizerFirstStep(c *Case) (report.Finding, bool) {
 			fmt.Sprintf("the first optimizer.step() was creating its state: %s so far, %s in all", c.By[tape.Optimizer], state),
 			batch,
 		},
-		Refuted: "a failure in a later step",
 		Remedies: []report.Remedy{
 			{Action: "8-bit Adam (bitsandbytes.optim.AdamW8bit): 2.03 bytes a parameter instead of 8", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true},
 			{Action: "SGD with momentum keeps one moment, Adafactor almost none", Saves: state / 2, CheckedBy: report.ByArithmetic, Numerics: true},
@@ -53,7 +54,6 @@ func optimizerTemporaries(c *Case) (report.Finding, bool) {
 		ID: "optimizer-step-temporaries", Severity: report.Error, Confidence: 0.9, Bytes: need, Where: c.failurePlace(),
 		Title:    "the optimizer's step needs a temporary as large as the parameters",
 		Evidence: []string{seen, fmt.Sprintf("the foreach implementation, the default, holds one for all parameters at once: %s; the batch has no part in it", need)},
-		Refuted:  "an optimizer created with foreach=False or fused=True",
 		Remedies: []report.Remedy{
 			{Action: "fused=True in the optimizer: no temporaries, and faster", Saves: need, CheckedBy: report.ByRule},
 			{Action: "foreach=False in the optimizer: one parameter at a time, slower", Saves: need, CheckedBy: report.ByRule},
@@ -97,7 +97,6 @@ func secondStep(c *Case) (report.Finding, bool) {
 			fmt.Sprintf("%s of optimizer state were created at the end of step 1 and now stand beside the activations of step 2", state),
 			"so a batch size that survives one step proves nothing; two steps do",
 		},
-		Refuted: "a larger batch or longer sequence in step 2",
 		Remedies: []report.Remedy{
 			saving(c.By[tape.Gradients], "optimizer.zero_grad(set_to_none=True) before the forward pass"),
 			saving(c.By[tape.Activations]/2, halve),

@@ -9,6 +9,8 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
+var parallelRules = []rule{fsdpGather, unshardedGradients, ddpBuckets, dataParallel, compiled, cudaGraphPools}
+
 // sumWhere adds up what is alive in groups of a kind.
 func (c *Case) sumWhere(keep func(snapshot.StackID) bool) (units.Bytes, []snapshot.StackID) {
 	var sum units.Bytes
@@ -38,7 +40,6 @@ func fsdpGather(c *Case) (report.Finding, bool) {
 		ID: "fsdp-gather", Severity: severity, Confidence: 0.88, Bytes: sum, Where: c.andFailure(stacks...),
 		Title:    fmt.Sprintf("gathered parameters take %s", sum),
 		Evidence: []string{"sharded parameters are gathered whole for a layer's computation, or for a full state dict"},
-		Refuted:  "each layer wrapped on its own and resharded after forward",
 		Remedies: []report.Remedy{
 			{Action: "wrap every block: fully_shard(block) with reshard_after_forward=True", CheckedBy: report.ByRule},
 			{Action: "save sharded, or gather with cpu_offload=True on rank 0 only", CheckedBy: report.ByRule},
@@ -64,7 +65,6 @@ func unshardedGradients(c *Case) (report.Finding, bool) {
 			"a gradient is as large as its parameter; these are larger than the shards, so they have not been reduced and sharded",
 			"accumulating under no_sync() (set_requires_gradient_sync(False), ZeRO-2 and 3) saves communication and costs the memory that sharding saved",
 		},
-		Refuted: "accumulation switched off (gradient_accumulation_steps=1) and gradients as large",
 		Remedies: []report.Remedy{
 			{Action: "synchronise every micro-batch: leave no_sync() out (Accelerate: sync_each_batch=True)", Saves: gradients - params, CheckedBy: report.ByArithmetic},
 		},
@@ -84,7 +84,6 @@ func ddpBuckets(c *Case) (report.Finding, bool) {
 		ID: "ddp-buckets", Severity: report.Remark, Confidence: 0.8, Bytes: sum, Where: c.places(stacks...),
 		Title:    fmt.Sprintf("DistributedDataParallel's buckets copy the gradients: %s", sum),
 		Evidence: []string{"gradients are copied into buckets for the all-reduce, so they exist twice"},
-		Refuted:  "gradient_as_bucket_view=True",
 		Remedies: []report.Remedy{{Action: "DistributedDataParallel(model, gradient_as_bucket_view=True)", Saves: sum, CheckedBy: report.ByRule}},
 	}, true
 }
@@ -107,7 +106,6 @@ func dataParallel(c *Case) (report.Finding, bool) {
 		ID: "data-parallel", Severity: severity, Confidence: 0.85, Bytes: sum, Where: c.andFailure(stacks...),
 		Title:    "nn.DataParallel fills the first card before the others",
 		Evidence: []string{"it replicates the model every step and gathers all outputs and the loss on device 0"},
-		Refuted:  "equal use on all cards",
 		Remedies: []report.Remedy{{Action: "DistributedDataParallel, one process a card: torchrun --nproc-per-node=N train.py", CheckedBy: report.ByRule}},
 	}, true
 }
@@ -127,7 +125,6 @@ func compiled(c *Case) (report.Finding, bool) {
 		ID: "compile", Severity: severity, Confidence: confidence, Bytes: c.OOM.Request, Where: c.failurePlace(),
 		Title:    "the request came from code that torch.compile generated",
 		Evidence: []string{"every new shape compiles anew, autotuning allocates, and mode=\"reduce-overhead\" keeps a pool for each graph"},
-		Refuted:  "the same failure without torch.compile",
 		Remedies: []report.Remedy{
 			{Action: `torch.compile(mode="default", dynamic=True), or mark_dynamic the varying dimension`, CheckedBy: report.ByRule},
 		},
@@ -152,7 +149,6 @@ func cudaGraphPools(c *Case) (report.Finding, bool) {
 		Evidence: []string{
 			"memory of a captured graph's pool is not given to anything else while the graph lives, even where it is free",
 		},
-		Refuted: "graphs that share one pool",
 		Remedies: []report.Remedy{
 			{Action: "share one pool: torch.cuda.graph(g, pool=first.pool()), capture the largest shape first", CheckedBy: report.ByRule},
 			{Action: `leave out mode="reduce-overhead" where shapes vary`, Saves: private, CheckedBy: report.ByRule},

@@ -65,3 +65,11 @@ func New(s *snapshot.Snapshot, device int) *Recording {
 	b.events()
 	return r
 }
+
+// Size is the size of an allocation as it was asked for.
+func (r *Recording) Size(id int) units.Bytes {
+	if id < len(r.Tape.Initial) {
+		return r.Tape.Initial[id].Size
+	}
+	return r.Tape.Events[r.Born[id]].Size
+}

@@ -7,7 +7,6 @@ package families
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/model/eager"
@@ -31,61 +30,44 @@ type Spec struct {
 // builder makes a model of one family.
 type builder func(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error)
 
-// families are the builders by model_type.
-var families = map[string]builder{
-	"albert":      newAlbert,
-	"bart":        newBart,
-	"beit":        newBeit,
-	"bert":        newBert,
-	"bloom":       newBloom,
-	"convnext":    newConvNext,
-	"deberta-v2":  newDeberta,
-	"deit":        newViT,
-	"dinov2":      newDinov2,
-	"distilbert":  newDistilBert,
-	"electra":     newBert,
-	"falcon":      newFalcon,
-	"gemma":       newGemma,
-	"gemma2":      newGemma,
-	"gemma3_text": newGemma,
-	"gpt2":        newGPT2,
-	"gpt_neox":    newNeoX,
-	"llama":       newLlama,
-	"mistral":     newLlama,
-	"mixtral":     newLlama,
-	"opt":         newOPT,
-	"phi3":        newPhi3,
-	"qwen2":       newLlama,
-	"qwen3":       newLlama,
-	"roberta":     newBert,
-	"segformer":   newSegformer,
-	"swin":        newSwin,
-	"t5":          newT5,
-	"vit":         newViT,
-	"whisper":     newWhisper,
-}
-
-// Families lists the model types that can be built, sorted.
-func Families() []string {
-	var out []string
-	for name := range families {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
+// forwards are the forward passes, by the Code of a family's entry in hfconfig's table.
+var forwards = map[string]builder{
+	"Albert":     newAlbert,
+	"Bart":       newBart,
+	"Beit":       newBeit,
+	"Bert":       newBert,
+	"Bloom":      newBloom,
+	"ConvNext":   newConvNext,
+	"Deberta":    newDeberta,
+	"Deit":       newViT,
+	"Dinov2":     newDinov2,
+	"DistilBert": newDistilBert,
+	"Electra":    newBert,
+	"Falcon":     newFalcon,
+	"GPT2":       newGPT2,
+	"Gemma":      newGemma,
+	"Llama":      newLlama,
+	"NeoX":       newNeoX,
+	"OPT":        newOPT,
+	"Phi3":       newPhi3,
+	"Roberta":    newBert,
+	"Segformer":  newSegformer,
+	"Swin":       newSwin,
+	"T5":         newT5,
+	"ViT":        newViT,
+	"Whisper":    newWhisper,
 }
 
 // New builds the model of a configuration in a process.
 func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	build, ok := families[c.Type]
+	build, ok := forwards[c.Family.Code]
 	if !ok {
-		return nil, fmt.Errorf("model_type %q has no model here (there are: %s); export a graph with torch.export instead",
-			c.Type, strings.Join(Families(), ", "))
+		return nil, fmt.Errorf("model_type %q has no forward pass here; export a graph with torch.export instead", c.Type)
 	}
 	if s.Attn == "" {
 		s.Attn = "sdpa"
 	}
-	if longest, seq := learnedPositions(c), max(s.Seq, s.TargetSeq); longest > 0 && seq > longest {
+	if longest, seq := c.LearnedPositions(), max(s.Seq, s.TargetSeq); longest > 0 && seq > longest {
 		return nil, fmt.Errorf("a sequence of %d tokens: %s has learned positions for %d; shorten the sequence", seq, c.Type, longest)
 	}
 	m, err := build(p, c, s)
@@ -94,25 +76,6 @@ func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	}
 	m.Root().CreateOnDevice()
 	return m, nil
-}
-
-// learnedPositions is the longest sequence of a family that looks its positions up in a table; 0 for the others.
-func learnedPositions(c *hfconfig.Config) int {
-	switch c.Type {
-	case "gpt2":
-		return c.Int("n_positions")
-	case "whisper":
-		return c.Int("max_target_positions")
-	case "opt", "bart", "bert", "electra", "distilbert", "albert":
-		return c.Int("max_position_embeddings")
-	case "roberta": // counts from pad_token_id + 1
-		return c.Int("max_position_embeddings") - max(c.Int("pad_token_id"), 0) - 1
-	case "deberta-v2":
-		if c.Bool("position_biased_input") {
-			return c.Int("max_position_embeddings")
-		}
-	}
-	return 0
 }
 
 // wrongTask is the error for a task without a head.

@@ -250,7 +250,7 @@ func cause(s *screen.Screen, f report.Finding, first bool) {
 		s.Line("  ", s.Ink(screen.Faint, fmt.Sprintf("the same in %d other inputs", len(f.Also))))
 	}
 	if f.Refuted != "" && first {
-		s.Hanging("  It would be wrong given: ", screen.Faint, f.Refuted+".")
+		s.Hanging("  Ruled out by: ", screen.Faint, f.Refuted+".")
 	}
 }
 
