@@ -109,6 +109,7 @@ type Walk struct {
 type OOM struct {
 	Event      int         `json:"event"`
 	Requested  units.Bytes `json:"requested"`
+	Segment    units.Bytes `json:"segment"` // what PyTorch asked the driver for to serve it
 	DeviceFree units.Bytes `json:"device_free"`
 	Capacity   units.Bytes `json:"capacity"` // what this process could have had
 	// CapacityFrom says how Capacity is known: "message", "driver" (held plus free), or "bounds" (between CapacityLow and CapacityHigh).
@@ -198,6 +199,9 @@ type Remedy struct {
 	CheckedBy string      `json:"checked_by"` // replay, prediction, arithmetic or rule
 	Command   string      `json:"command,omitempty"`
 	Numerics  bool        `json:"changes_numerics,omitempty"`
+	// Enough says whether it makes the run fit: "yes", "no", or "with: " and another remedy; empty where that is not known.
+	Enough    string      `json:"enough,omitempty"`
+	Missing   units.Bytes `json:"missing,omitempty"`    // where it is not enough alone
 	AppliesTo *Applies    `json:"applies_to,omitempty"` // explain says it of every remedy
 }
 

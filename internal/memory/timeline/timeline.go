@@ -38,6 +38,7 @@ type Timeline struct {
 	// Holders says who keeps what is alive at the end; nil where the probe did not look.
 	Holders *holders.Match
 
+	eval      []bool // by stack: evaluation
 	marks     []mark // by tape event; nil where the probe marked none
 	firstMark int    // the first marked event
 }
@@ -64,6 +65,7 @@ func New(r *recording.Recording, origins *callsite.Table) *Timeline {
 	t := &Timeline{Recording: r, Origins: origins}
 	t.levels()
 	t.readMarks()
+	t.findEval()
 	t.findSteps()
 	t.findBatches()
 	t.categorize()
