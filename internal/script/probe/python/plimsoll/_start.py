@@ -8,6 +8,9 @@ def from_environment():
     report = os.environ.get("PLIMSOLL_REPORT")
     if not report:
         return
+    from . import _children
+
+    _children.follow()
     if os.environ.get("PLIMSOLL_MODE") == "capture":
         when_imported("torch", lambda torch: _capture(torch, report))
     else:
