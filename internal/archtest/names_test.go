@@ -1,57 +1,43 @@
 package archtest
 
 import (
+	"encoding/json"
 	"go/ast"
 	"go/token"
-	"regexp"
-	"slices"
+	"os"
+	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
-
-	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
-// version is a literal that is a release of PyTorch. Sentences may tell where a measurement was made.
-var version = regexp.MustCompile(`^[0-2]\.\d{1,2}$`)
+// otherNames are files whose words only look like model types, with the reason.
+var otherNames = map[string]string{
+	"internal/code/flow/names.go": "names of variables in people's scripts",
+}
 
-// TestNamesOfPyTorchStandInItsTables keeps names of optimizers, lists of them, and releases out of string literals: code asks internal/torch. Examples and
-// sentences that mention one are fine.
-func TestNamesOfPyTorchStandInItsTables(t *testing.T) {
+func TestModelTypesAreNamedInTheirTableOnly(t *testing.T) {
 	t.Parallel()
-	names := torch.Optimizers()
-	for _, a := range torch.Algorithms() {
-		names = append(names, a.Spelled.Class, a.Spelled.Class[strings.LastIndex(a.Spelled.Class, ".")+1:])
+	data, err := os.ReadFile(filepath.Join("..", "model", "hfconfig", "families.json"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = regexp.QuoteMeta(n)
+	var families map[string]json.RawMessage
+	if err := json.Unmarshal(data, &families); err != nil || len(families) == 0 {
+		t.Fatalf("families.json: %v", err)
 	}
-	any := `(` + strings.Join(quoted, "|") + `)`
-	optimizer := regexp.MustCompile(`^` + any + `([ ,…]+` + any + `)*[ ,…]*$`)
 	for _, f := range sources(t) {
-		if f.pkg == "internal/torch" || strings.HasPrefix(f.pkg, "tools") {
+		if otherNames[f.path] != "" {
 			continue
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
-			if _, imports := n.(*ast.ImportSpec); imports {
-				return false
-			}
-			l, ok := n.(*ast.BasicLit)
-			if !ok || l.Kind != token.STRING {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
 				return true
 			}
-			text, _ := strconv.Unquote(l.Value)
-			if optimizer.MatchString(text) && !slices.Contains(otherMeaning, text) {
-				t.Errorf("%s: %q names an optimizer; its place is the table of internal/torch", f.fset.Position(l.Pos()), text)
-			}
-			if version.MatchString(text) {
-				t.Errorf("%s: %q names a release of PyTorch; its place is internal/torch", f.fset.Position(l.Pos()), text)
+			if word, _ := strconv.Unquote(lit.Value); families[word] != nil {
+				t.Errorf("%s names the model type %q; what is known about a family belongs in hfconfig/families.json", f.fset.Position(lit.Pos()), word)
 			}
 			return true
 		})
 	}
 }
-
-// otherMeaning are literals that do not stand for one optimizer: a lint rule looks at files in which "Adam" occurs, which AdamW's name contains.
-var otherMeaning = []string{"Adam"}
