@@ -135,4 +135,17 @@ var algorithms = []Algorithm{
 		Steps:   map[Form]Step{Default: {Passes: 1, Accesses: 4, PerTensor: true}},
 		Spelled: Spelling{Class: "bitsandbytes.optim.AdamW8bit", Trainer: map[Form]string{Default: "adamw_bnb_8bit"}},
 	},
+	{ // update = exp_avg.clone().mul_(beta1).add(grad, …).sign_(): the clone lives until add has its result
+		Name: "lion", Source: "https://github.com/lucidrains/lion-pytorch/blob/05258c934a4e69af6e897a2d614e23e9b8c0ca4c/lion_pytorch/lion_pytorch.py#L21",
+		State:   []State{{"exp_avg", Whole}},
+		Steps:   map[Form]Step{Default: loop(2, false, 7, 18)},
+		Spelled: Spelling{Class: "lion_pytorch.Lion"},
+		Lighter: []Optimizer{"lion-8bit"},
+	},
+	{
+		Name: "lion-8bit", Source: "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/optim/optimizer.py#L664",
+		State:   []State{{"state1", Quantized}},
+		Steps:   map[Form]Step{Default: {Passes: 1, Accesses: 4, PerTensor: true}},
+		Spelled: Spelling{Class: "bitsandbytes.optim.Lion8bit", Trainer: map[Form]string{Default: "lion_8bit"}},
+	},
 }
