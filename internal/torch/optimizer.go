@@ -30,6 +30,10 @@ type Algorithm struct {
 	Aliases []string // other words people use
 	Source  string   // where state and temporaries are read off
 
+	Unmeasured bool   // nothing compared them with a card's
+	Note       string // what a prediction with it takes for granted
+	Partial    bool   // it takes some of the parameters only: a script makes a second optimizer for the others
+
 	State []State
 	Early bool // the state is made with the optimizer, not in its first step
 
@@ -188,12 +192,7 @@ func (o Optimizer) WholeStates() int {
 func (a Algorithm) StateShare() float64 {
 	share := 0.0
 	for _, s := range a.State {
-		switch s.Like {
-		case Whole:
-			share++
-		case Quantized:
-			share += 0.25
-		}
+		share += shares[s.Like]
 	}
 	return share
 }
@@ -203,9 +202,6 @@ func (a Algorithm) Library() string {
 	library, _, _ := strings.Cut(a.Spelled.Class, ".")
 	return library
 }
-
-// Measured tells whether state and temporaries were compared with a card's: those of torch.optim that were there in 2.8.
-func (a Algorithm) Measured() bool { return a.Library() == "torch" }
 
 // ByClass finds an algorithm by the last name of its Python class, with or without momentum where that makes the difference. Libraries' names for the
 // same algorithm count ("FusedAdam", "AdamW8bit"); unknown classes are not found.

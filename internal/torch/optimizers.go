@@ -11,6 +11,9 @@ const (
 	Quantized                 // one byte an element and maxima by blocks of 256; fp32 below 4096 elements (bitsandbytes)
 )
 
+// shares are a state's bytes for each byte of fp32 parameters, roughly.
+var shares = map[Likeness]float64{Whole: 1, Quantized: 0.25}
+
 // Rule is how temporaries come and go.
 type Rule uint8
 
@@ -129,21 +132,21 @@ var algorithms = []Algorithm{
 		Spelled: Spelling{Class: "torch.optim.Adafactor", Trainer: map[Form]string{Default: "adafactor"}},
 	},
 	{ // two tables of 256 values are shared by all parameters
-		Name: "adamw-8bit", Aliases: []string{"adam8bit", "adamw8bit", "Adam8bit", "adamw_bnb_8bit"},
+		Name: "adamw-8bit", Unmeasured: true, Aliases: []string{"adam8bit", "adamw8bit", "Adam8bit", "adamw_bnb_8bit"},
 		Source:  "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/optim/optimizer.py#L492",
 		State:   []State{{"state1", Quantized}, {"state2", Quantized}},
 		Steps:   map[Form]Step{Default: {Passes: 1, Accesses: 4, PerTensor: true}},
 		Spelled: Spelling{Class: "bitsandbytes.optim.AdamW8bit", Trainer: map[Form]string{Default: "adamw_bnb_8bit"}},
 	},
 	{ // update = exp_avg.clone().mul_(beta1).add(grad, …).sign_(): the clone lives until add has its result
-		Name: "lion", Source: "https://github.com/lucidrains/lion-pytorch/blob/05258c934a4e69af6e897a2d614e23e9b8c0ca4c/lion_pytorch/lion_pytorch.py#L21",
+		Name: "lion", Unmeasured: true, Source: "https://github.com/lucidrains/lion-pytorch/blob/05258c934a4e69af6e897a2d614e23e9b8c0ca4c/lion_pytorch/lion_pytorch.py#L21",
 		State:   []State{{"exp_avg", Whole}},
 		Steps:   map[Form]Step{Default: loop(2, false, 7, 18)},
 		Spelled: Spelling{Class: "lion_pytorch.Lion"},
 		Lighter: []Optimizer{"lion-8bit"},
 	},
 	{
-		Name: "lion-8bit", Source: "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/optim/optimizer.py#L664",
+		Name: "lion-8bit", Unmeasured: true, Source: "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/optim/optimizer.py#L664",
 		State:   []State{{"state1", Quantized}},
 		Steps:   map[Form]Step{Default: {Passes: 1, Accesses: 4, PerTensor: true}},
 		Spelled: Spelling{Class: "bitsandbytes.optim.Lion8bit", Trainer: map[Form]string{Default: "lion_8bit"}},

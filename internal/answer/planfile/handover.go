@@ -142,6 +142,9 @@ func class(o torch.Optimizer) (name, arguments string, err error) {
 	if !ok || kind.Spelled.Class == "" {
 		return "", "", fmt.Errorf("no Python class is known for optimizer %s", o)
 	}
+	if kind.Partial {
+		return "", "", fmt.Errorf("%s trains some parameters only, and which ones the others get is the script's choice; it is not written", o)
+	}
 	if kind.Spelled.Arguments != "" {
 		arguments = ", " + kind.Spelled.Arguments
 	}

@@ -327,8 +327,13 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 	if j.BaseBits == 4 {
 		add("NF4 follows the code of bitsandbytes: packed weights, unpacked for each product; it was not measured")
 	}
-	if a, ok := j.Optimizer.Algorithm(); ok && !a.Measured() {
-		add("optimizer %s follows the code of %s; it was not measured", j.Optimizer, a.Library())
+	if a, ok := j.Optimizer.Algorithm(); ok {
+		if a.Unmeasured {
+			add("optimizer %s follows the code of %s; it was not measured", j.Optimizer, a.Library())
+		}
+		if a.Note != "" {
+			add("%s", a.Note)
+		}
 	}
 	if j.OffloadActivations {
 		add("activations on the host follow the code of torch.autograd.graph.save_on_cpu; it was not measured")
