@@ -1,5 +1,10 @@
 package torch
 
+import (
+	"slices"
+	"strings"
+)
+
 // Likeness is the shape of a state tensor.
 type Likeness uint8
 
@@ -8,11 +13,13 @@ const (
 	Whole     Likeness = iota // as the parameter, in its type
 	Scalar                    // one fp32 number on the card
 	Factored                  // a row and a column for matrices, whole for vectors
+	Hidden                    // as the parameter, for matrices that are neither embedding nor head
+	Others                    // as the parameter, for those that Hidden leaves out
 	Quantized                 // one byte an element and maxima by blocks of 256; fp32 below 4096 elements (bitsandbytes)
 )
 
 // shares are a state's bytes for each byte of fp32 parameters, roughly.
-var shares = map[Likeness]float64{Whole: 1, Quantized: 0.25}
+var shares = map[Likeness]float64{Whole: 1, Hidden: 1, Quantized: 0.25}
 
 // Rule is how temporaries come and go.
 type Rule uint8
@@ -24,6 +31,7 @@ const (
 	OneByOne           // temporaries of one parameter after the other
 	SignsAndMasks      // Rprop: signs of all, a mask and a choice of one after the other
 	FactoredWalk       // Adafactor: parameter by parameter, the last update still named
+	NewtonSchulz       // Muon: hidden matrices are orthogonalized in bfloat16, one after the other; AdamW's step for the others
 )
 
 const optimSource = "https://github.com/pytorch/pytorch/blob/v2.11.0/torch/optim/"
@@ -151,4 +159,16 @@ var algorithms = []Algorithm{
 		Steps:   map[Form]Step{Default: {Passes: 1, Accesses: 4, PerTensor: true}},
 		Spelled: Spelling{Class: "bitsandbytes.optim.Lion8bit", Trainer: map[Form]string{Default: "lion_8bit"}},
 	},
+	{
+		Name: "muon", Source: optimSource + "_muon.py#L285", Unmeasured: true, Partial: true,
+		Note:    "Muon trains the matrices of hidden layers, AdamW everything else (embeddings, head, norms, biases), as torch.optim.Muon's documentation advises",
+		State:   []State{{"momentum_buffer", Hidden}, {"exp_avg", Others}, {"exp_avg_sq", Others}},
+		Steps:   map[Form]Step{Default: {Holds: Temporaries{Rule: NewtonSchulz}, Passes: 24, Accesses: 60, PerTensor: true}},
+		Spelled: Spelling{Class: "torch.optim.Muon"},
+	},
+}
+
+// IsHidden tells by its name and number of dimensions whether Muon trains a parameter: matrices, but for embeddings and the head.
+func IsHidden(name string, dims int) bool {
+	return dims == 2 && !slices.ContainsFunc([]string{"embed", "wte", "wpe", "lm_head", "classifier", "score"}, func(part string) bool { return strings.Contains(name, part) })
 }

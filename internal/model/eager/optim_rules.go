@@ -10,7 +10,7 @@ import (
 // rules play what a step holds beside state (the table of package torch names them), over the parameters that have gradients.
 var rules = map[torch.Rule]func(o *optimizer, which []int){
 	torch.InPlace: func(*optimizer, []int) {}, torch.AllAtOnce: allAtOnce, torch.OneByOne: oneByOne,
-	torch.SignsAndMasks: signsAndMasks, torch.FactoredWalk: factoredWalk,
+	torch.SignsAndMasks: signsAndMasks, torch.FactoredWalk: factoredWalk, torch.NewtonSchulz: newtonSchulz,
 }
 
 // states makes what each of some parameters keeps, parameter by parameter (_init_group).
@@ -34,6 +34,7 @@ func (o *optimizer) keepLike(i int, s torch.State) {
 	switch {
 	case s.Like == torch.Scalar:
 		o.keepOf(i, s.Name, tensor.Float32)
+	case s.Like == torch.Hidden && !o.hidden(i), s.Like == torch.Others && o.hidden(i):
 	case s.Like == torch.Factored && t.Rank() >= 2:
 		rows, cols := slices.Clone(t.Sizes), slices.Clone(t.Sizes)
 		rows[t.Rank()-1], cols[t.Rank()-2] = 1, 1
@@ -128,6 +129,48 @@ func factoredWalk(o *optimizer, which []int) {
 		}
 		c.Set(&update, estimate)
 		drop(p.reduceDims(update, seqDims(g.Rank()), g.DType))
+	}
+	c.ReturnAll()
+}
+
+func (o *optimizer) hidden(i int) bool { return torch.IsHidden(o.params[i].Name, o.params[i].Rank()) }
+
+// newtonSchulz is Muon's step (_single_tensor_muon, _zeropower_via_newtonschulz): an update like the gradient, its copy in bfloat16, and in each of five
+// iterations two square matrices of the smaller side and the next copy; names of the last iteration live until they are replaced, the last parameter's update
+// until the next one's is made. The other parameters have AdamW's foreach step.
+func newtonSchulz(o *optimizer, which []int) {
+	const iterations = 5
+	p := o.p
+	var matrices, others []int
+	for _, i := range which {
+		if o.hidden(i) {
+			matrices = append(matrices, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	drop(o.temporary("foreach", others)...)
+	c := p.Function()
+	var update *Tensor
+	for _, i := range matrices {
+		p.op = o.kind.Name
+		t := o.params[i]
+		c.Set(&update, o.temporary("lerp", []int{i})[0])
+		inner := p.Function()
+		var ortho, gram, scaled *Tensor
+		side := min(t.Sizes[0], t.Sizes[1])
+		if t.DType != tensor.BFloat16 {
+			inner.Set(&ortho, p.emptyOf(tensor.BFloat16, t.Sizes...))
+		}
+		for range iterations {
+			inner.Set(&gram, p.emptyOf(tensor.BFloat16, side, side))
+			inner.Set(&scaled, p.emptyOf(tensor.BFloat16, side, side))
+			inner.Set(&ortho, p.emptyOf(tensor.BFloat16, t.Sizes...))
+		}
+		result := ortho.Retain()
+		inner.ReturnAll()
+		c.Set(&update, result)
+		result.Release()
 	}
 	c.ReturnAll()
 }
