@@ -32,6 +32,7 @@ type Format struct {
 var Formats = []Format{
 	{"pprof", "write what was alive at the peak as a pprof profile to this file", Profile, "go tool pprof -http=: %s"},
 	{"perfetto", "write the timeline as a Chrome/Perfetto trace to this file", Trace, "open it at ui.perfetto.dev or chrome://tracing"},
+	{"speedscope", "write what was alive at the peak for speedscope to this file", Speedscope, "drop it on speedscope.app"},
 	{"folded", "print what was alive at the peak as folded stacks for a flame graph", Folded, ""},
 }
 
