@@ -84,7 +84,7 @@ class Recorder:
         self._try(self._hook_optimizers)
         self._try(self._hook_backward)
         self._try(self._hook_cap)
-        from ._start import when_imported
+        from ._imports import when_imported
 
         when_imported("torch.utils.data.dataloader", self._hook_loaders)
 
