@@ -37,7 +37,10 @@ func readEvidence(env Env, args []string) ([]explain.Evidence, error) {
 		}
 		for _, name := range files {
 			e, err := readFile(env, name)
-			if err != nil {
+			if err != nil && len(files) > 1 {
+				e = explain.Evidence{Name: name, Unreadable: err.Error()}
+				fmt.Fprintf(env.Stderr, "plimsoll: skipped %v\n", err)
+			} else if err != nil {
 				return nil, err
 			}
 			all = append(all, e)
@@ -102,7 +105,7 @@ func readOne(env Env, name string, r io.Reader, size int64) (explain.Evidence, e
 	defer next.Close()
 	in := bufio.NewReaderSize(next, 256<<10)
 	head, _ := in.Peek(512) // what is shorter is peeked whole
-	if kind := snapshot.Sniff(head); kind == "text" || kind == "json" && !looksLikeSnapshot(in) {
+	if kind := snapshot.Sniff(head); kind == snapshot.FormatText || kind == snapshot.FormatJSON && !looksLikeSnapshot(in) {
 		log, err := oomtext.Read(in)
 		if err != nil {
 			return e, unreadable(fmt.Errorf("%s: %w", name, err))
