@@ -205,7 +205,7 @@ class _Grouper:
         """Keys of dicts are told apart as long as they are few."""
         for key, members in groups.items():
             keys = {tuple(f for f in m[2] if f[0] == KEY) for m in members}
-            if len(keys) == 1 or len(keys) > KEYS:
+            if len(keys) == 1 or len(keys) > KEYS or key[1] in _ORDER:
                 yield key, members
                 continue
             for one in keys:
@@ -259,7 +259,7 @@ class _Grouper:
         for s, _, _, _, target in members[:2]:
             for other, fragments in self.names.ways(target)[1:]:
                 inner = root is not None and other.thread == root.thread and other.depth > root.depth and root.rank == SCRIPT
-                if not inner and other.name and (root is None or other.name != root.name or other.place != root.place):
+                if not inner and other.rank != FRAMES and other.name and (root is None or other.name != root.name or other.place != root.place):
                     self._tell(out, spell(other, [(k, "*" if k == INDEX else t) for k, t in fragments]), _place(other))
             if role == "variable" and s.node is not None:
                 self._tell_graph(out, self.walk.hang.get(id(s.node)), s)

@@ -18,6 +18,8 @@ SECONDS = 2.0  # a walk takes no longer
 OBJECTS = 4_000_000  # nor remembers more objects
 RUNNING = 64  # frames told of the line that runs
 
+ENDING = ".holders.json.gz"  # of the file beside a recording
+
 _hooks_used = [False]
 
 
@@ -50,7 +52,6 @@ def look(torch, kind="cuda", blocks=None, seconds=SECONDS, objects=OBJECTS, fact
             result["devices"], result["holders"] = _groups.describe(walk, kind, blocks)
     except Exception as problem:
         result["problem"] = repr(problem)[:300]
-        if os.environ.get("DBG"): import traceback; traceback.print_exc()
         result.setdefault("holders", [])
         result.setdefault("devices", [])
         result.setdefault("running", [])
@@ -59,6 +60,18 @@ def look(torch, kind="cuda", blocks=None, seconds=SECONDS, objects=OBJECTS, fact
         "nodes": len(walk.nodes) if walk else 0, "complete": bool(walk and not walk.stopped), "stopped": walk.stopped if walk else "problem",
     }
     return result
+
+
+def blocks(snapshot):
+    """The allocator's blocks in use in a snapshot, by device and address."""
+    found = {}
+    for segment in snapshot["segments"]:
+        address = segment["address"]
+        for block in segment["blocks"]:
+            if block["state"] != "inactive":
+                found[segment["device"], address] = block["size"]
+            address += block["size"]
+    return found
 
 
 def write(path, result):
@@ -182,8 +195,6 @@ def _start_globals(walk, space, name):
     notebook = _is_notebook(space)
     if notebook:
         place = ("the notebook", 0, "", None)
-        for key, value in list(dict.items(space["_oh"])):
-            walk.kept.append(value)
     for key, value in _ordered([(k, v) for k, v in list(space.items()) if type(k) is str and not k.startswith("__")]):
         if notebook and (key in ("_oh", "Out", "In", "_ih", "_dh") or key.startswith("_")):
             continue
@@ -210,8 +221,7 @@ def _start_session(walk):
     space = _walk._NAMESPACE(main) if walk.kind(type(main)) == _walk.MODULE else {}
     if _is_notebook(space):
         place = ("the notebook's output history", 0, "", None)
-        for key, value in list(dict.items(space["_oh"])):
-            walk.start(value, Root(f"Out[{key}]" if type(key) is int else "Out[?]", place, SESSION))
+        walk.start(space["_oh"], Root("Out", place, SESSION))
         for key in ("_", "__", "___"):
             if key in space:
                 walk.start(space[key], Root(key, ("the notebook's last outputs", 0, "", None), SESSION))

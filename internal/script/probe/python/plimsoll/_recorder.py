@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 
-from . import _files, _frames, _machine
+from . import _files, _frames, _holders, _machine
 from ._budget import Budget
 
 MAX_ENTRIES = 100_000  # ring of allocator events a device; about a kilobyte of host memory each with Python stacks
@@ -84,6 +84,7 @@ class Recorder:
         self._try(self._hook_optimizers)
         self._try(self._hook_backward)
         self._try(self._hook_cap)
+        self._try(lambda: _holders.watch_hooks(torch))
         from ._start import when_imported
 
         when_imported("torch.utils.data.dataloader", self._hook_loaders)
@@ -270,19 +271,27 @@ class Recorder:
             "step": self.step, "phase": self.phase, "stack": _frames.script_stack(),
         })
         if self.dumps < MAX_DUMPS:
-            self.dump()
+            self.dump("oom")
         self.flush(force=True)
 
     # Writing -----------------------------------------------------------------------------------------------------------------
 
-    def dump(self):
-        """Write the allocator's snapshot of every device."""
+    def dump(self, when, name=None):
+        """Write the allocator's snapshot of every device, and who holds what is alive; the name stands for both files."""
         if not self.torch.cuda.is_initialized() or self.mode == "off":
             return
         self.dumps += 1
+        name = name or self.name
         snapshot = self.torch.cuda.memory._snapshot()
-        if _files.write_with(os.path.join(self.report, self.name + ".pickle"), lambda f: pickle.dump(snapshot, f, protocol=4)):
-            self.extra["snapshot"] = self.name + ".pickle"
+        found = self.look(when, _holders.blocks(snapshot))
+        if _files.write_with(os.path.join(self.report, name + ".pickle"), lambda f: pickle.dump(snapshot, f, protocol=4)):
+            self.extra["snapshot"] = name + ".pickle"
+            self._try(lambda: _holders.write(os.path.join(self.report, name + _holders.ENDING), found))
+
+    def look(self, when, blocks=None):
+        """Who holds the memory of the cards now; see _holders.look."""
+        facts = {"when": when, "rank": self.facts["rank"], "step": self.step, "phase": self.phase}
+        return _holders.look(self.torch, "cuda", blocks, facts=facts)
 
     def flush(self, force=False):
         """Write status and notes when they are due. Processes that never trained or touched a GPU leave none."""
@@ -328,7 +337,7 @@ class Recorder:
         self._try(self._note_error)
         self._try(self._note_peak)
         if snapshot:
-            self._try(self.dump)
+            self._try(lambda: self.dump("demand"))
         self.finished = True
         self.flush(force=True)
         if self.status_folder is not None:

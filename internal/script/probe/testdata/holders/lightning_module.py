@@ -1,5 +1,5 @@
 # truth: outputs that a LightningModule keeps in self.outputs
-# holder: saved .outputs[*]
+# holder: variable lit.outputs[*]
 import torch
 from torch import nn
 
@@ -17,9 +17,8 @@ class Lit(lightning.LightningModule):
         if not kit.CUDA and index == 5:
             kit.look()
         x, y = kit.batch()
-        out = self.net(x)
-        self.outputs.append(out)
-        return nn.functional.cross_entropy(out, y)
+        self.outputs.append(self.net[0](x))
+        return nn.functional.cross_entropy(self.net(x), y)
 
     def configure_optimizers(self):
         return kit.sgd(self)
