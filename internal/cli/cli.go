@@ -96,7 +96,7 @@ func Run(ctx context.Context, env Env, args []string) int {
 		c = coded{exitFailure, err}
 	}
 	if c.cause != nil {
-		fmt.Fprintf(env.Stderr, "plimsoll: %v\n", c.cause)
+		fmt.Fprintf(env.Stderr, "plimsoll: %s\n", screen.CleanLines(c.cause.Error()))
 	}
 	return c.code
 }

@@ -11,7 +11,8 @@ import threading
 import time
 import types
 
-from . import _files, _frames, _groups, _names, _roles, _walk
+from . import _files, _frames, _groups, _names, _walk
+from ._told import share, title, together  # noqa: F401 (what others ask this module for)
 from ._walk import FRAMES, LIBRARY, SCRIPT, SESSION, Root, Walk, is_scripts, local_variables
 
 SECONDS = 2.0  # a walk takes no longer
