@@ -2,7 +2,7 @@
 import functools
 import os
 
-from ._start import when_imported
+from ._imports import when_imported
 
 FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
