@@ -168,6 +168,9 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 }
 
 func buildGraph(p *eager.Process, j job.Job, g *exported.Graph) (eager.Model, error) {
+	if g.Trace != nil && j.Checkpointing && len(j.CheckpointModules) == 0 {
+		j.CheckpointModules = g.Trace.Checkpoints
+	}
 	if j.Checkpointing && len(j.CheckpointModules) == 0 {
 		return nil, fmt.Errorf("a graph does not say which calls the script checkpoints: name them in the job's checkpoint_modules, or capture the script (plimsoll predict -- python train.py)")
 	}
@@ -194,6 +197,9 @@ func checkpointed(j job.Job) []string {
 // symbolSize says what an open size of the graph is: the first dimension of an input is the batch, others are
 // the job's shape of one sample, its sequence or its image.
 func symbolSize(j job.Job, g *exported.Graph, s exported.Symbol) (int64, error) {
+	if g.Trace != nil {
+		return int64(map[string]int{"batch": j.Batch, "seq": j.Seq, "target_seq": j.TargetSeq}[s.Name]), nil
+	}
 	if s.Input < 0 {
 		return 0, fmt.Errorf("the graph has an open size %s that is no size of an input: export it without data-dependent shapes", s.Name)
 	}

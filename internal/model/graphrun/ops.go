@@ -122,7 +122,7 @@ func (o *graphOp) plain() []*eager.Tensor {
 // tensors read or, for new tensors, the input of the running module: modules make them "like the input".
 func (o *graphOp) resultType(v int) tensor.DType {
 	d := graphType(o.Values[v].DType)
-	if !d.Floating() {
+	if !d.Floating() || o.Trace != nil {
 		return d
 	}
 	wide, found := tensor.Bool, false
@@ -360,6 +360,9 @@ func (o *graphOp) index() *eager.Tensor {
 func (o *graphOp) convert() *eager.Tensor {
 	self := o.self()
 	d := graphType(o.Values[o.node.Outputs[0]].DType)
+	if o.Trace != nil {
+		return self.To(d)
+	}
 	if !d.Floating() || !self.DType.Floating() {
 		if d.Floating() && !o.saysFloat() {
 			d = o.moduleType()

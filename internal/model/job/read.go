@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/spelling"
 )
 
@@ -22,6 +23,7 @@ func Parse(data []byte) (Job, error) {
 	if len(data) > maxLine {
 		return j, fmt.Errorf("job has more than %d bytes", maxLine)
 	}
+	data = hfconfig.StandardJSON(data)
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil {
 		return j, fmt.Errorf("job is not a JSON object: %w", err)
