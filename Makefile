@@ -1,5 +1,5 @@
 # Each target is one script; read the script to see what it does.
-.PHONY: build test bench accuracy planning handover messages web screenshots old-torch
+.PHONY: build test bench bench-explain accuracy planning handover messages web screenshots old-torch
 build: ; @scripts/build.sh
 test:  ; @scripts/test.sh
 bench: ; @scripts/bench.sh
@@ -9,4 +9,5 @@ handover: ; @scripts/handover.sh
 web:   ; @scripts/web.sh
 screenshots: ; @scripts/screenshots.sh
 messages: ; @scripts/messages.sh
+bench-explain: ; @DIR=$(DIR) scripts/bench-explain.sh
 old-torch: ; @scripts/old-torch-check.sh 2.1.2 2.4.1 2.6.0

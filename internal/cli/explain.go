@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -77,6 +78,9 @@ func runExplain(env Env, o explainOptions, args []string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("write the report: %w", err)
+	}
+	if slices.ContainsFunc(r.Inputs, func(in report.Input) bool { return in.Kind == "unreadable" }) {
+		return unreadable(errors.New("some files were skipped"))
 	}
 	if slices.ContainsFunc(r.Findings, func(f report.Finding) bool { return f.Severity == report.Error }) {
 		return findingExit()
