@@ -26,10 +26,21 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// Source is the model of a job; exactly one field is set.
+// Source is the model of a job: a configuration whose family is built in, or a graph.
 type Source struct {
 	Config *hfconfig.Config
 	Graph  *exported.Graph
+	// Read gives the graph for other settings of the job, where the graph was read from modelling code: its operators depend on precision and, in
+	// some models, on the sequence.
+	Read func(job.Job) (*exported.Graph, error)
+}
+
+// graph is the graph for a job; nil where the model is a configuration.
+func (s Source) graph(j job.Job) (*exported.Graph, error) {
+	if s.Read == nil || s.Graph == nil {
+		return s.Graph, nil
+	}
+	return s.Read(j)
 }
 
 // Machine is where the job is to run.
@@ -105,8 +116,12 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	r.Fits = r.Safe+m.context() <= r.Capacity
 	if g, ok := model.(*graphrun.Graph); ok {
 		r.Unknown = g.Unknown()
+		if t := g.Trace; t != nil {
+			r.ReadFrom = fmt.Sprintf("%s.%s, transformers %s, PyTorch %s", t.Module, t.Class, t.Transformers, t.Torch)
+			r.Assumptions = append(r.Assumptions, "the model was read from its code: "+r.ReadFrom)
+		}
 	}
-	r.Assumptions = append(ofModel(j, src, model), assumptions(j, m, r.Unknown)...)
+	r.Assumptions = slices.Concat(r.Assumptions, ofModel(j, src, model), assumptions(j, m, r.Unknown))
 	return &Result{Report: r, Tape: p.Tape()}, nil
 }
 
@@ -156,7 +171,11 @@ var elementTypes = map[string]tensor.DType{"fp32": tensor.Float32, "bf16": tenso
 // build makes the model of a job in a process.
 func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	if src.Graph != nil {
-		return buildGraph(p, j, src.Graph)
+		g, err := src.graph(j)
+		if err != nil {
+			return nil, err
+		}
+		return buildGraph(p, j, g)
 	}
 	if src.Config == nil {
 		return nil, fmt.Errorf("job without a model")

@@ -47,9 +47,19 @@ func (o *graphOp) run() []*eager.Tensor {
 func (o *graphOp) name() string {
 	target := strings.TrimPrefix(o.node.Target, "aten.")
 	if i := strings.LastIndexByte(target, '.'); i > 0 {
-		return target[:i]
+		target = target[:i]
+	}
+	if usual, ok := synonyms[target]; ok {
+		return usual
 	}
 	return target
+}
+
+// synonyms are other names of operators (aten/src/ATen/native/native_functions.yaml: each calls the one it is an alias of).
+var synonyms = map[string]string{
+	"multiply": "mul", "multiply_": "mul_", "subtract": "sub", "divide": "div", "divide_": "div_", "true_divide": "div", "absolute": "abs", "negative": "neg",
+	"concatenate": "cat", "clip": "clamp", "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "row_stack": "vstack",
+	"arccos": "acos", "arctan": "atan", "special_softmax": "softmax", "special_log_softmax": "log_softmax", "special_expit": "sigmoid",
 }
 
 // self is the operator's first tensor.
@@ -181,9 +191,12 @@ func identity(t *eager.Tensor) *eager.Tensor { return t }
 
 // graphOps are operators with one result.
 var graphOps = map[string]graphOpFunc{
-	"linear":     func(o *graphOp) *eager.Tensor { return eager.Linear(o.self(), o.arg("weight"), o.arg("bias")) },
-	"matmul":     func(o *graphOp) *eager.Tensor { return eager.Matmul(o.self(), o.second()) },
-	"mm":         func(o *graphOp) *eager.Tensor { return eager.Matmul(o.self(), o.second()) },
+	"linear": func(o *graphOp) *eager.Tensor { return eager.Linear(o.self(), o.arg("weight"), o.arg("bias")) },
+	"matmul": func(o *graphOp) *eager.Tensor { return eager.Matmul(o.self(), o.second()) },
+	"mm":     func(o *graphOp) *eager.Tensor { return eager.Matmul(o.self(), o.second()) },
+	"_grouped_mm": func(o *graphOp) *eager.Tensor {
+		return eager.GroupedMM(o.self(), o.arg("mat2"), o.arg("offs"))
+	},
 	"bmm":        func(o *graphOp) *eager.Tensor { return eager.Bmm(o.self(), o.second()) },
 	"addmm":      func(o *graphOp) *eager.Tensor { return eager.Addmm(o.self(), o.arg("mat1"), o.arg("mat2")) },
 	"baddbmm":    func(o *graphOp) *eager.Tensor { return eager.Bmm(o.arg("batch1"), o.arg("batch2")) },

@@ -36,6 +36,59 @@ func (c *Config) OtherHead() string {
 	return clip(c.architectures[0])
 }
 
+// Brief is what can be told of any configuration, its family known or not.
+type Brief struct {
+	Type  string
+	Task  string // of the head that the file names; empty: none that is known
+	DType string // fp32, bf16 or fp16, as the weights were saved; empty: not said
+	Image int    // pixels of an image's side; 0: not said
+}
+
+// About reads what any configuration tells. A file that is none tells nothing.
+func About(data []byte) Brief {
+	var raw struct {
+		Type   string          `json:"model_type"`
+		Archs  []string        `json:"architectures"`
+		DType  string          `json:"dtype"`
+		Older  string          `json:"torch_dtype"`
+		Image  json.RawMessage `json:"image_size"`
+		Vision struct {
+			Image json.RawMessage `json:"image_size"`
+		} `json:"vision_config"`
+		Text struct {
+			DType string `json:"dtype"`
+			Older string `json:"torch_dtype"`
+		} `json:"text_config"`
+	}
+	if len(data) > maxFile || json.Unmarshal(data, &raw) != nil {
+		return Brief{}
+	}
+	b := Brief{Type: clip(raw.Type)}
+	for _, a := range raw.Archs {
+		if b.Task == "" {
+			b.Task = taskOfHead(a)
+		}
+	}
+	for _, d := range []string{raw.DType, raw.Older, raw.Text.DType, raw.Text.Older} {
+		if word := map[string]string{"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[strings.TrimPrefix(d, "torch.")]; word != "" && b.DType == "" {
+			b.DType = word
+		}
+	}
+	for _, text := range []json.RawMessage{raw.Image, raw.Vision.Image} {
+		if v, err := decodeInts(text); err == nil && b.Image == 0 {
+			switch v := v.(type) {
+			case int:
+				b.Image = v
+			case []int:
+				if len(v) > 0 {
+					b.Image = v[0]
+				}
+			}
+		}
+	}
+	return b
+}
+
 func taskOfHead(architecture string) string {
 	for _, h := range []struct{ suffix, task string }{
 		{"T5WithLMHeadModel", "seq2seq-lm"}, // the name T5ForConditionalGeneration had when its first checkpoints were saved

@@ -66,6 +66,12 @@ func (r *Reader) Graph(j job.Job, config []byte) (*exported.Graph, error) {
 		Config: config, Task: j.Task, Batch: max(j.Batch, 1), Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
 		ParamDType: j.ParamDType, Autocast: j.Autocast, Attn: j.Attn, UseCache: j.UseCache,
 	}
+	if q.Attn == "sdpa" { // the default, where the model has it
+		q.Attn = ""
+	}
+	if q.ParamDType == "" {
+		q.ParamDType = "fp32"
+	}
 	open, closed, err := r.names(q)
 	if err != nil {
 		return nil, err

@@ -78,10 +78,16 @@ class Answers:
         """Tensors without data answer; unreal tells which those are."""
         torch, undo = self.torch, []
         Tensor, answers = torch.Tensor, self
+        from torch._dispatch.python import no_python_dispatcher
         from torch.utils._python_dispatch import _disable_current_modes
 
+        @contextlib.contextmanager
+        def as_usual():
+            with _disable_current_modes(), no_python_dispatcher():
+                yield
+
         def real(t):
-            with _disable_current_modes():
+            with as_usual():
                 return answers.value(t)
 
         def answering(name):
@@ -91,7 +97,7 @@ class Answers:
                 if not unreal(t):
                     return original(t, *args, **kwargs)
                 value = real(t)
-                with _disable_current_modes():
+                with as_usual():
                     return original(value, *args, **kwargs)
 
             return method
@@ -101,16 +107,35 @@ class Answers:
             original = getattr(torch, name)
 
             def function(t, *args, **kwargs):
-                if not isinstance(t, Tensor) or not unreal(t) or args and isinstance(args[0], Tensor) and name == "where":
+                if not isinstance(t, Tensor) or not unreal(t) or name == "where" and (args or kwargs):
                     return original(t, *args, **kwargs)
                 value = real(t)
-                with _disable_current_modes():
+                with as_usual():
                     found = original(value, *args, **kwargs)
                 empty = lambda r: torch.empty(tuple(r.shape), dtype=r.dtype, device=t.device)
                 return tuple(map(empty, found)) if isinstance(found, tuple) else empty(found)
 
             return function
 
+        def made(name):
+            """Tensors made of numbers, on a GPU that is not there: their values are known."""
+            original = getattr(torch, name)
+
+            def function(data, *args, device=None, **kwargs):
+                if device is None or torch.device(device).type != "cuda" or isinstance(data, Tensor) and unreal(data):
+                    return original(data, *args, **({} if device is None else {"device": device}), **kwargs)
+                with as_usual():
+                    value = original(data, *args, **kwargs)
+                t = torch.empty(tuple(value.shape), dtype=value.dtype, device=device)
+                if getattr(t, NODE, None) is not None:
+                    answers.known[getattr(t, NODE)] = value
+                return t
+
+            return function
+
+        for name in ("tensor", "as_tensor"):
+            undo.append((torch, name, getattr(torch, name)))
+            setattr(torch, name, made(name))
         for name in ("__bool__", "__int__", "__float__", "__index__", "item", "tolist"):
             undo.append((Tensor, name, getattr(Tensor, name)))
             setattr(Tensor, name, answering(name))

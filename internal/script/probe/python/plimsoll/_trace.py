@@ -147,6 +147,7 @@ def collected(torch, recorder, graph, model, names, living):
             seen[id(b)] = value(b)
             trace.fixed.append((seen[id(b)], "buffer", name))
 
+    by_storage = {t.untyped_storage()._cdata: seen[id(t)] for t in (*model.parameters(), *model.buffers())}
     made = {}  # fx node of an operator -> index in trace.nodes
     at_count = []
     inputs = iter(names)
@@ -157,6 +158,9 @@ def collected(torch, recorder, graph, model, names, living):
             trace.inputs.append((at[node], next(inputs)))
         elif node.op == "get_attr":
             tensor = getattr(graph, node.target)
+            same = by_storage.get(tensor.untyped_storage()._cdata)
+            if id(tensor) not in seen and same is not None and trace.values[same][1] == list(tensor.shape):
+                seen[id(tensor)] = same  # param.data and the like
             if id(tensor) not in seen:
                 seen[id(tensor)] = value(tensor)
                 trace.fixed.append((seen[id(tensor)], "tensor_constant", f"constant{len(trace.fixed)}"))
@@ -168,10 +172,11 @@ def collected(torch, recorder, graph, model, names, living):
             made[node] = len(trace.nodes)
             trace.nodes.append(operator(torch, recorder, node, at, value))
         at_count.append(len(trace.nodes) - 1)
+    fixed = {v for v, *_ in trace.fixed}
     for count, node in recorder.deaths:
         if node in at and count <= len(at_count):
             where = at_count[count - 1]
-            if where >= 0 and not any(at[node] == v for v, *_ in trace.fixed):
+            if where >= 0 and at[node] not in fixed:
                 trace.nodes[where]["dies"].append(at[node])
     result = [n for n in graph.graph.nodes if n.op == "output"][0].args[0]
     loss = at[_same(recorder, result)]
