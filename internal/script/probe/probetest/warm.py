@@ -113,7 +113,10 @@ def attend(connection):
     def follow():
         while True:
             number = connection.recv(1)
-            os.kill(child, number[0] if number else signal.SIGKILL)  # whoever asked is gone
+            try:
+                os.kill(child, number[0] if number else signal.SIGKILL)  # whoever asked is gone
+            except ProcessLookupError:
+                return
             if not number:
                 return
 
