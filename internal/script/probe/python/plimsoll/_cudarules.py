@@ -11,10 +11,13 @@ import warnings
 FP32 = """acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow softplus layer_norm native_layer_norm group_norm
 frobenius_norm nuclear_norm cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss nll_loss2d hinge_embedding_loss kl_div l1_loss
 smooth_l1_loss huber_loss mse_loss margin_ranking_loss multilabel_margin_loss soft_margin_loss triplet_margin_loss multi_margin_loss
-binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp prod softmax log_softmax cumprod cumsum linalg_vector_norm linalg_matrix_norm sum
-norm""".split()
-# On the CPU's list of fp32 operators but not on CUDA's: these run in the type they are given.
-AS_GIVEN = ("avg_pool3d", "grid_sampler", "trace", "view_as_complex", "reflection_pad1d", "replication_pad1d", "replication_pad2d", "replication_pad3d")
+binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp norm""".split()
+# These are told to give fp32, unless they are told a type already: cross_entropy tells log_softmax that of the logits.
+FP32_RESULT = ("prod", "softmax", "log_softmax", "cumprod", "cumsum", "linalg_vector_norm", "linalg_matrix_norm", "sum")
+# These run in 16 bit, on either list. What else the CPU's autocast has a kernel for (cross_entropy_loss, padding, pooling …) runs in the type it is given.
+LOWER = """_convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution prelu addmm addmv addr matmul einsum mm mv
+linalg_vecdot linear addbmm baddbmm bmm chain_matmul linalg_multi_dot scaled_dot_product_attention _scaled_dot_product_flash_attention""".split()
+PROMOTED = ("stack", "cat", "index_copy", "addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "vdot", "grid_sampler", "index_put", "tensordot", "scatter_add")
 
 _libraries = []  # kernels live as long as these
 
@@ -38,11 +41,14 @@ def _install(torch, library, capability):
 def _lists(torch):
     """Optimizers and clipping work on whole lists of tensors where these are on a GPU (torch/utils/_foreach_utils.py)."""
     import torch.optim.optimizer as optimizers
+    from torch._subclasses.fake_tensor import FakeTensor
     from torch.utils import _foreach_utils
 
     original = _foreach_utils._get_foreach_kernels_supported_devices
     supported = lambda: [*original(), "cpu"]
     for module in (_foreach_utils, optimizers):
+        if hasattr(module, "_foreach_supported_types"):
+            module._foreach_supported_types.append(FakeTensor)
         if hasattr(module, "_get_foreach_kernels_supported_devices"):
             module._get_foreach_kernels_supported_devices = supported
 
@@ -70,7 +76,8 @@ def _autocast(torch, library):
 
     kind.__enter__, kind.__exit__ = __enter__, __exit__
     outside = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
-    for name in (*FP32, *AS_GIVEN):
+    cpus = {name.partition("::")[2].partition(".")[0] for name in torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCPU") if name.startswith("aten::")}
+    for name in (*FP32, *FP32_RESULT, *sorted(cpus - {*FP32, *FP32_RESULT, *LOWER, *PROMOTED})):
         packet = getattr(torch.ops.aten, name, None)
         for overload in packet.overloads() if packet is not None else ():
             if "out" in overload:
@@ -78,20 +85,28 @@ def _autocast(torch, library):
             operator = getattr(packet, overload)
             spelled = name if overload == "default" else f"{name}.{overload}"
             try:
-                library.impl(spelled, _in_fp32(torch, operator, outside, name in FP32), "AutocastCPU")
+                kernel = _kernel(torch, operator, outside, name) if name in (*FP32, *FP32_RESULT) else torch.library.fallthrough_kernel
+                library.impl(spelled, kernel, "AutocastCPU")
             except RuntimeError:  # a name that autocast knows by another kernel in this version
                 pass
 
 
-def _in_fp32(torch, operator, outside, raised):
+def _kernel(torch, operator, outside, name):
+    """Autocast's kernel of an operator: arguments in fp32, a result in fp32, or all as given."""
     half = (torch.float16, torch.bfloat16)
+    place = next((i for i, a in enumerate(operator._schema.arguments) if a.name == "dtype"), None)
 
     def cast(value):
-        if raised and isinstance(value, torch.Tensor) and value.dtype in half:
+        if name in FP32 and isinstance(value, torch.Tensor) and value.dtype in half:
             return value.float()
         return [cast(v) for v in value] if isinstance(value, list) else value
 
     def kernel(*args, **kwargs):
+        if name in FP32_RESULT and place is not None and args[0].dtype in half:
+            if place < len(args) and not operator._schema.arguments[place].kwarg_only:
+                args = (*args[:place], args[place] or torch.float32, *args[place + 1:])
+            else:
+                kwargs = {**kwargs, "dtype": kwargs.get("dtype") or torch.float32}
         with torch._C._ExcludeDispatchKeyGuard(outside):
             return operator(*map(cast, args), **{k: cast(v) for k, v in kwargs.items()})
 
