@@ -28,10 +28,10 @@ type layer struct {
 
 // layers is the whole house, from the ground up. docs/architecture.md describes the same list.
 var layers = []layer{
-	{name: "words", packages: []string{"internal/units", "internal/spelling"}},
+	{name: "words", packages: []string{"internal/units", "internal/spelling", "internal/torch"}},
 	{name: "evidence: what people have", packages: []string{
 		"internal/evidence/pickle", "snapshot", "internal/memory/tape", "internal/evidence/recording", "internal/evidence/callsite",
-		"internal/evidence/oomtext", "internal/evidence/probenotes",
+		"internal/evidence/oomtext", "internal/evidence/probenotes", "internal/evidence/holders",
 	}},
 	{name: "report: what every answer is made of", packages: []string{"internal/answer/report"}},
 	{name: "memory: what the allocator does with it", packages: []string{"internal/memory/alloc", "internal/memory/timeline", "internal/memory/replay", "internal/gpu"}},
@@ -40,7 +40,7 @@ var layers = []layer{
 		"internal/model/eager", "internal/model/families", "internal/model/graphrun",
 	}},
 	{name: "answer: conclusions", packages: []string{
-		"internal/answer/diagnose", "internal/answer/compare", "internal/answer/explain", "internal/answer/cost", "internal/answer/predict",
+		"internal/answer/finding", "internal/answer/diagnose", "internal/answer/compare", "internal/answer/explain", "internal/answer/cost", "internal/answer/predict",
 		"internal/answer/plan", "internal/answer/planfile",
 	}},
 	{name: "code: what source says", packages: []string{"internal/code/pysource", "internal/code/flow", "internal/code/lint"}},

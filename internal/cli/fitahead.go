@@ -20,6 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/script/attempt"
 	"github.com/plimsoll/plimsoll/internal/script/capture"
 	"github.com/plimsoll/plimsoll/internal/script/forecast"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -132,7 +133,7 @@ func (r *observedRun) question(file string, place capture.Place, card watch.Card
 		return nil, err
 	}
 	m := catalogued(card)
-	if v, err := alloc.ParseVersion(src.Graph.TorchVersion); err == nil {
+	if v, err := torch.ParseVersion(src.Graph.TorchVersion); err == nil {
 		m.Torch = v
 	}
 	for _, name := range []string{"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"} {

@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/shard"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/show/textout"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -224,7 +225,7 @@ type machineFlags struct {
 func (f *machineFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.GPU, "gpu", "", "card: "+strings.Join(gpu.Names()[:4], ", ")+", a100-80g, rtx-4090, l4, t4, …")
 	cmd.Flags().StringVar(&f.Memory, "memory", "", "memory there is, for example 24GiB (default: the card's)")
-	cmd.Flags().StringVar(&f.Torch, "torch", "", "PyTorch version (default "+alloc.Latest.String()+")")
+	cmd.Flags().StringVar(&f.Torch, "torch", "", "PyTorch version (default "+torch.Latest.String()+")")
 	cmd.Flags().StringVar(&f.Conf, "conf", "", "allocator settings, as in PYTORCH_CUDA_ALLOC_CONF")
 }
 
@@ -248,7 +249,7 @@ func (f *machineFlags) machine() (predict.Machine, error) {
 		}
 	}
 	if f.Torch != "" {
-		if m.Torch, err = alloc.ParseVersion(f.Torch); err != nil {
+		if m.Torch, err = torch.ParseVersion(f.Torch); err != nil {
 			return m, usageError("--torch: %w", err)
 		}
 	}

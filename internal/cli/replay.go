@@ -7,10 +7,10 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/recording"
-	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/memory/replay"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/show/textout"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 	"github.com/plimsoll/plimsoll/snapshot"
 )
@@ -77,7 +77,7 @@ func runReplay(env Env, o replayOptions, path string) error {
 	answer := c.Answer(q)
 	answer.Input = path
 	stop()
-	if known.Torch != 0 {
+	if known.Torch.Said() {
 		answer.TorchIs = "flag"
 	}
 	if err := o.print(env, &answer); err != nil {
@@ -92,7 +92,7 @@ func runReplay(env Env, o replayOptions, path string) error {
 // parse reads the flags that do not depend on the recording.
 func (o replayOptions) parse() (known replay.Options, q replay.Question, err error) {
 	if o.torch != "" {
-		if known.Torch, err = alloc.ParseVersion(o.torch); err != nil {
+		if known.Torch, err = torch.ParseVersion(o.torch); err != nil {
 			return known, q, usageError("--torch: %w", err)
 		}
 		q.Torch = known.Torch
@@ -116,7 +116,7 @@ func (o replayOptions) settings(q replay.Question, c *replay.Case) ([]replay.Set
 		return c.Sensible(q.Torch, q.Capacity > 0 || c.Limit.Known()), nil
 	}
 	version := q.Torch
-	if version == 0 {
+	if !version.Said() {
 		version = c.Torch
 	}
 	var out []replay.Setting
@@ -137,7 +137,7 @@ func (o replayOptions) settings(q replay.Question, c *replay.Case) ([]replay.Set
 // made by another one, that one proves it.
 func openReplay(r *recording.Recording, known replay.Options) (*replay.Case, error) {
 	c, err := replay.Open(r, known)
-	if err != nil || known.Torch == 0 || c.Fidelity.Exact() {
+	if err != nil || !known.Torch.Said() || c.Fidelity.Exact() {
 		return c, err
 	}
 	other, err := replay.Open(r, replay.Options{Cap: known.Cap})

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/spelling"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -34,7 +34,11 @@ type Card struct {
 	TF32      float64 // 0: no TF32
 	FP32      float64 // without tensor cores
 
-	Source Source
+	NVLink float64 // bytes/s one card sends to others, in one direction (half of the sum that datasheets state); 0: it has none
+	Host   float64 // bytes/s to the host in one direction: PCIe, by generation and lanes
+
+	Aliases []string // further spellings, as plain leaves them: mostly what torch.cuda.get_device_name says
+	Source  Source
 }
 
 // Source says where the numbers of a card come from.
@@ -64,13 +68,13 @@ func LargestContext() units.Bytes {
 // BlasWorkspace is what cuBLAS takes through the caching allocator for each thread and stream, for a PyTorch
 // version (aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize): 32 MiB on SM 9.0, since 2.12 also on
 // SM 10 and 12 (pytorch PR #175344), 4096 KiB·2 + 16 KiB·8 on other NVIDIA cards; on ROCm 32 MiB, 128 MiB on gfx94.
-func (c Card) BlasWorkspace(torch alloc.Version) units.Bytes {
+func (c Card) BlasWorkspace(v torch.Version) units.Bytes {
 	switch {
 	case c.ROCm && c.Minor >= 4:
 		return 128 * units.MiB
 	case c.ROCm, c.Major == 9:
 		return 32 * units.MiB
-	case c.Major >= 10 && !older(torch, 212):
+	case c.Major >= 10 && torch.BlackwellWorkspace.Has(v):
 		return 32 * units.MiB
 	}
 	return 2*4096*units.KiB + 8*16*units.KiB
@@ -86,17 +90,9 @@ func (c Card) BlasLtWorkspace() units.Bytes {
 
 // CuDNNAttention tells whether scaled_dot_product_attention tries cuDNN first (sdp_utils.cpp: SM 9.0, 10.0, 10.3 with cuDNN newer
 // than 9.15, which wheels bring since PyTorch 2.10).
-func (c Card) CuDNNAttention(torch alloc.Version) bool {
+func (c Card) CuDNNAttention(v torch.Version) bool {
 	hopper := c.Major == 9 && c.Minor == 0 || c.Major == 10 && (c.Minor == 0 || c.Minor == 3)
-	return hopper && !c.ROCm && !older(torch, 210)
-}
-
-// older tells whether a version lies before another; the zero Version is the latest.
-func older(torch, than alloc.Version) bool {
-	if torch == 0 {
-		torch = alloc.Latest
-	}
-	return torch < than
+	return hopper && !c.ROCm && torch.CuDNNAttention.Has(v)
 }
 
 // Names lists the short names in the order of the catalogue.
@@ -113,7 +109,7 @@ func Names() []string {
 func Find(name string) (Card, error) {
 	want := plain(name)
 	for _, c := range Cards() {
-		if plain(c.Name) == want || plain(c.Title) == want || slices.Contains(aliases[c.Name], want) {
+		if plain(c.Name) == want || plain(c.Title) == want || slices.Contains(c.Aliases, want) {
 			return c, nil
 		}
 	}
@@ -153,41 +149,4 @@ func plain(name string) string {
 	}, s)
 	s = strings.ReplaceAll(s, "gib", "g")
 	return strings.ReplaceAll(s, "gb", "g")
-}
-
-// aliases are further plain spellings of a short name, mostly what torch.cuda.get_device_name says.
-var aliases = map[string][]string{
-	"h100-80g":        {"h100", "h100sxm", "h100sxm5", "h10080gsxm", "h100sxm80g", "h100sxm580g"},
-	"h100-pcie":       {"h100pcie80g", "h10080gpcie"},
-	"h100-94g":        {"h100nvl", "h100nvl94g"},
-	"h200":            {"h200141g", "h200sxm", "h200nvl"},
-	"a100-40g":        {"a100", "a100sxm440g", "a100pcie40g", "a100sxm40g"},
-	"a100-80g":        {"a100sxm480g", "a100sxm80g", "a10080gsxm"},
-	"a100-80g-pcie":   {"a100pcie80g", "a10080gpcie"},
-	"v100-16g":        {"v100", "v100sxm216g", "v100pcie16g"},
-	"v100-32g":        {"v100sxm232g", "v100pcie32g", "v100sxm332g"},
-	"p100":            {"p10016g", "p100pcie16g", "p100sxm216g"},
-	"rtx-a6000":       {"a6000"},
-	"rtx-a5000":       {"a5000"},
-	"rtx-a4000":       {"a4000"},
-	"rtx-6000-ada":    {"6000ada", "rtx6000ada"},
-	"rtx-3060-12g":    {"rtx3060", "3060", "306012g"},
-	"rtx-3070":        {"3070"},
-	"rtx-3080-10g":    {"rtx3080", "3080"},
-	"rtx-3090":        {"3090"},
-	"rtx-3090-ti":     {"3090ti"},
-	"rtx-4060-ti-16g": {"4060ti16g"},
-	"rtx-4060-ti-8g":  {"rtx4060ti", "4060ti"},
-	"rtx-4060":        {"4060"},
-	"rtx-4070":        {"4070"},
-	"rtx-4080":        {"4080"},
-	"rtx-4090":        {"4090"},
-	"rtx-5060-ti-16g": {"rtx5060ti", "5060ti"},
-	"rtx-5080":        {"5080"},
-	"rtx-5090":        {"5090"},
-	"b200":            {"b200180g", "b200192g"},
-	"gh200-96g":       {"gh200", "gh200480g"},
-	"mi250x":          {"mi250"},
-	"gtx-1080-ti":     {"1080ti"},
-	"rtx-2080-ti":     {"2080ti"},
 }

@@ -41,7 +41,7 @@ func Of(c gpu.Card, tf32 bool) (Rates, error) {
 	if c.Bandwidth == 0 || c.FP32 == 0 || c.SMs == 0 {
 		return Rates{}, fmt.Errorf("the rates of %s are not known: no time can be estimated", c.Title)
 	}
-	r := Rates{SMs: float64(c.SMs), Bandwidth: sustained * c.Bandwidth, FP32: c.FP32, TF32: c.TF32, Half: max(c.BF16, c.FP16), TF32On: tf32, Host: HostUnit, Link: hostLink(c) * linkShare}
+	r := Rates{SMs: float64(c.SMs), Bandwidth: sustained * c.Bandwidth, FP32: c.FP32, TF32: c.TF32, Half: max(c.BF16, c.FP16), TF32On: tf32, Host: HostUnit, Link: c.Host * linkShare}
 	if r.TF32 == 0 {
 		r.TF32 = c.FP32
 	}

@@ -1,39 +1,18 @@
 package cost
 
-import (
-	"strings"
-
-	"github.com/plimsoll/plimsoll/internal/gpu"
-)
+import "github.com/plimsoll/plimsoll/internal/gpu"
 
 // What leaves the card. None of this was measured: rates are the links' own, efficiencies are assumed.
 
 // linkShare of a link's rate that collectives and copies reach. Assumed.
 const linkShare = 0.8
 
-// nvlink is what one card can send over NVLink, in bytes a second and direction (NVIDIA datasheets: half of the stated sum).
-var nvlink = map[string]float64{
-	"b200": 900e9, "b300": 900e9, "h200": 450e9, "h100-80g": 450e9, "gh200-96g": 450e9, "gh200-144g": 450e9, "h100-94g": 300e9,
-	"a100-40g": 300e9, "a100-80g": 300e9, "v100-16g": 150e9, "v100-32g": 150e9,
-}
-
-// hostLink is PCIe x16 in one direction: generation 5 for Hopper and later data-centre cards, 3 before Ampere, 4 between.
-func hostLink(c gpu.Card) float64 {
-	switch {
-	case c.Major >= 9 && !strings.HasPrefix(c.Name, "rtx"):
-		return 64e9
-	case c.Major < 8:
-		return 16e9
-	}
-	return 32e9
-}
-
 // link is what one card can send to another.
 func link(c gpu.Card) float64 {
-	if n, ok := nvlink[c.Name]; ok {
-		return n
+	if c.NVLink > 0 {
+		return c.NVLink
 	}
-	return hostLink(c)
+	return c.Host
 }
 
 // perNode is how many cards share a machine: DGX and HGX systems have eight.
@@ -42,7 +21,7 @@ const perNode = 8
 // network is what one card of a machine can send to another machine, in bytes a second and direction. DGX H100 and A100 datasheets: one adapter a card of
 // 400 and 200 Gbit/s; assumed for others: 100.
 func network(c gpu.Card) float64 {
-	_, linked := nvlink[c.Name]
+	linked := c.NVLink > 0
 	switch {
 	case linked && c.Major >= 9:
 		return 50e9
@@ -117,5 +96,5 @@ const hostMemory = 150e9
 // overlap with the arithmetic of another.
 func HostOptimizer(c gpu.Card, t Trained) float64 {
 	bytes := t.Elements * t.Width
-	return max(2*bytes/(hostLink(c)*linkShare), fusedAccesses*t.Elements*4/hostMemory)
+	return max(2*bytes/(c.Host*linkShare), fusedAccesses*t.Elements*4/hostMemory)
 }

@@ -8,11 +8,12 @@ package diagnose
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
+	"github.com/plimsoll/plimsoll/internal/answer/finding"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
+	"github.com/plimsoll/plimsoll/internal/memory/replay"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/memory/timeline"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -33,6 +34,8 @@ type Case struct {
 	// EvalGrowth is what batches of evaluation leave behind.
 	EvalGrowth []timeline.Growth
 	Frag       *Fragmentation // what the allocator model says, nil when it was not asked
+	Replay     *replay.Case   // the recording in the allocator model, nil where it cannot be played
+	Coming     Coming         // what the step that failed would still have needed
 	// BlocksExact says that Peak.Allocated comes from the allocator model; otherwise it is a lower bound.
 	BlocksExact bool
 }
@@ -53,12 +56,13 @@ type Failure struct {
 
 // Fragmentation is what a replay of the run under other allocator settings says.
 type Fragmentation struct {
-	Valid    bool        // the model reproduces the recorded run
-	Unused   units.Bytes // held and not in use at the failure
-	Conf     string      // the best setting found
-	Variable string      // the environment variable that this PyTorch reads
-	Survives bool        // the failing request is served under Conf within the same limit
-	Peak     units.Bytes // reserved peak under Conf
+	Valid    bool           // the model reproduces the recorded run
+	Unused   units.Bytes    // held and not in use at the failure
+	Setting  replay.Setting // the best setting found
+	Conf     string         // its text
+	Variable string         // the environment variable that this PyTorch reads
+	Survives bool           // the failing request is served under Conf within the same limit
+	Peak     units.Bytes    // reserved peak under Conf
 	Pins     []report.Place
 }
 
@@ -81,94 +85,48 @@ func NewCase(input string, t *timeline.Timeline) *Case {
 		c.InUse += b
 	}
 	c.Groups = t.ByStack(c.Instant)
-	c.Growth = t.Growing(minGrowthSteps)
-	c.EvalGrowth = t.EvalGrowing(minGrowthSteps)
+	c.Growth = t.Growing(fewGrowthSteps)
+	c.EvalGrowth = t.EvalGrowing(fewGrowthSteps)
+	if c.OOM != nil {
+		c.Coming = c.coming()
+	}
 	return c
 }
 
 // rule looks at a case and speaks or stays silent.
-type rule func(*Case) (report.Finding, bool)
+type rule func(*Case) (claim, bool)
 
-// rules in the order they are tried; the order breaks ties.
+// rules are listed where they are written; where two findings are equally sure, the order of the lists decides.
 func rules() []rule {
-	return []rule{
-		absurdRequest,
-		growth, evalKept, evalGraph,
-		exceptionHolds,
-		modelLoad, checkpointSave, resumeDoubles, modelTooLarge,
-		optimizerFirstStep, optimizerTemporaries, secondStep,
-		inputSpike,
-		fragmentation,
-		logits, attention, checkpointingIneffective,
-		datasetOnGPU, outputsHeld, modelCopies, precision,
-		fsdpGather, unshardedGradients, ddpBuckets, dataParallel, compiled,
-		cudaGraphPools, streamHeld, cudnnWorkspace, confConflict,
-		activations,
-	}
+	return slices.Concat(growthRules, loadRules, optimizerRules, allocatorRules, heldRules, parallelRules, activationRules)
 }
 
-// Run applies every rule. Findings about the failure come before remarks, certain ones before likely ones.
+// Run applies every rule, plays the run without each cause, and puts the causes in order.
 func Run(c *Case) []report.Finding {
-	var found []report.Finding
+	var claims []claim
 	for _, r := range rules() {
 		f, ok := r(c)
-		if !ok {
+		if !ok || f.Bytes <= 0 && !weightless[f.ID] {
 			continue
 		}
-		f.Input, f.Device = c.Input, c.Device
-		if f.Where == nil {
-			f.Where = []report.Place{}
-		}
-		if f.Remedies == nil {
-			f.Remedies = []report.Remedy{}
-		}
-		found = append(found, f)
+		claims = append(claims, f)
 	}
-	found = c.subordinate(found)
-	if c.OOM != nil && !slices.ContainsFunc(found, func(f report.Finding) bool { return f.Severity == report.Error }) {
-		found = append(found, c.simplyFull())
+	claims = c.weigh(claims)
+	if c.OOM != nil && !slices.ContainsFunc(claims, func(f claim) bool { return f.Severity == report.Error }) {
+		claims = append([]claim{c.simplyFull()}, claims...)
 	}
-	Rank(found)
+	found := make([]report.Finding, len(claims))
+	for i := range claims {
+		c.judge(&claims[i], claims)
+		found[i] = claims[i].Finding
+		finding.Complete(&found[i], finding.Trainer)
+		found[i].Input, found[i].Device = c.Input, c.Device
+	}
 	return found
 }
 
-// A card that is full fails wherever the program happens to be. These findings say where that was, or what is usual; each follows
-// a finding that says why there was so little left.
-var (
-	whereItFailed = []string{"optimizer-state-first-step", "optimizer-step-temporaries", "second-step", "model-too-large", "model-load", "checkpoint-save", "input-spike"}
-	general       = []string{"activations-dominate"}
-)
-
-// waste names causes that hold memory nothing needs; special those that say why the activations are so many.
-var (
-	waste = []string{"growth", "eval-graph-kept", "eval-outputs-kept", "exception-holds-tensors", "resume-doubles", "dataset-on-gpu", "cuda-graph-pools", "model-copies",
-		"stream-held", "precision-too-high", "fragmentation", "absurd-request", "accumulation-unsharded-grads", "checkpointing-ineffective"}
-	// kept is waste that goes on growing or never goes: allocator settings would only put the failure off.
-	kept    = []string{"growth", "eval-graph-kept", "eval-outputs-kept", "exception-holds-tensors", "resume-doubles", "dataset-on-gpu", "model-copies", "precision-too-high"}
-	special = []string{"second-step", "input-spike", "logits", "attention-quadratic", "data-parallel", "fsdp-gather", "compile", "cudnn-workspace"}
-)
-
-// subordinate puts what a better explanation covers behind it. Waste covers where the request failed when giving it up would
-// have served the request, and then leaves nothing to say in general: a smaller batch would only put it off.
-func (c *Case) subordinate(found []report.Finding) []report.Finding {
-	wasted := false
-	for i := range found {
-		f := &found[i]
-		for j := range found {
-			by := &found[j]
-			if i == j || by.Severity != report.Error || by.Confidence <= 0.5 {
-				continue
-			}
-			enough := slices.Contains(waste, by.ID) && (c.OOM == nil || by.Bytes >= c.OOM.Request)
-			wasted = wasted || enough && by.Confidence >= 0.7
-			postponed := f.ID == "fragmentation" && slices.Contains(kept, by.ID) && by.Bytes >= f.Bytes
-			if slices.Contains(general, f.ID) && slices.Contains(special, by.ID) || slices.Contains(whereItFailed, f.ID) && enough || postponed {
-				f.Confidence = math.Round(100*min(f.Confidence, by.Confidence-0.05)) / 100
-			}
-		}
-	}
-	return slices.DeleteFunc(found, func(f report.Finding) bool { return wasted && slices.Contains(general, f.ID) })
-}
+// weightless are findings that are not about bytes.
+var weightless = map[string]bool{"alloc-conf-conflict": true, "unknown": true}
 
 // Rank orders findings: errors first, then by confidence.
 func Rank(found []report.Finding) {

@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 	"github.com/plimsoll/plimsoll/snapshot"
 )
+
+var heldRules = []rule{datasetOnGPU, outputsHeld, modelCopies, precision}
 
 // innermost tells whether one of the three innermost functions of a stack contains one of the words.
 func (c *Case) innermost(stack snapshot.StackID, words ...string) bool {
@@ -44,7 +45,7 @@ func (c *Case) fromSerialization(stack snapshot.StackID) bool {
 
 // datasetOnGPU: tensors made by the user's code before training, and kept through it. Many from one line prove it; few must
 // have stayed through whole steps, since the first batch looks the same until it goes.
-func datasetOnGPU(c *Case) (report.Finding, bool) {
+func datasetOnGPU(c *Case) (claim, bool) {
 	var sum units.Bytes
 	var count int
 	var stacks []snapshot.StackID
@@ -59,20 +60,20 @@ func datasetOnGPU(c *Case) (report.Finding, bool) {
 		}
 	}
 	if 5*sum < c.InUse {
-		return report.Finding{}, false
+		return claim{}, false
 	}
-	return report.Finding{
+	undo := change{never: c.madeBefore(stacks)}
+	return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
 		ID: "dataset-on-gpu", Severity: c.severity(report.Warning), Confidence: share(sum, c.InUse), Bytes: sum, Where: c.places(stacks...),
 		Title: fmt.Sprintf("the dataset lives on the GPU: %s in %s", sum, tensors(count)),
 		Evidence: []string{
 			"made before training began, and still there in every step",
 			"this is why a larger dataset runs out of memory with the same batch size",
 		},
-		Refuted: "a data set meant to be resident, with room for it",
 		Remedies: []report.Remedy{
 			{Action: "keep samples on the CPU; move each batch in the loop: x = x.to(device, non_blocking=True) with pin_memory=True", Saves: sum, CheckedBy: report.ByArithmetic},
 		},
-	}, true
+	}}, true
 }
 
 func tensors(n int) string {
@@ -80,6 +81,11 @@ func tensors(n int) string {
 		return "one tensor"
 	}
 	return units.Count(n) + " tensors"
+}
+
+// madeBefore lists what stacks made before the first step that is alive.
+func (c *Case) madeBefore(stacks []snapshot.StackID) []int {
+	return slices.DeleteFunc(c.inside(stacks), func(id int) bool { return c.BornIn(id) > 0 })
 }
 
 // longLived counts what a stack made before the first step and still holds after it, if there were steps.
@@ -101,10 +107,10 @@ func (c *Case) longLived(stack snapshot.StackID) (n int, bytes units.Bytes) {
 }
 
 // outputsHeld: in a plain loop the previous step's outputs and loss are still referenced while the next forward runs.
-func outputsHeld(c *Case) (report.Finding, bool) {
+func outputsHeld(c *Case) (claim, bool) {
 	step := c.StepOf(c.Instant)
 	if len(c.Steps) < 2 || step == 0 {
-		return report.Finding{}, false
+		return claim{}, false
 	}
 	var sum units.Bytes
 	var stacks []snapshot.StackID
@@ -120,87 +126,14 @@ func outputsHeld(c *Case) (report.Finding, bool) {
 		stacks = append(stacks, c.Stack[id])
 	}
 	if 20*sum < c.InUse {
-		return report.Finding{}, false
+		return claim{}, false
 	}
-	return report.Finding{
+	return claim{Finding: report.Finding{
 		ID: "outputs-held", Severity: report.Remark, Confidence: 0.8, Bytes: sum, Where: c.places(stacks...),
 		Title:    fmt.Sprintf("the previous step's results are still held at the peak: %s", sum),
 		Evidence: []string{"variables of a loop live until they are assigned again, so outputs and loss of one step stand beside the activations of the next"},
-		Refuted:  "a step inside a function, whose locals die when it returns",
 		Remedies: []report.Remedy{{Action: "del outputs, loss at the end of the loop body, or move the body into a function", Saves: sum, CheckedBy: report.ByArithmetic}},
-	}, true
-}
-
-// modelCopies: a second set of parameters with the same sizes, from another line.
-func modelCopies(c *Case) (report.Finding, bool) {
-	models := c.models()
-	if len(models) < 2 {
-		return report.Finding{}, false
-	}
-	slices.SortStableFunc(models, func(a, b model) int { return cmp.Compare(b.bytes, a.bytes) })
-	first := models[0]
-	for _, m := range models[1:] {
-		if !slices.Equal(first.sizes, m.sizes) || 20*m.bytes < c.InUse {
-			continue
-		}
-		copied, original := m, first
-		if first.copied {
-			copied, original = first, m
-		}
-		f := report.Finding{
-			ID: "model-copies", Severity: c.severity(report.Remark), Confidence: 0.7, Bytes: copied.bytes, Where: []report.Place{copied.at, original.at},
-			Title:    fmt.Sprintf("two models of the same size are on the card, %s each", copied.bytes),
-			Evidence: []string{fmt.Sprintf("two lines made %s tensors with the same sizes (an EMA, teacher or reference model, or a deepcopy)", units.Count(len(copied.sizes)))},
-			Refuted:  "two different models that merely have the same shapes",
-			Remedies: []report.Remedy{
-				{Action: "keep the copy on the CPU (an EMA needs it once a step, a snapshot of the best weights never)", Saves: copied.bytes, CheckedBy: report.ByArithmetic},
-				{Action: "keep it in 16 bits and without gradients", Saves: copied.bytes / 2, CheckedBy: report.ByArithmetic, Numerics: true},
-				{Action: "with LoRA, use the base with adapters switched off as the reference", Saves: copied.bytes, CheckedBy: report.ByArithmetic},
-			},
-		}
-		if copied.copied {
-			f.Confidence = 0.88
-			f.Title = fmt.Sprintf("a deep copy of the model is on the card: %s", copied.bytes)
-		}
-		return f, true
-	}
-	return report.Finding{}, false
-}
-
-// model is a set of parameters that one line outside any constructor made.
-type model struct {
-	at     report.Place
-	sizes  []units.Bytes // in order of size
-	bytes  units.Bytes
-	copied bool
-}
-
-// models groups the parameters alive by the line that made them: not the layer's line in a constructor but the call of the constructor.
-func (c *Case) models() []model {
-	index := map[report.Place]int{}
-	var all []model
-	for id := range c.Died {
-		if c.Category[id] != tape.Parameters || !c.Alive(id, c.Instant) {
-			continue
-		}
-		at, ok := c.maker(c.Stack[id])
-		if !ok {
-			continue
-		}
-		i, seen := index[at]
-		if !seen {
-			i = len(all)
-			index[at] = i
-			all = append(all, model{at: at})
-		}
-		all[i].sizes = append(all[i].sizes, c.Size(id))
-		all[i].bytes += c.Size(id)
-		all[i].copied = all[i].copied || c.Origins.Of(c.Stack[id]).Copy
-	}
-	for i := range all {
-		slices.Sort(all[i].sizes)
-	}
-	return all
+	}}, true
 }
 
 // maker is the innermost line of the user's code outside constructors.
@@ -215,24 +148,24 @@ func (c *Case) maker(stack snapshot.StackID) (report.Place, bool) {
 }
 
 // precision: the gradient backward() starts from has the loss's element size; eight bytes are float64.
-func precision(c *Case) (report.Finding, bool) {
+func precision(c *Case) (claim, bool) {
 	for id := range c.Died {
 		if o := c.Origins.Of(c.Stack[id]); !o.Root || c.Size(id) != 8 {
 			continue
 		}
 		half := (c.By[tape.Parameters] + c.By[tape.Gradients] + c.By[tape.Optimizer] + c.By[tape.Activations] + c.By[tape.Inputs]) / 2
-		return report.Finding{
+		undo := c.halved()
+		return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
 			ID: "precision-too-high", Severity: c.severity(report.Warning), Confidence: 0.92, Bytes: half, Where: c.precisionPlaces(),
 			Title: "the model runs in float64: twice the memory, and far slower",
 			Evidence: []string{
 				"backward() starts from a gradient of 8 bytes, so the loss is float64",
 				"NumPy arrays are float64 by default, and torch.from_numpy() and .double() keep that",
 			},
-			Refuted:  "a computation that needs double precision",
 			Remedies: []report.Remedy{{Action: "model.float() and x.float() (torch.set_default_dtype(torch.float32))", Saves: half, CheckedBy: report.ByArithmetic, Numerics: true}},
-		}, true
+		}}, true
 	}
-	return report.Finding{}, false
+	return claim{}, false
 }
 
 // precisionPlaces are the lines that made the parameters: where the dtype was chosen.
@@ -244,4 +177,15 @@ func (c *Case) precisionPlaces() []report.Place {
 		}
 	}
 	return c.places(stacks...)
+}
+
+// halved is the run in half the precision: everything but the libraries' workspaces takes half.
+func (c *Case) halved() change {
+	ch := change{scaled: map[int]bool{}, by: 0.5, request: true, coming: 0.5}
+	for id := range c.Died {
+		if c.Category[id] != tape.Workspace && c.Category[id] != tape.Other {
+			ch.scaled[id] = true
+		}
+	}
+	return ch
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
+var holderRules = []textRule{textAbsurd, textLargeTensor, textFallback, textContexts, textOtherProcess, textOutside, textPools}
+
 // textAbsurd: the request alone is larger than the card.
 func textAbsurd(t *Text) (report.Finding, bool) {
 	q := t.Requested
@@ -22,8 +24,7 @@ func textAbsurd(t *Text) (report.Finding, bool) {
 	}
 	f := report.Finding{
 		ID: "absurd-request", Severity: report.Error, Confidence: 0.9, Bytes: q.Bytes,
-		Title:   "one tensor larger than the whole card was asked for",
-		Refuted: "a tensor that really needs that many elements; then it must be computed in pieces",
+		Title: "one tensor larger than the whole card was asked for",
 		Remedies: []report.Remedy{
 			{Action: "print the shapes at the line named here: a broadcast of (N,1) with (N), full attention scores, or a wrong size", CheckedBy: report.ByRule},
 			{Action: "process it in chunks (one image tile, one slice of the sequence at a time)", CheckedBy: report.ByRule},
@@ -42,6 +43,22 @@ func textAbsurd(t *Text) (report.Finding, bool) {
 	return f, true
 }
 
+// textLargeTensor: the request alone is a good part of the card and as large as half of all that is in use.
+func textLargeTensor(t *Text) (report.Finding, bool) {
+	q := t.Requested
+	if t.Kind != oomtext.DeviceOOM || !q.Known || !t.Capacity.Known || !t.Allocated.Known || q.Bytes > t.Capacity.Bytes {
+		return report.Finding{}, false
+	}
+	if 4*q.Bytes < t.Capacity.Bytes || 2*q.Bytes < t.Allocated.Bytes {
+		return report.Finding{}, false
+	}
+	return report.Finding{
+		ID: "one-large-tensor", Confidence: 0.7, Bytes: q.Bytes,
+		Title:    fmt.Sprintf("one tensor of %s did not fit beside %s in use", q.Bytes, t.Allocated.Bytes),
+		Evidence: []string{fmt.Sprintf("it is %d%% of the %s there are", 100*q.Bytes/t.Capacity.Bytes, t.Capacity.Bytes)},
+	}, true
+}
+
 // textFallback: more is allocated than the card has, so the driver spilled into main memory (Windows), or the numbers are
 // those of a system that does not report them (WSL).
 func textFallback(t *Text) (report.Finding, bool) {
@@ -50,7 +67,6 @@ func textFallback(t *Text) (report.Finding, bool) {
 			ID: "sysmem-fallback", Severity: report.Error, Confidence: 0.9, Bytes: t.Allocated.Bytes - t.Capacity.Bytes,
 			Title:    "the driver was already using main memory in place of the card's",
 			Evidence: []string{fmt.Sprintf("%s are allocated on a card of %s: Windows' driver spills into main memory, many times slower, before it fails", t.Allocated.Bytes, t.Capacity.Bytes)},
-			Refuted:  "a system that is not Windows or WSL",
 			Remedies: []report.Remedy{
 				{Action: `NVIDIA Control Panel: "CUDA - Sysmem Fallback Policy" to "Prefer No Sysmem Fallback", to fail early instead`, CheckedBy: report.ByRule},
 				{Action: "fit the job to the card: smaller batch, checkpointing, 16-bit", CheckedBy: report.ByRule},
@@ -62,7 +78,6 @@ func textFallback(t *Text) (report.Finding, bool) {
 			ID: "wsl-pinned-memory", Severity: report.Error, Confidence: 0.8,
 			Title:    "memory was free: under WSL the limit is often pinned main memory",
 			Evidence: []string{"the driver does not say what processes use (the 2^64 in the message), as under WSL, and the request was smaller than what was free"},
-			Refuted:  "the same failure with pin_memory=False",
 			Remedies: []report.Remedy{{Action: "DataLoader(pin_memory=False), a newer driver, more memory for WSL in .wslconfig", CheckedBy: report.ByRule}},
 		}, true
 	}
@@ -111,7 +126,6 @@ func textContexts(t *Text) (report.Finding, bool) {
 			strings.Join(shortened(list), ", "),
 			"so little each is no model but a CUDA context: the ranks of one job, or DataLoader workers, that touched the first card before choosing their own",
 		},
-		Refuted: "processes of other people's jobs (look at the commands behind the pids)",
 		Remedies: []report.Remedy{
 			{Action: "torch.cuda.set_device(local_rank) before any other CUDA call in every rank", Saves: sum, CheckedBy: report.ByArithmetic},
 			{Action: `torch.load(path, map_location="cpu"): without it every rank loads to the card it was saved from`, Saves: sum, CheckedBy: report.ByArithmetic},
@@ -139,7 +153,6 @@ func textOtherProcess(t *Text) (report.Finding, bool) {
 			ID: "other-process", Severity: report.Error, Bytes: named, Confidence: holderConfidence(t, named),
 			Title:    fmt.Sprintf("other processes hold %s of the card", named),
 			Evidence: []string{strings.Join(shortened(list), ", ")},
-			Refuted:  "those processes being workers of this same job that need their share",
 		}
 		if t.Requested.Known && t.Requested.Bytes < named {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("without them the %s asked for would have been there; a smaller batch treats the symptom", t.Requested.Bytes))
@@ -195,7 +208,6 @@ func (t *Text) unnamed() (report.Finding, bool) {
 		Evidence: []string{
 			fmt.Sprintf("%s on the card, %s free, %s held by this process: the rest is other processes, dead ones or another container", t.Capacity.Bytes, t.Free.Bytes, own),
 		},
-		Refuted: "nvidia-smi showing this process alone on the card",
 		Remedies: []report.Remedy{
 			{Action: "look for holders: nvidia-smi; fuser -v /dev/nvidia* also finds dead parents' workers and other containers", Saves: missing, CheckedBy: report.ByArithmetic},
 		},
@@ -245,7 +257,6 @@ func textOutside(t *Text) (report.Finding, bool) {
 			ID: "non-pytorch-memory", Severity: report.Error, Bytes: t.OtherAllocations.Bytes, Confidence: 0.85,
 			Title:    fmt.Sprintf("%s of the limit are taken outside PyTorch's allocator", t.OtherAllocations.Bytes),
 			Evidence: []string{fmt.Sprintf("%s are PyTorch's own; the rest counts too: buffers of the system's GPU driver, other libraries, compiled graphs", t.Allocated.Bytes)},
-			Refuted:  "the same figure before the model is loaded",
 			Remedies: []report.Remedy{
 				{Action: "torch.mps.empty_cache() between phases, fewer different shapes (each compiles a graph that keeps buffers)", CheckedBy: report.ByRule},
 				{Action: "close other programs that use the GPU: its memory is the computer's", CheckedBy: report.ByRule},
@@ -265,7 +276,6 @@ func textOutside(t *Text) (report.Finding, bool) {
 		ID: "non-pytorch-memory", Severity: report.Error, Bytes: outside, Confidence: 0.75,
 		Title:    fmt.Sprintf("%s of this process are not PyTorch's", outside),
 		Evidence: []string{fmt.Sprintf("the process holds %s, PyTorch's allocator %s of it; a CUDA context takes 0.3 to 0.6 GiB", process.Bytes, held)},
-		Refuted:  "a second framework, vLLM or NCCL in the same process whose share is known",
 		Remedies: []report.Remedy{
 			{Action: "find it: other libraries on the card (vLLM, TensorFlow, JAX, CuPy), NCCL buffers (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ALLOC)", Saves: outside, CheckedBy: report.ByArithmetic},
 		},
@@ -281,7 +291,6 @@ func textPools(t *Text) (report.Finding, bool) {
 		ID: "cuda-graph-pools", Severity: report.Error, Bytes: t.PrivatePools.Bytes, Confidence: 0.85,
 		Title:    fmt.Sprintf("CUDA graphs keep %s for themselves", t.PrivatePools.Bytes),
 		Evidence: []string{"free blocks of a graph's pool serve nothing else while the graph lives"},
-		Refuted:  "graphs that share one pool",
 		Remedies: []report.Remedy{
 			{Action: `torch.compile without mode="reduce-overhead", or fewer graph sizes`, Saves: t.PrivatePools.Bytes, CheckedBy: report.ByArithmetic},
 		},

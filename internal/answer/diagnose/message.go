@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/internal/answer/finding"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/oomtext"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -20,34 +21,25 @@ type Text struct {
 // textRule looks at a message and speaks or stays silent.
 type textRule func(*Text) (report.Finding, bool)
 
-// textRules in the order of the questions a person should ask: is it memory of the card at all, who holds it, is the
-// request sane, was it free, what was the program doing. The last one always speaks.
-func textRules() []textRule {
-	return []textRule{
-		textHost, textWorkers, textNotOOM, textLibrary, textRefused, textGaveUp,
-		textAbsurd, textFallback, textContexts, textOtherProcess, textOutside, textPools,
-		textExceptionHolds, textFreeButFails, textFragmentation, textTraceback, textCheckpointing, textFull,
-	}
-}
+// textRules are listed where they are written, in the order of the questions a person should ask: is it memory of the card at all, who holds it, is
+// the request sane, was it free, what was the program doing. The last one always speaks.
+func textRules() []textRule { return slices.Concat(systemRules, holderRules, symptomRules) }
 
-// RunText applies every rule to a message. The rule of last resort speaks only where no other did.
+var systemRules = []textRule{textHost, textWorkers, textNotOOM, textLibrary, textRefused, textGaveUp}
+
+// RunText applies every rule to a message. General findings are made only where nothing better was.
 func RunText(t *Text) []report.Finding {
 	var found []report.Finding
 	for _, r := range textRules() {
 		f, ok := r(t)
-		if !ok {
-			continue
-		}
-		if f.ID == "activations-dominate" && slices.ContainsFunc(found, explainsAll) {
+		if !ok || finding.Is(f.ID, finding.General) && slices.ContainsFunc(found, explainsAll) {
 			continue
 		}
 		f.Device = max(t.Device, 0)
 		if len(f.Where) == 0 {
 			f.Where = t.where()
 		}
-		if f.Remedies == nil {
-			f.Remedies = []report.Remedy{}
-		}
+		finding.Complete(&f, finding.Trainer)
 		found = append(found, f)
 	}
 	Rank(found)
@@ -99,7 +91,6 @@ func textHost(t *Text) (report.Finding, bool) {
 		ID: "host-oom", Severity: report.Error, Confidence: 0.95, Bytes: t.Requested.Bytes,
 		Title:    "main memory ran out, not the GPU's",
 		Evidence: []string{"nothing about the batch size on the card changes this"},
-		Refuted:  "free main memory at the time of the failure (dmesg -T shows no oom-kill)",
 		Remedies: []report.Remedy{
 			{Action: "fewer DataLoader workers (each is a copy of the dataset's Python objects), smaller prefetch_factor", CheckedBy: report.ByRule},
 			{Action: "keep samples in NumPy or Arrow arrays, not in lists of Python objects: reference counts make forked workers copy them", CheckedBy: report.ByRule},
@@ -129,7 +120,6 @@ func textWorkers(t *Text) (report.Finding, bool) {
 		ID: "cuda-in-workers", Severity: report.Error, Confidence: 0.95,
 		Title:    "CUDA is used inside DataLoader workers",
 		Evidence: []string{"a forked process cannot use the parent's CUDA context, and each that makes its own takes hundreds of MiB of the card"},
-		Refuted:  "workers started with spawn that stay off the card",
 		Remedies: []report.Remedy{{Action: "return CPU tensors from the dataset and collate_fn; move the batch in the training loop", CheckedBy: report.ByRule}},
 	}, true
 }
@@ -143,7 +133,6 @@ func textNotOOM(t *Text) (report.Finding, bool) {
 		ID: "not-an-oom", Severity: report.Error, Confidence: 0.97,
 		Title:    "this is not the card's memory: a kernel wants more on-chip shared memory than an SM has",
 		Evidence: []string{"the numbers are kilobytes of one multiprocessor, so batch size, checkpointing and empty_cache() change nothing"},
-		Refuted:  "a message about GiB of device memory beside it",
 		Remedies: []report.Remedy{{Action: "smaller block sizes or num_stages in the kernel, or a kernel built for this card", CheckedBy: report.ByRule}},
 	}, true
 }
@@ -157,7 +146,6 @@ func textLibrary(t *Text) (report.Finding, bool) {
 		ID: "library-oom", Severity: report.Error, Confidence: 0.85,
 		Title:    fmt.Sprintf("an out-of-memory error in disguise: %s could not get memory", libraryName(t.Library)),
 		Evidence: []string{"libraries take memory outside PyTorch's allocator; PyTorch had cached what was left, so its own counters may look harmless"},
-		Refuted:  "several GiB free on the card at that moment",
 		Remedies: []report.Remedy{
 			{Action: "leave room: torch.cuda.set_per_process_memory_fraction(0.9), or a smaller batch", CheckedBy: report.ByRule},
 			{Action: "see who else is on the card: plimsoll watch --once, or nvidia-smi", CheckedBy: report.ByRule},
@@ -190,7 +178,6 @@ func textRefused(t *Text) (report.Finding, bool) {
 		ID: "other-process", Severity: report.Error, Confidence: 0.8,
 		Title:    "too much of the card was taken before this program started",
 		Evidence: []string{fmt.Sprintf("only %s were free", t.Free.Text)},
-		Refuted:  "an empty card (nvidia-smi) and the same refusal",
 		Remedies: []report.Remedy{
 			{Action: "see who holds the rest: plimsoll watch --once, or nvidia-smi", CheckedBy: report.ByRule},
 			{Action: "a lower gpu_memory_utilization", CheckedBy: report.ByRule},
@@ -207,7 +194,6 @@ func textGaveUp(t *Text) (report.Finding, bool) {
 		ID: "model-too-large", Severity: report.Error, Confidence: 0.65,
 		Title:    "not even a batch of one fits: the model and its optimizer are too large, or something else holds the card",
 		Evidence: []string{"a finder halved the batch down to nothing, so the batch is not what takes the memory"},
-		Refuted:  "an earlier failed attempt whose exception kept its tensors alive during the retries",
 		Remedies: []report.Remedy{
 			{Action: "predict it: plimsoll predict --config config.json --batch 1 --gpu NAME", CheckedBy: report.ByRule},
 			{Action: "train adapters (LoRA), use an 8-bit optimizer, or shard over several cards", CheckedBy: report.ByRule, Numerics: true},

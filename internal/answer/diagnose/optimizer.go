@@ -9,11 +9,13 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
+var optimizerRules = []rule{optimizerFirstStep, optimizerTemporaries, secondStep}
+
 // optimizerFirstStep: forward and backward fitted, the optimizer's state, which PyTorch creates in the first
 // step(), does not (torch/optim/adam.py, _init_group).
-func optimizerFirstStep(c *Case) (report.Finding, bool) {
+func optimizerFirstStep(c *Case) (claim, bool) {
 	if c.OOM == nil || !c.creatingState() {
-		return report.Finding{}, false
+		return claim{}, false
 	}
 	state := c.stateToCome(c.By[tape.Gradients])
 	fixed := c.By[tape.Parameters] - c.loadedBytes() + c.By[tape.Gradients] + state
@@ -21,27 +23,26 @@ func optimizerFirstStep(c *Case) (report.Finding, bool) {
 	if fixed > c.OOM.Limit.Bytes {
 		batch = fmt.Sprintf("with parameters and gradients that makes %s of the %s there are: a smaller batch cannot help", fixed, c.OOM.Limit.Bytes)
 	}
-	return report.Finding{
+	return claim{kind: normal, Finding: report.Finding{
 		ID: "optimizer-state-first-step", Severity: report.Error, Confidence: 0.97, Bytes: state, Where: c.failurePlace(),
 		Title: "the optimizer's state does not fit",
 		Evidence: []string{
 			fmt.Sprintf("the first optimizer.step() was creating its state: %s so far, %s in all", c.By[tape.Optimizer], state),
 			batch,
 		},
-		Refuted: "a failure in a later step",
 		Remedies: []report.Remedy{
 			{Action: "8-bit Adam (bitsandbytes.optim.AdamW8bit): 2.03 bytes a parameter instead of 8", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true},
 			{Action: "SGD with momentum keeps one moment, Adafactor almost none", Saves: state / 2, CheckedBy: report.ByArithmetic, Numerics: true},
 			{Action: "shard it: ZeRO-1 / FSDP2 divides the state by the number of cards", CheckedBy: report.ByRule},
 		},
-	}, true
+	}}, true
 }
 
 // optimizerTemporaries: the foreach implementation makes a temporary as large as all parameters
 // (torch/optim/adam.py, _multi_tensor_adam: exp_avg_sq_sqrt).
-func optimizerTemporaries(c *Case) (report.Finding, bool) {
+func optimizerTemporaries(c *Case) (claim, bool) {
 	if c.OOM == nil || c.OOM.Phase != callsite.Optimizer || c.creatingState() {
-		return report.Finding{}, false
+		return claim{}, false
 	}
 	temp := c.temporaries(callsite.Optimizer)
 	need := max(temp, c.By[tape.Gradients])
@@ -49,16 +50,15 @@ func optimizerTemporaries(c *Case) (report.Finding, bool) {
 	if temp > 0 {
 		seen = fmt.Sprintf("the failing request is inside optimizer.step(); %s of its temporaries were alive", temp)
 	}
-	return report.Finding{
+	return claim{kind: normal, Finding: report.Finding{
 		ID: "optimizer-step-temporaries", Severity: report.Error, Confidence: 0.9, Bytes: need, Where: c.failurePlace(),
 		Title:    "the optimizer's step needs a temporary as large as the parameters",
 		Evidence: []string{seen, fmt.Sprintf("the foreach implementation, the default, holds one for all parameters at once: %s; the batch has no part in it", need)},
-		Refuted:  "an optimizer created with foreach=False or fused=True",
 		Remedies: []report.Remedy{
 			{Action: "fused=True in the optimizer: no temporaries, and faster", Saves: need, CheckedBy: report.ByRule},
 			{Action: "foreach=False in the optimizer: one parameter at a time, slower", Saves: need, CheckedBy: report.ByRule},
 		},
-	}, true
+	}}, true
 }
 
 // creatingState tells whether the failing request was for the optimizer's state. SGD clones gradients into its momentum in the first
@@ -82,26 +82,25 @@ func (c *Case) temporaries(p callsite.Phase) units.Bytes {
 }
 
 // secondStep: step one had no optimizer state beside its activations; step two has.
-func secondStep(c *Case) (report.Finding, bool) {
+func secondStep(c *Case) (claim, bool) {
 	if c.OOM == nil || len(c.Steps) == 0 || c.OOM.Step != 1 || c.OOM.Phase == callsite.Optimizer {
-		return report.Finding{}, false
+		return claim{}, false
 	}
 	state := c.By[tape.Optimizer]
 	if 20*state < c.InUse {
-		return report.Finding{}, false
+		return claim{}, false
 	}
-	return report.Finding{
+	return claim{kind: normal, Finding: report.Finding{
 		ID: "second-step", Severity: report.Error, Confidence: 0.88, Bytes: state, Where: c.failurePlace(),
 		Title: "the first step fitted because the optimizer had no state yet",
 		Evidence: []string{
 			fmt.Sprintf("%s of optimizer state were created at the end of step 1 and now stand beside the activations of step 2", state),
 			"so a batch size that survives one step proves nothing; two steps do",
 		},
-		Refuted: "a larger batch or longer sequence in step 2",
 		Remedies: []report.Remedy{
 			saving(c.By[tape.Gradients], "optimizer.zero_grad(set_to_none=True) before the forward pass"),
 			saving(c.By[tape.Activations]/2, halve),
 			{Action: "8-bit Adam (bitsandbytes): a quarter of the state", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true},
 		},
-	}, true
+	}}, true
 }

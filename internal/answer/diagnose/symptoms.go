@@ -9,6 +9,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
+var symptomRules = []textRule{textExceptionHolds, textFreeButFails, textFragmentation, textTraceback, textCheckpointing, textFull}
+
 // textExceptionHolds: attempt after attempt fails although the requests shrink, because the failed attempt is still held.
 func textExceptionHolds(t *Text) (report.Finding, bool) {
 	if t.Kind != oomtext.DeviceOOM || len(t.Earlier) == 0 || !t.Allocated.Known {
@@ -27,7 +29,6 @@ func textExceptionHolds(t *Text) (report.Finding, bool) {
 			fmt.Sprintf("the requests shrank from %s to %s, but %s stayed allocated (%s at the first failure)", first.Requested.Bytes, t.Requested.Bytes, t.Allocated.Bytes, first.Allocated.Bytes),
 			"the traceback of an exception refers to the frames it passed through, and they to their tensors, until the except block is left",
 		},
-		Refuted:  "a retry outside the except block that fails the same way",
 		Remedies: []report.Remedy{{Action: "only set a flag inside except, leave the block, then retry", CheckedBy: report.ByRule}},
 	}, true
 }
@@ -50,7 +51,6 @@ func textFreeButFails(t *Text) (report.Finding, bool) {
 		Evidence: []string{
 			"a smaller batch is the wrong first answer",
 		},
-		Refuted: "a reading of free memory taken after the failure, when something had been released",
 		Remedies: []report.Remedy{
 			{Action: "look for a limit below the card: a memory fraction, MIG, a container or scheduler quota", CheckedBy: report.ByRule},
 			{Action: "under WSL or Windows: DataLoader(pin_memory=False), a newer driver", CheckedBy: report.ByRule},
@@ -79,7 +79,6 @@ func textFragmentation(t *Text) (report.Finding, bool) {
 		ID: "fragmentation", Severity: report.Error, Confidence: 0.82, Bytes: unused,
 		Title:    fmt.Sprintf("fragmentation: PyTorch held %s unused, but in pieces", unused),
 		Evidence: []string{fmt.Sprintf("%s were asked for while %s of what PyTorch holds was not in use", t.Requested.Bytes, unused)},
-		Refuted:  "a replay of a snapshot (plimsoll replay) that fails under expandable_segments too",
 		Remedies: []report.Remedy{
 			{Action: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch 2.1+), alone", Saves: unused, CheckedBy: report.ByRule, Command: "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"},
 			{Action: "fewer different shapes: pad or bucket the lengths", CheckedBy: report.ByRule},
@@ -180,14 +179,12 @@ func textCheckpointing(t *Text) (report.Finding, bool) {
 			f.Remedies = append(f.Remedies, report.Remedy{Action: "model.config.use_cache = False while training", CheckedBy: report.ByRule})
 		}
 	}
-	f.Refuted = "a memory snapshot in which the layers' inner tensors go when the layer is done"
 	return f, true
 }
 
 func (t *Text) symptom(id string, confidence float64, title, evidence string, actions ...string) report.Finding {
 	f := report.Finding{
 		ID: id, Severity: report.Error, Confidence: confidence, Title: title, Evidence: []string{evidence}, Bytes: t.Requested.Bytes,
-		Refuted: "a memory snapshot that shows something else holding the memory",
 	}
 	for _, a := range actions {
 		f.Remedies = append(f.Remedies, report.Remedy{Action: a, CheckedBy: report.ByRule})
@@ -235,7 +232,6 @@ func textFull(t *Text) (report.Finding, bool) {
 	f := report.Finding{
 		ID: "activations-dominate", Severity: report.Error, Confidence: 0.35, Bytes: t.Allocated.Bytes,
 		Title:    "the job needs more than the card has; the message does not say what for",
-		Refuted:  "a smaller batch that fails in the same way: then it is the model, a leak or another process",
 		Evidence: []string{"most often activations, which grow with the batch: a memory snapshot would show it (plimsoll run -- python train.py records one)"},
 		Remedies: []report.Remedy{
 			{Action: halve, CheckedBy: report.ByRule},

@@ -48,6 +48,7 @@ func messages() []struct{ name, id, text string } {
 		{"a library beside PyTorch", "non-pytorch-memory", message("512.00 MiB", "300.00 MiB", "", "78.80 GiB", "38.10 GiB", "200.00 MiB")},
 		{"held in pieces", "fragmentation", message("2.00 GiB", "300.00 MiB", "", "78.70 GiB", "61.10 GiB", "17.00 GiB")},
 		{"more than the card", "absurd-request", message("640.00 GiB", "70.00 GiB", "", "8.80 GiB", "8.10 GiB", "200.00 MiB")},
+		{"half the card at once", "one-large-tensor", message("40.00 GiB", "36.00 GiB", "", "42.80 GiB", "42.10 GiB", "200.00 MiB")},
 		{"a shape gone wrong", "absurd-request", "RuntimeError: CUDA out of memory. Tried to allocate more than 1EB memory."},
 		{"free, and refused", "free-but-fails", message("512.00 MiB", "60.00 GiB", "", "18.80 GiB", "18.10 GiB", "200.00 MiB")},
 		{"WSL", "wsl-pinned-memory", message("512.00 MiB", "60.20 GiB", "", "17179869184.00 GiB", "18.10 GiB", "200.00 MiB")},

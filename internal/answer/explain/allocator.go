@@ -25,9 +25,12 @@ func askAllocator(c *diagnose.Case) {
 	if c.OOM == nil {
 		return
 	}
+	if played.Fidelity.Exact() {
+		c.Replay = played
+	}
 	rescue := played.Rescue()
 	c.Frag = &diagnose.Fragmentation{
-		Valid: played.Fidelity.Exact(), Unused: rescue.Unused, Conf: rescue.Setting.Text, Variable: rescue.Variable,
+		Valid: played.Fidelity.Exact(), Unused: rescue.Unused, Setting: rescue.Setting, Conf: rescue.Setting.Text, Variable: rescue.Variable,
 		Survives: rescue.Survives, Peak: rescue.Peak, Pins: rescue.Pins,
 	}
 }

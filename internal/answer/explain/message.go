@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/answer/diagnose"
+	"github.com/plimsoll/plimsoll/internal/answer/finding"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/oomtext"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -85,9 +86,6 @@ func applyLimit(c *diagnose.Case, texts []text) {
 	}
 }
 
-// beside are findings a message can add to a snapshot of the same failure: what only the driver knows.
-var beside = []string{"other-process", "orphan-memory", "non-pytorch-memory", "sysmem-fallback", "wsl-pinned-memory", "host-oom", "cuda-in-workers", "library-oom", "exception-holds-tensors", "rank0-contexts", "checkpointing-ineffective"}
-
 // textFindings diagnoses messages; beside a snapshot of a failure only for what the snapshot cannot know.
 func textFindings(texts []text, cases []*diagnose.Case) []report.Finding {
 	failed := slices.ContainsFunc(cases, func(c *diagnose.Case) bool { return c.OOM != nil })
@@ -95,7 +93,7 @@ func textFindings(texts []text, cases []*diagnose.Case) []report.Finding {
 	for _, t := range texts {
 		for _, f := range diagnose.RunText(&t.Text) {
 			f.Input = t.input
-			if !failed || slices.Contains(beside, f.ID) {
+			if !failed || finding.Is(f.ID, finding.FromMessage) {
 				out = append(out, f)
 			}
 		}

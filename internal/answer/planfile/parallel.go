@@ -2,24 +2,22 @@ package planfile
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 )
 
 // cut tells whether a plan cuts the model among cards.
 func cut(p report.Plan) bool { return p.Tensor > 1 || p.Stages > 1 }
 
-// normed are the families with a norm of each head's query and key.
-var normed = []string{"qwen3", "gemma3_text"}
-
 // refuseCut says why a plan that cuts the model has no words.
 func refuseCut(p report.Plan, m Model) error {
+	family, _ := hfconfig.FamilyOf(m.Family)
 	switch {
 	case cut(p) && !m.Hub:
 		return fmt.Errorf("only models of transformers are cut among cards")
-	case p.Tensor > 1 && m.Family == "mixtral":
-		return fmt.Errorf("mixtral keeps its experts in one tensor, which parallelize_module has no words for; --tensor 1 limits the search")
+	case p.Tensor > 1 && family.Experts:
+		return fmt.Errorf("%s keeps its experts in one tensor, which parallelize_module cannot split; --tensor 1 limits the search", m.Family)
 	case p.Offload != "":
 		return fmt.Errorf("several cards with %s on the host are not written; --offload none limits the search", p.Offload)
 	case cut(p) && p.Precision == "amp-fp16":
@@ -112,7 +110,7 @@ func tensorPlan(p report.Plan, m Model) string {
 		return ""
 	}
 	norms := ""
-	if slices.Contains(normed, m.Family) { // by heads: their gradients are summed over the cards
+	if family, _ := hfconfig.FamilyOf(m.Family); family.QueryNorm != hfconfig.QueryNormNone { // by heads: their gradients are summed over the cards
 		norms = "    \"self_attn.q_norm\": SequenceParallel(sequence_dim=2, use_local_output=True),\n    \"self_attn.k_norm\": SequenceParallel(sequence_dim=2, use_local_output=True),"
 	}
 	return lines("# Hidden states, norms, embeddings and the head are whole on every card; heads and the MLP's width are cut.",

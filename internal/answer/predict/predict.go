@@ -22,6 +22,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -36,7 +37,7 @@ type Machine struct {
 	Card     gpu.Card
 	Assumed  bool          // nobody named the card
 	Capacity units.Bytes   // memory there is; 0: the card's
-	Torch    alloc.Version // 0: the version of the measurements
+	Torch    torch.Version // 0: the version of the measurements
 	Conf     alloc.Conf    // allocator settings
 
 	Observe func(eager.Work) // told of every operator of a run, where set: for models of time
@@ -313,8 +314,8 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 	if m.Capacity == 0 && m.Card.Total == 0 {
 		add("capacity is the nominal one; PyTorch sees a little less (--memory sets it)")
 	}
-	if m.Torch != 0 && m.Torch != alloc.Latest {
-		add("operators are those of PyTorch %s; allocator and cuBLAS workspaces are those of %s", alloc.Latest, m.Torch)
+	if m.Torch.OrLatest() != torch.Latest {
+		add("operators are those of PyTorch %s; allocator and cuBLAS workspaces are those of %s", torch.Latest, m.Torch)
 	}
 	if j.Autocast == "fp16" {
 		add("steady state: steps that GradScaler skips while gradients overflow need less")

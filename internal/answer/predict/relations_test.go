@@ -9,7 +9,6 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/eager"
-	"github.com/plimsoll/plimsoll/internal/model/families"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -146,12 +145,5 @@ func TestEveryOptimizerWordIsModelled(t *testing.T) {
 		if _, err := Run(j, Source{Config: c}, m); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-func TestEveryConfigurationThatIsReadHasAModel(t *testing.T) {
-	t.Parallel()
-	if read, built := strings.Join(hfconfig.Supported(), " "), strings.Join(families.Families(), " "); read != built {
-		t.Errorf("configurations are read for\n%s\nmodels are built for\n%s", read, built)
 	}
 }

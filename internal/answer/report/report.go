@@ -37,6 +37,8 @@ type Device struct {
 	Peak     Peak        `json:"peak"`
 	End      Level       `json:"end"`
 	AtPeak   AtPeak      `json:"at_peak"`
+	Holders  []Holder    `json:"holders,omitempty"` // who keeps what is alive at the end, largest first; they add up to end.requested
+	Walk     *Walk       `json:"walk,omitempty"`    // how the holders were found
 	OOM      []OOM       `json:"oom"`
 	Steps    Steps       `json:"steps"`
 	Pending  units.Bytes `json:"pending_free"` // freed, but another stream may still use it (at the end)
@@ -77,10 +79,37 @@ type Top struct {
 	Where    *Place      `json:"where,omitempty"`
 }
 
+// Holder is memory that one name keeps alive.
+type Holder struct {
+	Name  string      `json:"name"` // as people read it: feats[*] in train.py:8 main
+	Bytes units.Bytes `json:"bytes"`
+	Count int         `json:"count"`
+	// Role is parameter, gradient, optimizer, buffer, input, saved, variable, library, temporary, or empty where no name reaches it.
+	Role  string   `json:"role,omitempty"`
+	Type  string   `json:"type,omitempty"` // of the variable: list, dict, Tensor
+	Where *Place   `json:"where,omitempty"`
+	Parts []string `json:"parts,omitempty"` // the largest: modules, operations, lines
+	Also  []string `json:"also,omitempty"`  // further names that hold the same: all must let go
+	// PerStep and TensorsPerStep are what every step adds; zero where it does not grow.
+	PerStep        units.Bytes `json:"growth_per_step,omitempty"`
+	TensorsPerStep float64     `json:"tensors_per_step,omitempty"`
+}
+
+// Walk says when and how completely holders were found.
+type Walk struct {
+	When     string  `json:"when"` // oom, growth, peak, demand
+	Seconds  float64 `json:"seconds"`
+	Complete bool    `json:"complete"`
+	Share    float64 `json:"share"` // of the requested bytes alive, those that a name or a role was found for
+	Step     int     `json:"step"`
+	Phase    string  `json:"phase"`
+}
+
 // OOM is a request that failed.
 type OOM struct {
 	Event      int         `json:"event"`
 	Requested  units.Bytes `json:"requested"`
+	Segment    units.Bytes `json:"segment"` // what PyTorch asked the driver for to serve it
 	DeviceFree units.Bytes `json:"device_free"`
 	Capacity   units.Bytes `json:"capacity"` // what this process could have had
 	// CapacityFrom says how Capacity is known: "message", "driver" (held plus free), or "bounds" (between CapacityLow and CapacityHigh).
@@ -153,6 +182,7 @@ type Finding struct {
 	Device     int         `json:"device"`
 	Lint       []string    `json:"lint,omitempty"` // lint rules that name the same line
 	Also       []string    `json:"also,omitempty"` // other inputs with the same finding
+	Holders    []Holder    `json:"holders,omitempty"`
 }
 
 // Place is a line of code.
@@ -169,6 +199,19 @@ type Remedy struct {
 	CheckedBy string      `json:"checked_by"` // replay, prediction, arithmetic or rule
 	Command   string      `json:"command,omitempty"`
 	Numerics  bool        `json:"changes_numerics,omitempty"`
+	// Enough says whether it makes the run fit: "yes", "no", or "with: " and another remedy; empty where that is not known.
+	Enough    string      `json:"enough,omitempty"`
+	Missing   units.Bytes `json:"missing,omitempty"`    // where it is not enough alone
+	AppliesTo *Applies    `json:"applies_to,omitempty"` // explain says it of every remedy
+}
+
+// Applies says for whom a remedy is meant. An empty list is everyone.
+type Applies struct {
+	Framework []string `json:"framework,omitempty"` // pytorch, vllm, jax, llama.cpp …: one of these is in use
+	Backend   []string `json:"backend,omitempty"`   // cuda, hip, xpu, npu, mps, tpu, cpu …
+	OS        []string `json:"os,omitempty"`        // linux, windows, macos
+	Work      []string `json:"work,omitempty"`      // training, inference, serving, diffusion, data
+	Torch     string   `json:"torch,omitempty"`     // from this release of PyTorch on
 }
 
 // How a remedy's effect was found.

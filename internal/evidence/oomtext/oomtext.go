@@ -15,6 +15,7 @@ package oomtext
 import (
 	"io"
 
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -100,8 +101,8 @@ type Message struct {
 
 	// Advice is the allocator setting the message recommends ("" none).
 	Advice    string
-	Versions  Versions // PyTorch releases that print this very text
-	Truncated bool     // the template goes on where the text ends
+	Versions  torch.Span // PyTorch releases that print this very text
+	Truncated bool       // the template goes on where the text ends
 
 	Line    int   // where it starts, counted from 1
 	Offset  int64 // byte offset of that line

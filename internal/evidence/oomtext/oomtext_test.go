@@ -73,7 +73,7 @@ func brief(m Message) string {
 		fmt.Fprintf(&b, " share=%g", m.Utilization)
 	}
 	word("advice", m.Advice)
-	word("torch", strings.TrimSuffix(m.Versions.From+"–"+m.Versions.To, "–"))
+	word("torch", strings.TrimSuffix(m.Versions.String(), "–"))
 	if m.Truncated {
 		b.WriteString(" truncated")
 	}

@@ -1,18 +1,22 @@
 package oomtext
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/torch"
+)
 
 // Phase is the part of a training job a message falls into.
-type Phase string
+type Phase = torch.Phase
 
 // The phases, as reports spell them.
 const (
-	PhaseLoad      Phase = "load"
-	PhaseForward   Phase = "forward"
-	PhaseBackward  Phase = "backward"
-	PhaseOptimizer Phase = "optimizer"
-	PhaseEval      Phase = "eval"
-	PhaseOther     Phase = "other"
+	PhaseLoad      = torch.PhaseLoad
+	PhaseForward   = torch.PhaseForward
+	PhaseBackward  = torch.PhaseBackward
+	PhaseOptimizer = torch.PhaseOptimizer
+	PhaseEval      = torch.PhaseEval
+	PhaseOther     = torch.PhaseOther
 )
 
 // Phase infers the phase from the traceback and returns the frame that decided. Backward wins over what

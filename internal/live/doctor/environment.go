@@ -7,14 +7,11 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // confVariables in the order in which PyTorch prefers them.
 var confVariables = []string{"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}
-
-// readsNewName is the first PyTorch that reads PYTORCH_ALLOC_CONF for CUDA: the name is unknown before 2.9 and without effect on CUDA
-// in 2.9 (pytorch/pytorch issue 183387).
-const readsNewName alloc.Version = 211
 
 func allocatorVariables(f Facts) []report.Finding {
 	name, value := effective(f.Env)
@@ -26,23 +23,23 @@ func allocatorVariables(f Facts) []report.Finding {
 		out = append(out, finding("alloc-conf-conflict", report.Warning, 0.9, "PYTORCH_ALLOC_CONF and "+name+" say different things; the second wins",
 			fmt.Sprintf("%q against %q", other, value), do("keep one", "unset PYTORCH_ALLOC_CONF")))
 	}
-	torch, known := torchVersion(f)
-	if name == "PYTORCH_ALLOC_CONF" && known && torch < readsNewName {
+	version, known := torchVersion(f)
+	if name == "PYTORCH_ALLOC_CONF" && known && !torch.NewVariableReaches.Has(version) {
 		out = append(out, finding("alloc-conf-ignored", report.Error, 0.9, "PyTorch "+f.Torch.Version+" ignores PYTORCH_ALLOC_CONF for CUDA", "the setting has no effect, silently",
 			do("use the older name", "export PYTORCH_CUDA_ALLOC_CONF="+value)))
 	}
-	out = append(out, settings(name, value, torch, known)...)
+	out = append(out, settings(name, value, version, known)...)
 	return append(out, noCaching(f)...)
 }
 
 // torchVersion is the installed PyTorch; without one, the newest whose settings are known.
-func torchVersion(f Facts) (alloc.Version, bool) {
+func torchVersion(f Facts) (torch.Version, bool) {
 	if f.Torch == nil {
-		return alloc.Newest, false
+		return torch.Newest, false
 	}
-	v, err := alloc.ParseVersion(f.Torch.Version)
-	if err != nil || v < alloc.Oldest || v > alloc.Newest {
-		return alloc.Newest, false
+	v, err := torch.ParseVersion(f.Torch.Version)
+	if err != nil {
+		return torch.Newest, false
 	}
 	return v, true
 }
@@ -66,14 +63,14 @@ func expandable(f Facts) bool {
 }
 
 // settings reads the string as this PyTorch does: what it refuses, and what works against itself.
-func settings(name, value string, torch alloc.Version, known bool) []report.Finding {
-	conf, err := alloc.ParseConf(value, torch)
+func settings(name, value string, version torch.Version, known bool) []report.Finding {
+	conf, err := alloc.ParseConf(value, version)
 	if err != nil {
 		severity := report.Error
 		if !known {
 			severity = report.Remark
 		}
-		return []report.Finding{finding("alloc-conf-refused", severity, 0.9, fmt.Sprintf("PyTorch %s refuses what %s says", torch, name), err.Error(),
+		return []report.Finding{finding("alloc-conf-refused", severity, 0.9, fmt.Sprintf("PyTorch %s refuses what %s says", version, name), err.Error(),
 			do("correct it, or unset it", "unset "+name))}
 	}
 	if conf.Async {
@@ -84,7 +81,7 @@ func settings(name, value string, torch alloc.Version, known bool) []report.Find
 			do("keep the backend or the settings, not both", ""))}
 	}
 	var out []report.Finding
-	for _, clash := range conf.Clashes(torch, false) {
+	for _, clash := range conf.Clashes(version, false) {
 		remedy := do("change or remove the setting", "unset "+name)
 		if conf.Expandable && conf.MaxSplit > 0 {
 			remedy = do("keep expandable_segments alone", "export "+name+"=expandable_segments:True")

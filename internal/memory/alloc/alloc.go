@@ -7,11 +7,12 @@
 // are not dense (Run).
 //
 // It is written to be read beside c10/cuda/CUDACachingAllocator.cpp; each file holds one verb of it. What
-// differs between releases asks Version. Not modelled: several threads allocating during one
+// differs between releases asks package torch. Not modelled: several threads allocating during one
 // cudaMalloc, free-memory callbacks, pools with an allocator of their own, use_on_oom and no_split pools.
 package alloc
 
 import (
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -19,7 +20,7 @@ import (
 // default on a device without end.
 type Policy struct {
 	Conf  Conf
-	Torch Version
+	Torch torch.Version
 
 	// Cap is the limit of torch.cuda.set_per_process_memory_fraction in bytes; 0: none. Settings with
 	// per_process_memory_fraction below 1 set it to that share of Total.
@@ -136,8 +137,8 @@ func New(p Policy) *Allocator {
 	if a.policy.Addresses == nil {
 		a.policy.Addresses = Decreasing()
 	}
-	a.policy.Torch = p.Torch.orLatest()
-	a.byAge = a.policy.Torch.atLeast(2, 13)
+	a.policy.Torch = p.Torch.OrLatest()
+	a.byAge = torch.FreeBlocksByAge.Has(a.policy.Torch)
 	a.cap = a.policy.capacity(a.conf)
 	a.poolOf(0, true)
 	return a
@@ -150,7 +151,7 @@ func (p *Policy) capacity(c Conf) units.Bytes {
 		return p.Cap
 	}
 	exact := c.Fraction * float64(p.Total)
-	if p.Torch.atLeast(2, 13) {
+	if torch.RoundedFraction.Has(p.Torch) {
 		exact += 0.5
 	}
 	return units.Bytes(exact)
@@ -170,7 +171,7 @@ func (a *Allocator) poolOf(i uint16, small bool) int32 {
 // expandable tells whether requests of a pool go to expandable segments. Source: is_expandable_segments_active;
 // 2.1 to 2.4 never used them for private pools.
 func (a *Allocator) expandable(p *pool) bool {
-	return a.conf.Expandable && (p.private == 0 || a.policy.Torch.atLeast(2, 5))
+	return a.conf.Expandable && (p.private == 0 || torch.ExpandableGraphPools.Has(a.policy.Torch))
 }
 
 // newBlock takes a block from the slab.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -44,7 +45,7 @@ func trainingLike(steps, layers int) *tape.Tape {
 
 func benchmarkTape(b *testing.B, conf string, limit units.Bytes) {
 	t := trainingLike(400, 48)
-	c, err := ParseConf(conf, 0)
+	c, err := ParseConf(conf, torch.Version{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package alloc
 import (
 	"math"
 
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -44,7 +45,7 @@ func (c Conf) resolved() Conf {
 }
 
 // Clashes lists what is known to misbehave in these settings, alone or together, for a version.
-func (c Conf) Clashes(v Version, capped bool) []string {
+func (c Conf) Clashes(v torch.Version, capped bool) []string {
 	var found []string
 	if c.GarbageCollection > 0 && !capped && (c.Fraction == 0 || c.Fraction >= 1) {
 		found = append(found, "garbage_collection_threshold does nothing without a memory limit: call torch.cuda.set_per_process_memory_fraction as well")
@@ -53,10 +54,10 @@ func (c Conf) Clashes(v Version, capped bool) []string {
 		found = append(found, "max_split_size_mb together with expandable_segments leaves large free blocks unusable, so reserved memory can grow without bound (pytorch pull request 193400)")
 	}
 	if c.Divisions == uniform(1) {
-		if v.atLeast(2, 4) {
+		if torch.AlignedRounding.Has(v) {
 			found = append(found, "roundup_power2_divisions:1 has no effect")
 		} else {
-			found = append(found, "roundup_power2_divisions:1 leaves sizes unaligned before PyTorch 2.4 (pytorch pull request 126830)")
+			found = append(found, "roundup_power2_divisions:1 leaves sizes unaligned before PyTorch "+torch.AlignedRounding.From.String()+" (pytorch pull request 126830)")
 		}
 	}
 	if c.Async {

@@ -6,17 +6,18 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // ParseConf reads a settings string (the value of PYTORCH_CUDA_ALLOC_CONF) as a PyTorch version does, and
 // refuses what that version refuses. Sources: CUDAAllocatorConfig::parseArgs up to 2.9,
 // c10/core/AllocatorConfig.cpp from 2.10 on.
-func ParseConf(text string, v Version) (Conf, error) {
-	p := confParser{tokens: lexConf(text), version: v.orLatest()}
+func ParseConf(text string, v torch.Version) (Conf, error) {
+	p := confParser{tokens: lexConf(text), version: v.OrLatest()}
 	// From 2.11 on the segment size is read first: the limits of other keys depend on it.
 	p.conf.LargeSegment = 0
-	for i := 0; i+2 < len(p.tokens) && p.version.atLeast(2, 11); i++ {
+	for i := 0; i+2 < len(p.tokens) && torch.SegmentSizeFirst.Has(p.version); i++ {
 		if p.tokens[i] == "large_segment_size_mb" {
 			if n, err := leadingInt(p.tokens[i+2]); err == nil {
 				p.conf.LargeSegment = mebibytes(n)
@@ -58,43 +59,17 @@ func lexConf(text string) []string {
 type confParser struct {
 	tokens  []string
 	at      int
-	version Version
+	version torch.Version
 	conf    Conf
-}
-
-// knownSince lists the keys and the first release that reads them; until bounds those that went again.
-var knownSince = map[string]struct{ since, until Version }{
-	"max_split_size_mb":                    {since: Oldest},
-	"garbage_collection_threshold":         {since: Oldest},
-	"roundup_power2_divisions":             {since: Oldest},
-	"roundup_bypass_threshold_mb":          {since: 113, until: 113},
-	"backend":                              {since: 200},
-	"expandable_segments":                  {since: 201},
-	"release_lock_on_cudamalloc":           {since: 202},
-	"release_lock_on_hipmalloc":            {since: 202},
-	"pinned_use_cuda_host_register":        {since: 202},
-	"pinned_use_hip_host_register":         {since: 202},
-	"pinned_num_register_threads":          {since: 202},
-	"pinned_use_background_threads":        {since: 206},
-	"pinned_reserve_segment_size_mb":       {since: 210},
-	"pinned_max_round_threshold_mb":        {since: 213},
-	"pinned_max_cached_size_mb":            {since: 213},
-	"max_non_split_rounding_mb":            {since: 206},
-	"graph_capture_record_stream_reuse":    {since: 209},
-	"per_process_memory_fraction":          {since: 210},
-	"large_segment_size_mb":                {since: 211},
-	"throw_on_cudamalloc_oom":              {since: 212},
-	"expandable_segments_reserve":          {since: 215},
-	"expandable_segments_reserve_by_class": {since: 215},
 }
 
 func (p *confParser) setting() error {
 	key := p.next()
-	known, ok := knownSince[key]
+	releases, ok := torch.AllocatorSettings[key]
 	if !ok {
 		return fmt.Errorf("unknown key %q", key)
 	}
-	if p.version < known.since || known.until != 0 && p.version > known.until {
+	if !releases.Has(p.version) {
 		return fmt.Errorf("PyTorch %s does not know the key %q", p.version, key)
 	}
 	if err := p.expect(":"); err != nil {
@@ -190,7 +165,7 @@ func (p *confParser) sizeAboveSegment() (units.Bytes, error) {
 		return 0, err
 	}
 	least := p.conf.resolved().LargeSegment
-	if p.version.atLeast(2, 10) {
+	if torch.SharedConfigReader.Has(p.version) {
 		if size < least {
 			return 0, fmt.Errorf("must be at least %d for PyTorch %s", least/units.MiB, p.version)
 		}
@@ -235,7 +210,7 @@ func (p *confParser) backend() error {
 func (p *confParser) divisions() error {
 	first := p.next()
 	if first == "[" {
-		if !p.version.atLeast(2, 0) {
+		if !torch.DivisionLists.Has(p.version) {
 			return fmt.Errorf("PyTorch %s takes one number, no list", p.version)
 		}
 		return p.divisionList()
@@ -264,12 +239,12 @@ func (p *confParser) divisionList() error {
 		if err != nil {
 			return err
 		}
-		if d&(d-1) != 0 || d == 0 && !p.version.atLeast(2, 4) {
+		if d&(d-1) != 0 || d == 0 && !torch.AlignedRounding.Has(p.version) {
 			return fmt.Errorf("%d is not a power of two", d)
 		}
 		if boundary == ">" {
 			from := last
-			if p.version.atLeast(2, 10) {
+			if torch.SharedConfigReader.Has(p.version) {
 				from++
 			}
 			fill(&p.conf.Divisions, from, Intervals, d)

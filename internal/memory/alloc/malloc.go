@@ -1,6 +1,9 @@
 package alloc
 
-import "github.com/plimsoll/plimsoll/internal/units"
+import (
+	"github.com/plimsoll/plimsoll/internal/torch"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
 
 // request is one call of malloc on its way through the allocator: PyTorch's AllocParams.
 type request struct {
@@ -107,7 +110,7 @@ func (a *Allocator) capturing(r *request) bool {
 	if r.private == 0 {
 		return false
 	}
-	if !a.policy.Torch.atLeast(2, 13) || int(r.private) >= len(a.policy.Pools) {
+	if !torch.PoolScopesRecover.Has(a.policy.Torch) || int(r.private) >= len(a.policy.Pools) {
 		return true
 	}
 	return a.policy.Pools[r.private][0] != 0

@@ -6,11 +6,12 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // anyConf draws settings a version accepts, as text, so that the parser takes part.
-func anyConf(t *rapid.T, v Version) Conf {
+func anyConf(t *rapid.T, v torch.Version) Conf {
 	text := ""
 	add := func(format string, args ...any) {
 		if text != "" {
@@ -18,7 +19,7 @@ func anyConf(t *rapid.T, v Version) Conf {
 		}
 		text += fmt.Sprintf(format, args...)
 	}
-	if v.atLeast(2, 1) && rapid.Bool().Draw(t, "expandable") {
+	if v.AtLeast(torch.V2_1) && rapid.Bool().Draw(t, "expandable") {
 		add("expandable_segments:True")
 	}
 	if rapid.Bool().Draw(t, "split") {
@@ -31,11 +32,11 @@ func anyConf(t *rapid.T, v Version) Conf {
 	case 1:
 		add("roundup_power2_divisions:%d", 1<<rapid.IntRange(1, 4).Draw(t, "divisions"))
 	case 2:
-		if v.atLeast(2, 0) {
+		if v.AtLeast(torch.V2_0) {
 			add("roundup_power2_divisions:[1:2,16:4,>:8]")
 		}
 	}
-	if v.atLeast(2, 11) && rapid.Bool().Draw(t, "segment") {
+	if v.AtLeast(torch.V2_11) && rapid.Bool().Draw(t, "segment") {
 		if c, err := ParseConf(text+",large_segment_size_mb:16", v); err == nil && text != "" {
 			return c
 		}
@@ -48,7 +49,7 @@ func anyConf(t *rapid.T, v Version) Conf {
 }
 
 func anyPolicy(t *rapid.T) Policy {
-	v := rapid.SampledFrom([]Version{112, 113, 200, 201, 204, 205, 209, 210, 211, 212, 213, 215}).Draw(t, "torch")
+	v := rapid.SampledFrom(append(torch.Distinct(), torch.V1_12, torch.V1_13, torch.V2_1, torch.V2_15)).Draw(t, "torch")
 	p := Policy{Torch: v, Conf: anyConf(t, v), Total: 2 * units.GiB}
 	if rapid.Bool().Draw(t, "capped") {
 		p.Cap = units.Bytes(rapid.IntRange(40, 1500).Draw(t, "cap")) * units.MiB

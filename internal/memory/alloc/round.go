@@ -3,6 +3,7 @@ package alloc
 import (
 	"math/bits"
 
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -12,7 +13,7 @@ func (a *Allocator) Rounded(size units.Bytes) units.Bytes {
 	return a.conf.rounded(size, a.policy.Torch)
 }
 
-func (c *Conf) rounded(size units.Bytes, v Version) units.Bytes {
+func (c *Conf) rounded(size units.Bytes, v torch.Version) units.Bytes {
 	if size < minBlock {
 		return minBlock
 	}
@@ -21,7 +22,7 @@ func (c *Conf) rounded(size units.Bytes, v Version) units.Bytes {
 		return roundToDivision(size, d)
 	}
 	// Before 2.4 one division left the size as it was (fixed by pytorch pull request 126830).
-	if d == 1 && !v.atLeast(2, 4) && size > minBlock {
+	if d == 1 && !torch.AlignedRounding.Has(v) && size > minBlock {
 		return size
 	}
 	return roundUp(size, minBlock)

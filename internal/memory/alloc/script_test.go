@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -61,7 +62,7 @@ func (s *script) allocator() *Allocator {
 func (s *script) run(verb string, args []string) (err error) {
 	switch verb {
 	case "torch":
-		s.policy.Torch, err = ParseVersion(args[0])
+		s.policy.Torch, err = torch.ParseVersion(args[0])
 	case "config":
 		err = s.config(strings.Join(args, " "))
 	case "cap":

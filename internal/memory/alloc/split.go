@@ -1,5 +1,7 @@
 package alloc
 
+import "github.com/plimsoll/plimsoll/internal/torch"
+
 // cut hands out the front of a block; what remains goes back to the free set: alloc_found_block.
 func (a *Allocator) cut(r ref, q *request) ref {
 	if !a.splits(r, q) {
@@ -28,7 +30,7 @@ func (a *Allocator) cut(r ref, q *request) ref {
 func (a *Allocator) splits(r ref, q *request) bool {
 	p := &a.pools[q.pool]
 	rest := a.blocks[r].size - q.size
-	if p.small || a.expandable(p) || a.conf.Expandable && !a.policy.Torch.atLeast(2, 10) {
+	if p.small || a.expandable(p) || a.conf.Expandable && !torch.SplitAsksThePool.Has(a.policy.Torch) {
 		return rest >= minBlock
 	}
 	return q.size < a.conf.MaxSplit && rest > smallSize

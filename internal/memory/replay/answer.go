@@ -11,7 +11,7 @@ import (
 
 // Answer compares the settings of a question and puts everything into the form that is shown.
 func (c *Case) Answer(q Question) report.Replay {
-	if q.Torch == 0 {
+	if !q.Torch.Said() {
 		q.Torch = c.Torch
 	}
 	rows := c.Compare(q)

@@ -6,13 +6,13 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // Settings lists what is worth trying on a version, PyTorch's default first. Garbage collection is worth trying only
 // under a cap, without which it does nothing.
-func Settings(v alloc.Version, capped bool) []Setting {
+func Settings(v torch.Version, capped bool) []Setting {
 	texts := []string{
 		"",
 		"expandable_segments:True",
@@ -54,7 +54,7 @@ func (r *Row) Failure() *OOM {
 // Question is what to compare.
 type Question struct {
 	Settings []Setting
-	Torch    alloc.Version // 0: the recording's
+	Torch    torch.Version // 0: the recording's
 	// Capacity is enforced where positive. Otherwise peaks are those without a limit, and the recorded run's own
 	// limit, where it had one, decides who fails.
 	Capacity units.Bytes
@@ -102,8 +102,8 @@ func (c *Case) row(s Setting, q Question) Row {
 }
 
 // Sensible lists the settings worth trying on a version (0: the recording's) and the recorded ones.
-func (c *Case) Sensible(v alloc.Version, capped bool) []Setting {
-	if v == 0 {
+func (c *Case) Sensible(v torch.Version, capped bool) []Setting {
+	if !v.Said() {
 		v = c.Torch
 	}
 	settings := Settings(v, capped)

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/internal/evidence/recording"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
@@ -61,7 +62,7 @@ func TestNoHistoryIsTooStrangeToReplay(t *testing.T) {
 		if err != nil {
 			return
 		}
-		a := c.Answer(Question{Settings: c.Sensible(0, true)[:2]})
+		a := c.Answer(Question{Settings: c.Sensible(torch.Version{}, true)[:2]})
 		if len(a.Settings) == 0 {
 			t.Fatal("no settings in the answer")
 		}

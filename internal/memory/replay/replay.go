@@ -16,20 +16,21 @@ import (
 	"github.com/plimsoll/plimsoll/internal/evidence/recording"
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
 // Options say what is known beyond the file.
 type Options struct {
-	Torch alloc.Version // the release that recorded it; 0: found out
+	Torch torch.Version // the release that recorded it; 0: found out
 	Cap   units.Bytes   // the memory cap of the recorded run; 0: found out
 }
 
 // Case is a recording that has been replayed under its own settings.
 type Case struct {
 	Recording *recording.Recording
-	Torch     alloc.Version
+	Torch     torch.Version
 	// TorchKnown says that the version was given or follows from the file; otherwise it is the one whose rules
 	// reproduce the recording best.
 	TorchKnown bool
@@ -100,7 +101,7 @@ func Open(r *recording.Recording, o Options) (*Case, error) {
 	if r.Trace.Len() == 0 {
 		return nil, fmt.Errorf("device %d has no history in this snapshot, only its final state; record one with torch.cuda.memory._record_memory_history()", r.Device)
 	}
-	if o.Torch != 0 {
+	if o.Torch.Said() {
 		return open(r, o.Torch, o.Cap)
 	}
 	var best *Case
@@ -121,7 +122,7 @@ func Open(r *recording.Recording, o Options) (*Case, error) {
 	return best, nil
 }
 
-func open(r *recording.Recording, v alloc.Version, limit units.Bytes) (*Case, error) {
+func open(r *recording.Recording, v torch.Version, limit units.Bytes) (*Case, error) {
 	c := &Case{Recording: r, Torch: v, TorchKnown: true}
 	c.readConf()
 	if c.Conf.Async {
@@ -136,25 +137,24 @@ func open(r *recording.Recording, v alloc.Version, limit units.Bytes) (*Case, er
 
 // plausible lists the releases that can have written the file, the one most worth trying first. A file does not
 // name its version; the fields it has bound it.
-func plausible(r *recording.Recording) (versions []alloc.Version, known bool) {
-	oldest, newest := alloc.Oldest, alloc.Newest
+func plausible(r *recording.Recording) (versions []torch.Version, known bool) {
+	var releases torch.Span
 	settings := r.Snapshot.Settings
 	has := func(key string) bool { _, ok := settings.Raw[key]; return ok }
 	switch {
-	case has("max_cached_size") || has("max_round_threshold"): // 2.13
-		oldest = 213
-	case r.Trace.Pool != nil: // 2.12: events name their pool
-		oldest, newest = 212, 212
-	case has("graph_capture_record_stream_reuse"): // 2.9
-		oldest, newest = 209, 212
-	case settings.Known: // 2.3
-		oldest, newest = 203, 208
+	case has("max_cached_size") || has("max_round_threshold"):
+		releases = torch.SnapshotNamesCachedSizes
+	case r.Trace.Pool != nil:
+		releases = torch.SnapshotNamesPools
+	case has("graph_capture_record_stream_reuse"):
+		releases = torch.SnapshotNamesStreamReuse
+	case settings.Known:
+		releases = torch.SnapshotHasSettings
 	default:
-		newest = 202
+		releases = torch.SnapshotHasNoSettings
 	}
-	// The releases whose rules differ, the ones checked against recordings first.
-	for _, v := range []alloc.Version{211, 210, 209, 213, 212, 208, 205, 204, 203, 202, 200} {
-		if v >= oldest && v <= newest {
+	for _, v := range torch.Distinct() {
+		if releases.Has(v) {
 			versions = append(versions, v)
 		}
 	}

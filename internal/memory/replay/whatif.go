@@ -6,6 +6,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -16,7 +17,7 @@ type Setting struct {
 }
 
 // ParseSetting reads settings as a version does; "default" and "" are PyTorch's own.
-func ParseSetting(text string, v alloc.Version) (Setting, error) {
+func ParseSetting(text string, v torch.Version) (Setting, error) {
 	if text == "default" {
 		text = ""
 	}
@@ -26,7 +27,7 @@ func ParseSetting(text string, v alloc.Version) (Setting, error) {
 
 // Target is where a what-if takes place.
 type Target struct {
-	Torch alloc.Version // 0: the recording's
+	Torch torch.Version // 0: the recording's
 	// Capacity is what PyTorch may hold, enforced as torch.cuda.set_per_process_memory_fraction does; 0: any amount.
 	Capacity units.Bytes
 	// Device limits as the end of the device does, where the recorded run met it; 0: any amount.
@@ -90,7 +91,7 @@ func (c *Case) play(s Setting, t Target, addresses alloc.AddressSource) Outcome 
 // begin gives an allocator and the allocations it must be given before the history begins. Where the kind of
 // segments stays the same it holds those from before as they were recorded; otherwise nothing, and they are asked for anew.
 func (c *Case) begin(s Setting, t Target, addresses alloc.AddressSource) (*alloc.Allocator, []tape.Live) {
-	if t.Torch == 0 {
+	if !t.Torch.Said() {
 		t.Torch = c.Torch
 	}
 	policy := alloc.Policy{

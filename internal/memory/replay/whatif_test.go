@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/testkit/recordtest"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -81,7 +82,7 @@ func TestTheSmallestCapacityServesAndOneGrainLessDoesNot(t *testing.T) {
 func TestExpandableSegmentsSaveTheRunThatDied(t *testing.T) {
 	t.Parallel()
 	c := opened(t, "alloc-varlen-default-capped")
-	rows := c.Compare(Question{Settings: c.Sensible(0, true)})
+	rows := c.Compare(Question{Settings: c.Sensible(torch.Version{}, true)})
 	if rows[0].Setting.Text != "expandable_segments:True" || rows[0].Failure() != nil || rows[0].Limited.Served != 1 {
 		t.Errorf("best is %q, fails %v, serves %d failed requests", rows[0].Setting.Text, rows[0].Failure(), rows[0].Limited.Served)
 	}
@@ -99,7 +100,7 @@ func TestTheCurveOfASettingReachesItsPeak(t *testing.T) {
 	for i := range edges {
 		edges[i] = i * c.Recording.Trace.Len() / 100
 	}
-	for _, s := range c.Sensible(0, false) {
+	for _, s := range c.Sensible(torch.Version{}, false) {
 		highest := units.Bytes(0)
 		for _, b := range c.Held(s, Target{}, edges) {
 			highest = max(highest, b)

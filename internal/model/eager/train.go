@@ -5,6 +5,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // Model is what a family or a graph gives to Train.
@@ -38,11 +39,11 @@ type Options struct {
 
 // Names of the phases; a Mark "step N phase" begins each.
 const (
-	PhaseLoad      = "load"
-	PhaseZeroGrad  = "zero_grad"
-	PhaseForward   = "forward"
-	PhaseBackward  = "backward"
-	PhaseOptimizer = "optimizer"
+	PhaseLoad      = torch.PhaseLoad
+	PhaseZeroGrad  = torch.PhaseZeroGrad
+	PhaseForward   = torch.PhaseForward
+	PhaseBackward  = torch.PhaseBackward
+	PhaseOptimizer = torch.PhaseOptimizer
 )
 
 // PhaseLabel is the label of the mark that begins a phase.

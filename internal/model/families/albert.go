@@ -15,7 +15,7 @@ func newAlbert(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error
 	root := eager.NewModel(p, s.DType)
 	m := &encoder{root: root, spec: s, classes: c.Labels()}
 	hidden := c.Int("hidden_size")
-	body, err := newAlbertBody(root.Child("albert"), c, s, s.Task == "seq-cls")
+	body, err := newAlbertBody(root.Child(c.Family.Prefix), c, s, s.Task == "seq-cls")
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func newBeit(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) 
 	if err != nil {
 		return nil, err
 	}
-	body, err := newBeitBody(m.root.Child("beit"), c, s)
+	body, err := newBeitBody(m.root.Child(c.Family.Prefix), c, s)
 	if err != nil {
 		return nil, err
 	}

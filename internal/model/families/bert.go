@@ -16,7 +16,7 @@ func newBert(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) 
 	}
 	root := eager.NewModel(p, s.DType)
 	m := &encoder{root: root, spec: s, classes: c.Labels()}
-	body, err := newBertBody(root.Child(c.Type), c, s, c.Type == "bert" && s.Task == "seq-cls")
+	body, err := newBertBody(root.Child(c.Family.Prefix), c, s, c.Family.Code == "Bert" && s.Task == "seq-cls")
 	if err != nil {
 		return nil, err
 	}
@@ -29,10 +29,10 @@ func newBert(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) 
 		m.head = head
 		return m, err
 	case "seq-cls":
-		switch c.Type {
-		case "roberta":
+		switch c.Family.Code {
+		case "Roberta":
 			m.head = onSequence(newTextClassifier(root, hidden, c.Labels(), classifierDropout(c), (*eager.Tensor).Tanh).forward)
-		case "electra":
+		case "Electra":
 			m.head = onSequence(newTextClassifier(root, hidden, c.Labels(), classifierDropout(c), (*eager.Tensor).GELU).forward)
 		default:
 			m.head = onPooled(tokenClassifier(root, hidden, c.Labels(), classifierDropout(c)))
@@ -48,8 +48,8 @@ func newBert(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) 
 // newBertMaskedHead is BertOnlyMLMHead, RobertaLMHead or ELECTRA's generator head.
 func newBertMaskedHead(root *eager.Module, c *hfconfig.Config, words *eager.Tensor) (func(_, _ *eager.Tensor) *eager.Tensor, error) {
 	hidden, vocab, tied := c.Int("hidden_size"), c.Int("vocab_size"), c.Bool("tie_word_embeddings")
-	switch c.Type {
-	case "electra":
+	switch c.Family.Code {
+	case "Electra":
 		m := root.Child("generator_predictions")
 		h := &maskedHead{Module: m, act: (*eager.Tensor).GELU, norm: m.LayerNorm("LayerNorm", c.Int("embedding_size"))}
 		h.dense = m.Linear("dense", hidden, c.Int("embedding_size"), true)
@@ -58,7 +58,7 @@ func newBertMaskedHead(root *eager.Module, c *hfconfig.Config, words *eager.Tens
 			h.decoder.Tie(words)
 		}
 		return onSequence(h.forward), nil
-	case "roberta":
+	case "Roberta":
 		m := root.Child("lm_head")
 		h := &maskedHead{Module: m, dense: m.Linear("dense", hidden, hidden, true), act: (*eager.Tensor).GELU}
 		h.norm = m.LayerNorm("layer_norm", hidden)
@@ -98,7 +98,7 @@ type bertBody struct {
 
 func newBertBody(m *eager.Module, c *hfconfig.Config, s Spec, pooled bool) (*bertBody, error) {
 	hidden, width := c.Int("hidden_size"), c.Int("hidden_size")
-	if c.Type == "electra" {
+	if c.Family.Code == "Electra" {
 		width = c.Int("embedding_size")
 	}
 	b := &bertBody{Module: m, spec: s, embed: newBertEmbeddings(m.Child("embeddings"), c, width)}
@@ -161,7 +161,7 @@ type bertEmbeddings struct {
 
 func newBertEmbeddings(m *eager.Module, c *hfconfig.Config, width int) *bertEmbeddings {
 	rows, places := c.Int("vocab_size"), c.Int("max_position_embeddings")
-	e := &bertEmbeddings{Module: m, perSample: c.Type == "roberta"}
+	e := &bertEmbeddings{Module: m, perSample: c.Family.Code == "Roberta"}
 	e.word = m.Embedding("word_embeddings", rows, width, !c.Null("pad_token_id"))
 	if !e.perSample {
 		e.place = m.Embedding("position_embeddings", places, width, false)

@@ -34,7 +34,7 @@ func newConvNext(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, err
 			return nil, tooShort(c, name, c.Int("num_stages"))
 		}
 	}
-	body, err := newConvNextBody(m.root.Child("convnext"), c, sizes)
+	body, err := newConvNextBody(m.root.Child(c.Family.Prefix), c, sizes)
 	if err != nil {
 		return nil, err
 	}

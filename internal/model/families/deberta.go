@@ -13,7 +13,7 @@ import (
 func newDeberta(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	root := eager.NewModel(p, s.DType)
 	m := &encoder{root: root, spec: s, classes: c.Labels()}
-	body, err := newDebertaBody(root.Child("deberta"), c, s)
+	body, err := newDebertaBody(root.Child(c.Family.Prefix), c, s)
 	if err != nil {
 		return nil, err
 	}

@@ -22,9 +22,9 @@ func newDecoder(p *eager.Process, c *hfconfig.Config, s Spec) *decoder {
 	return &decoder{root: eager.NewModel(p, s.DType), spec: s, labels: c.Labels()}
 }
 
-// decoderTasks are the tasks of a family: OPT and Gemma 3 have no head for tokens.
+// decoderTasks are the tasks of a family: some have no head for tokens.
 func decoderTasks(c *hfconfig.Config) []string {
-	if c.Type == "opt" || c.Type == "gemma3_text" {
+	if c.Family.TokenHead == "" {
 		return []string{"causal-lm", "seq-cls"}
 	}
 	return []string{"causal-lm", "seq-cls", "token-cls"}
@@ -44,7 +44,7 @@ func (d *decoder) addHead(c *hfconfig.Config, width int, words *eager.Tensor, bo
 		return errors.New("a decoder classifies batches of more than one text only with a pad_token_id; set it in the configuration")
 	case d.spec.Task == "seq-cls":
 		d.logits = d.root.Linear("score", width, c.Labels(), false).Forward
-	case d.spec.Task == "token-cls" && len(decoderTasks(c)) == 3:
+	case d.spec.Task == "token-cls" && c.Family.TokenHead != "":
 		d.logits = d.tokenHead(c, width)
 	default:
 		return wrongTask(c, d.spec, decoderTasks(c)...)
@@ -60,13 +60,8 @@ func (d *decoder) tokenHead(c *hfconfig.Config, width int) func(*eager.Tensor) *
 			prob = c.Float(name)
 		}
 	}
-	name := "score"
-	switch c.Type {
-	case "gpt2", "gpt_neox", "bloom", "falcon":
-		name = "classifier"
-	}
 	drop := d.root.Dropout("dropout", prob)
-	out := d.root.Linear(name, width, c.Labels(), true)
+	out := d.root.Linear(c.Family.TokenHead, width, c.Labels(), true)
 	return func(x *eager.Tensor) *eager.Tensor {
 		call := d.root.Process().Function(x)
 		call.Set(&x, drop.Forward(x))

@@ -22,7 +22,7 @@ func newDinov2(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error
 	if err != nil {
 		return nil, err
 	}
-	body, err := newDinov2Body(m.root.Child("dinov2"), c, s)
+	body, err := newDinov2Body(m.root.Child(c.Family.Prefix), c, s)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 func newDistilBert(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	root := eager.NewModel(p, s.DType)
 	m := &encoder{root: root, spec: s, classes: c.Labels()}
-	body, err := newDistilBody(root.Child("distilbert"), c, s)
+	body, err := newDistilBody(root.Child(c.Family.Prefix), c, s)
 	if err != nil {
 		return nil, err
 	}

@@ -2,65 +2,34 @@ package families
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 )
 
-// gemma is GemmaForCausalLM, Gemma2ForCausalLM or Gemma3ForCausalLM (transformers 5.17, modeling_gemma.py,
+// newGemma builds GemmaForCausalLM, Gemma2ForCausalLM or Gemma3ForCausalLM (transformers 5.17, modeling_gemma.py,
 // modeling_gemma2.py and the text half of modeling_gemma3.py).
-type gemma struct {
-	*decoder
-	window  windowing
-	embed   *scaledEmbedding
-	layers  []*gemmaLayer
-	norm    *gemmaNorm
-	ropes   []*rotary
-	full    *rotary // of layers that see everything
-	sliding *rotary // of layers with a window; the same but in Gemma 3
-}
-
 func newGemma(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	if c.Has("use_bidirectional_attention") && c.Bool("use_bidirectional_attention") {
 		return nil, errors.New("gemma with use_bidirectional_attention is not written here")
 	}
-	m := &gemma{decoder: newDecoder(p, c, s), window: windowingOf(c)}
-	model := m.root.Child("model")
-	hidden := c.Int("hidden_size")
-	m.embed = newScaledEmbedding(model, "embed_tokens", c.Int("vocab_size"), hidden, !c.Null("pad_token_id"), s.DType)
-	list := model.Child("layers")
-	for i := range c.Int("num_hidden_layers") {
-		l, err := newGemmaLayer(list.Item(i), c, s, m.window.of(i))
-		if err != nil {
-			return nil, err
-		}
-		m.layers = append(m.layers, l)
-	}
-	m.norm = newGemmaNorm(model, "norm", hidden)
-	m.addRopes(model, c)
-	if err := m.addHead(c, hidden, m.embed.Weight, m.model); err != nil {
+	m, err := newStack(p, c, s, parts{
+		embed: func(model *eager.Module) (func(*eager.Tensor) *eager.Tensor, *eager.Tensor) {
+			e := newScaledEmbedding(model, "embed_tokens", c.Int("vocab_size"), c.Int("hidden_size"), !c.Null("pad_token_id"), s.DType)
+			return e.forward, e.Weight
+		},
+		layer: func(m *eager.Module, _ int) (stackLayer, error) { return newGemmaLayer(m, c, s) },
+		norm:  func(model *eager.Module) unary { return newGemmaNorm(model, "norm", c.Int("hidden_size")) },
+		rope:  headDim(c),
+	})
+	if err != nil {
 		return nil, err
 	}
 	if s.Task == "causal-lm" && c.Has("final_logit_softcapping") && !c.Null("final_logit_softcapping") {
 		m.logits = softcapped(p, m.logits)
 	}
 	return m, nil
-}
-
-// addRopes registers one pair of buffers, or in Gemma 3 a pair for each kind of layer that occurs.
-func (m *gemma) addRopes(model *eager.Module, c *hfconfig.Config) {
-	m.full = newRotary(model, headDim(c))
-	m.sliding, m.ropes = m.full, []*rotary{m.full}
-	kinds := m.window.kinds
-	if c.Type != "gemma3_text" || !slices.Contains(kinds, "sliding_attention") || !slices.Contains(kinds, "full_attention") {
-		return
-	}
-	inv := m.full.Buffer("sliding_attention_inv_freq", tensor.Float32, m.full.dim/2)
-	m.full.Buffer("sliding_attention_original_inv_freq", tensor.Float32, m.full.dim/2)
-	m.sliding = &rotary{Module: m.full.Module, dim: m.full.dim, inv: inv}
-	m.ropes = append(m.ropes, m.sliding)
 }
 
 // softcapped is final_logit_softcapping: cap * tanh(logits / cap).
@@ -73,31 +42,6 @@ func softcapped(p *eager.Process, head func(*eager.Tensor) *eager.Tensor) func(*
 		c.Set(&logits, logits.MulScalar())
 		return c.Return(logits)
 	}
-}
-
-// model is Gemma3TextModel.forward.
-func (m *gemma) model(ids *eager.Tensor) *eager.Tensor {
-	p := m.root.Process()
-	c := m.root.Enter(ids)
-	embeds := c.Let(m.embed.forward(ids))
-	positions := c.Let(positionIDs(p, m.spec.Seq))
-	masks := newMaskPair(c, m.spec, embeds.DType, m.window)
-	hidden := c.Let(embeds)
-	waves := map[*rotary][2]*eager.Tensor{}
-	for _, r := range m.ropes {
-		cos, sin := r.forward(hidden, positions)
-		waves[r] = [2]*eager.Tensor{c.Let(cos), c.Let(sin)}
-	}
-	for _, l := range m.layers {
-		h, mask, wave := hidden, masks.of(l.sliding), waves[m.full]
-		if l.sliding {
-			wave = waves[m.sliding]
-		}
-		run := func() *eager.Tensor { return l.forward(h, wave[0], wave[1], mask) }
-		c.Set(&hidden, layer(p, m.spec.Checkpointing, run, h, wave[0], wave[1], mask, positions))
-	}
-	c.Set(&hidden, m.norm.forward(hidden))
-	return c.Return(hidden)
 }
 
 // scaledEmbedding is GemmaTextScaledWordEmbedding: the rows times a scalar on the card.
@@ -149,13 +93,12 @@ type gemmaLayer struct {
 	mlp                  *gatedMLP
 	input, after         *gemmaNorm
 	before, afterForward *gemmaNorm // nil for Gemma
-	sliding              bool
 }
 
-func newGemmaLayer(m *eager.Module, c *hfconfig.Config, s Spec, sliding bool) (*gemmaLayer, error) {
+func newGemmaLayer(m *eager.Module, c *hfconfig.Config, s Spec) (*gemmaLayer, error) {
 	hidden := c.Int("hidden_size")
-	l := &gemmaLayer{Module: m, attn: newLlamaAttention(m.Child("self_attn"), c, s), sliding: sliding}
-	l.attn.impl.softcap = c.Type == "gemma2" && !c.Null("attn_logit_softcapping")
+	l := &gemmaLayer{Module: m, attn: newLlamaAttention(m.Child("self_attn"), c, s)}
+	l.attn.impl.softcap = c.Family.Softcap && !c.Null("attn_logit_softcapping")
 	mlp, err := newGatedMLP(m.Child("mlp"), c)
 	if err != nil {
 		return nil, err
@@ -163,7 +106,7 @@ func newGemmaLayer(m *eager.Module, c *hfconfig.Config, s Spec, sliding bool) (*
 	l.mlp = mlp
 	l.input = newGemmaNorm(m, "input_layernorm", hidden)
 	l.after = newGemmaNorm(m, "post_attention_layernorm", hidden)
-	if c.Type != "gemma" {
+	if c.Family.Norms == 4 {
 		l.before = newGemmaNorm(m, "pre_feedforward_layernorm", hidden)
 		l.afterForward = newGemmaNorm(m, "post_feedforward_layernorm", hidden)
 	}

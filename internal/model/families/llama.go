@@ -6,36 +6,15 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 )
 
-// llama is LlamaForCausalLM, and with other switches MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM and
-// Qwen3ForCausalLM (transformers 5.17, modeling_llama.py and its modular children).
-type llama struct {
-	*decoder
-	window windowing
-	embed  *eager.EmbeddingModule
-	layers []*llamaLayer
-	norm   *rmsNorm
-	rope   *rotary
-}
-
+// newLlama builds LlamaForCausalLM and, by the traits of their entries, the families that differ from it in biases, norms of queries
+// and keys, windows or experts (transformers 5.17, modeling_llama.py and its modular children).
 func newLlama(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	m := &llama{decoder: newDecoder(p, c, s), window: windowingOf(c)}
-	model := m.root.Child("model")
-	hidden := c.Int("hidden_size")
-	m.embed = model.Embedding("embed_tokens", c.Int("vocab_size"), hidden, !c.Null("pad_token_id"))
-	list := model.Child("layers")
-	for i := range c.Int("num_hidden_layers") {
-		l, err := newLlamaLayer(list.Item(i), c, s, i)
-		if err != nil {
-			return nil, err
-		}
-		m.layers = append(m.layers, l)
-	}
-	m.norm = newRMSNorm(model, "norm", hidden)
-	m.rope = newRotary(model, headDim(c))
-	if err := m.addHead(c, hidden, m.embed.Weight, m.model); err != nil {
-		return nil, err
-	}
-	return m, nil
+	return newStack(p, c, s, parts{
+		embed: plainEmbedding(c),
+		layer: func(m *eager.Module, _ int) (stackLayer, error) { return newLlamaLayer(m, c, s) },
+		norm:  plainNorm(c),
+		rope:  headDim(c),
+	})
 }
 
 func headDim(c *hfconfig.Config) int {
@@ -43,26 +22,6 @@ func headDim(c *hfconfig.Config) int {
 		return c.Int("head_dim")
 	}
 	return c.Int("hidden_size") / c.Int("num_attention_heads")
-}
-
-// model is LlamaModel.forward.
-func (m *llama) model(ids *eager.Tensor) *eager.Tensor {
-	p := m.root.Process()
-	c := m.root.Enter(ids)
-	embeds := c.Let(m.embed.Forward(ids))
-	positions := c.Let(positionIDs(p, m.spec.Seq))
-	masks := newMaskPair(c, m.spec, embeds.DType, m.window)
-	hidden := c.Let(embeds)
-	cos, sin := m.rope.forward(hidden, positions)
-	c.Let(cos)
-	c.Let(sin)
-	for _, l := range m.layers {
-		h, mask := hidden, masks.of(l.sliding)
-		run := func() *eager.Tensor { return l.forward(h, cos, sin, mask) }
-		c.Set(&hidden, layer(p, m.spec.Checkpointing, run, h, cos, sin, mask, positions))
-	}
-	c.Set(&hidden, m.norm.forward(hidden))
-	return c.Return(hidden)
 }
 
 // rmsNorm is LlamaRMSNorm.
@@ -140,18 +99,15 @@ func applyRotary(q, k, cos, sin *eager.Tensor) (*eager.Tensor, *eager.Tensor) {
 // llamaLayer is LlamaDecoderLayer.
 type llamaLayer struct {
 	*eager.Module
-	attn *llamaAttention
-	mlp  interface {
-		forward(*eager.Tensor) *eager.Tensor
-	}
+	attn               *llamaAttention
+	mlp                unary
 	inputNorm, midNorm *rmsNorm
-	sliding            bool // attends within the window
 }
 
-func newLlamaLayer(m *eager.Module, c *hfconfig.Config, s Spec, i int) (*llamaLayer, error) {
-	l := &llamaLayer{Module: m, attn: newLlamaAttention(m.Child("self_attn"), c, s), sliding: windowingOf(c).of(i)}
+func newLlamaLayer(m *eager.Module, c *hfconfig.Config, s Spec) (*llamaLayer, error) {
+	l := &llamaLayer{Module: m, attn: newLlamaAttention(m.Child("self_attn"), c, s)}
 	var err error
-	if c.Type == "mixtral" {
+	if c.Family.Experts {
 		l.mlp, err = newMixtralMoE(m.Child("mlp"), c)
 	} else {
 		l.mlp, err = newGatedMLP(m.Child("mlp"), c)
@@ -198,23 +154,23 @@ func newLlamaAttention(m *eager.Module, c *hfconfig.Config, s Spec) *llamaAttent
 	a.k = m.Linear("k_proj", hidden, kv*dim, inBias)
 	a.v = m.Linear("v_proj", hidden, kv*dim, inBias)
 	a.o = m.Linear("o_proj", heads*dim, hidden, outBias)
-	switch c.Type {
-	case "qwen3":
+	switch c.Family.QueryNorm {
+	case hfconfig.QueryNormBefore:
 		a.qNorm = newRMSNorm(m, "q_norm", dim)
 		a.kNorm = newRMSNorm(m, "k_norm", dim)
-	case "gemma3_text":
+	case hfconfig.QueryNormAfter:
 		a.gemmaNorms = &gemmaQKNorm{newGemmaNorm(m, "q_norm", dim), newGemmaNorm(m, "k_norm", dim)}
 	}
 	a.impl = attention{impl: s.Attn, dropout: c.Float("attention_dropout"), causal: true, groups: heads / kv}
 	return a
 }
 
-// attentionBias: Llama and Qwen3 have attention_bias, Mistral and Mixtral none, Qwen2 a bias on q, k and v only.
+// attentionBias tells which projections have a bias: those of queries, keys and values, and the output's.
 func attentionBias(c *hfconfig.Config) (in, out bool) {
-	switch c.Type {
-	case "qwen2":
+	switch c.Family.Bias {
+	case hfconfig.BiasQKV:
 		return true, false
-	case "mistral", "mixtral":
+	case hfconfig.BiasNone:
 		return false, false
 	}
 	return c.Bool("attention_bias"), c.Bool("attention_bias")

@@ -2,7 +2,6 @@ package families
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
@@ -90,8 +89,7 @@ func windowingOf(c *hfconfig.Config) windowing {
 		return windowing{size: c.Int("sliding_window"), every: true}
 	}
 	kinds := c.Strings("layer_types")
-	// Gemma makes both masks whatever its layers are, Qwen only those that are used.
-	if !slices.Contains(kinds, "sliding_attention") && !strings.HasPrefix(c.Type, "gemma") {
+	if !slices.Contains(kinds, "sliding_attention") && !c.Family.Windows.Both {
 		return windowing{}
 	}
 	return windowing{size: c.Int("sliding_window"), kinds: kinds}

@@ -5,55 +5,14 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 )
 
-// phi3 is Phi3ForCausalLM (transformers 5.17, modeling_phi3.py).
-type phi3 struct {
-	*decoder
-	window windowing
-	embed  *eager.EmbeddingModule
-	layers []*phi3Layer
-	norm   *rmsNorm
-	rope   *rotary
-}
-
+// newPhi3 builds Phi3ForCausalLM (transformers 5.17, modeling_phi3.py).
 func newPhi3(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	m := &phi3{decoder: newDecoder(p, c, s), window: windowingOf(c)}
-	model := m.root.Child("model")
-	hidden := c.Int("hidden_size")
-	m.embed = model.Embedding("embed_tokens", c.Int("vocab_size"), hidden, !c.Null("pad_token_id"))
-	list := model.Child("layers")
-	for i := range c.Int("num_hidden_layers") {
-		l, err := newPhi3Layer(list.Item(i), c, s)
-		if err != nil {
-			return nil, err
-		}
-		m.layers = append(m.layers, l)
-	}
-	m.norm = newRMSNorm(model, "norm", hidden)
-	m.rope = newRotary(model, rotaryDim(c, headDim(c)))
-	if err := m.addHead(c, hidden, m.embed.Weight, m.model); err != nil {
-		return nil, err
-	}
-	return m, nil
-}
-
-// model is Phi3Model.forward.
-func (m *phi3) model(ids *eager.Tensor) *eager.Tensor {
-	p := m.root.Process()
-	c := m.root.Enter(ids)
-	embeds := c.Let(m.embed.Forward(ids))
-	positions := c.Let(positionIDs(p, m.spec.Seq))
-	mask := newMaskPair(c, m.spec, embeds.DType, m.window).of(m.window.every)
-	hidden := c.Let(embeds)
-	cos, sin := m.rope.forward(hidden, positions)
-	c.Let(cos)
-	c.Let(sin)
-	for _, l := range m.layers {
-		h := hidden
-		run := func() *eager.Tensor { return l.forward(h, cos, sin, mask) }
-		c.Set(&hidden, layer(p, m.spec.Checkpointing, run, h, cos, sin, mask, positions))
-	}
-	c.Set(&hidden, m.norm.forward(hidden))
-	return c.Return(hidden)
+	return newStack(p, c, s, parts{
+		embed: plainEmbedding(c),
+		layer: func(m *eager.Module, _ int) (stackLayer, error) { return newPhi3Layer(m, c, s) },
+		norm:  plainNorm(c),
+		rope:  rotaryDim(c, headDim(c)),
+	})
 }
 
 // phi3Layer is Phi3DecoderLayer.

@@ -18,7 +18,7 @@ func newSegformer(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, er
 	if err != nil {
 		return nil, err
 	}
-	body := &segformer{Module: m.root.Child("segformer")}
+	body := &segformer{Module: m.root.Child(c.Family.Prefix)}
 	if err := body.addStages(c, s); err != nil {
 		return nil, err
 	}

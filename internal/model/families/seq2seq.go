@@ -48,7 +48,7 @@ type crossAttention struct {
 
 func newCrossAttention(m *eager.Module, c *hfconfig.Config, s Spec, heads string, causal bool) *crossAttention {
 	width := c.Int("d_model")
-	a := &crossAttention{Module: m, head: width / max(c.Int(heads), 1), whisper: c.Type == "whisper"}
+	a := &crossAttention{Module: m, head: width / max(c.Int(heads), 1), whisper: c.Family.Code == "Whisper"}
 	a.k = m.Linear("k_proj", width, width, !a.whisper)
 	a.v = m.Linear("v_proj", width, width, true)
 	a.q = m.Linear("q_proj", width, width, true)
@@ -100,7 +100,7 @@ type seqLayer struct {
 
 func newSeqLayer(m *eager.Module, c *hfconfig.Config, s Spec, side string) (*seqLayer, error) {
 	width, inner, heads := c.Int("d_model"), c.Int(side+"_ffn_dim"), side+"_attention_heads"
-	l := &seqLayer{Module: m, dropout: c.Float("dropout"), actDropout: c.Float("activation_dropout"), before: c.Type == "whisper"}
+	l := &seqLayer{Module: m, dropout: c.Float("dropout"), actDropout: c.Float("activation_dropout"), before: c.Family.Code == "Whisper"}
 	l.self = newCrossAttention(m.Child("self_attn"), c, s, heads, side == "decoder")
 	l.selfNorm = m.LayerNorm("self_attn_layer_norm", width)
 	if side == "decoder" {

@@ -27,7 +27,7 @@ func newSwin(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) 
 			return nil, err
 		}
 	}
-	body, width, err := newSwinBody(m.root.Child("swin"), c, s)
+	body, width, err := newSwinBody(m.root.Child(c.Family.Prefix), c, s)
 	if err != nil {
 		return nil, err
 	}

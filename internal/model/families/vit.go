@@ -23,7 +23,7 @@ func newViT(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	if err := fixedSize(c, s); err != nil {
 		return nil, err
 	}
-	body, err := newViTBody(m.root.Child(c.Type), c, s)
+	body, err := newViTBody(m.root.Child(c.Family.Prefix), c, s)
 	if err != nil {
 		return nil, err
 	}
@@ -75,12 +75,12 @@ type vitEmbeddings struct {
 func newViTEmbeddings(m *eager.Module, c *hfconfig.Config) *vitEmbeddings {
 	width, tokens := c.Int("hidden_size"), 1
 	e := &vitEmbeddings{Module: m, class: m.Param("cls_token", 1, 1, width), patches: newPatches(m, c)}
-	if c.Type == "deit" {
+	if c.Family.Code == "Deit" {
 		tokens = 2
 	}
 	e.places = m.Param("position_embeddings", 1, e.patches.count+tokens, width)
 	e.drop = m.Dropout("dropout", c.Float("hidden_dropout_prob"))
-	if c.Type == "deit" {
+	if c.Family.Code == "Deit" {
 		e.distill = m.Param("distillation_token", 1, 1, width)
 	}
 	return e
@@ -149,7 +149,7 @@ func newViTAttention(m *eager.Module, c *hfconfig.Config, s Spec) *vitAttention 
 	a := &vitAttention{Module: m}
 	names := [3]string{"q_proj", "k_proj", "v_proj"}
 	bias := [3]bool{true, false, true} // BEiT
-	if c.Type != "beit" {
+	if c.Family.Code != "Beit" {
 		bias = [3]bool{c.Bool("qkv_bias"), c.Bool("qkv_bias"), c.Bool("qkv_bias")}
 	}
 	a.heads = newHeadAttentionBias(m, names, width, c.Int("num_attention_heads"), s, c.Float("attention_probs_dropout_prob"), bias)

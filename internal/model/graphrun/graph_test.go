@@ -188,7 +188,7 @@ func TestTheSameModelByConfigAndByGraphAgrees(t *testing.T) {
 		if _, err := os.Stat(path); r.Source != "hf" || r.Checkpointing || r.Attn == "eager" || err != nil {
 			continue
 		}
-		if c, err := hfconfig.Parse(r.Config); err != nil || !slices.Contains(families.Families(), c.Type) {
+		if _, err := hfconfig.Parse(r.Config); err != nil {
 			continue
 		}
 		g := readGraph(t, r.Model)

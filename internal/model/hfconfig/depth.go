@@ -5,15 +5,9 @@ import (
 	"slices"
 )
 
-// alike are the families whose layers are all of one kind.
-var alike = []string{
-	"llama", "mistral", "qwen2", "qwen3", "gemma", "phi3", "gpt2", "gpt_neox", "opt", "bloom", "bert", "roberta", "electra", "vit", "deit",
-	"dinov2", "falcon",
-}
-
 // Depth is the number of layers of a model whose layers are all alike, 0 for others.
 func (c *Config) Depth() int {
-	if !slices.Contains(alike, c.Type) || !c.Has("num_hidden_layers") {
+	if !c.Family.Uniform || !c.Has("num_hidden_layers") {
 		return 0
 	}
 	if kinds := c.layerTypes(); len(kinds) > 0 && slices.ContainsFunc(kinds, func(k string) bool { return k != kinds[0] }) {

@@ -6,33 +6,37 @@ import (
 	"strings"
 )
 
-// derive sets what each class's __post_init__ computes from the other fields (transformers 5.17.0,
+// derivations are the computations of __post_init__ that families name in their entries (transformers 5.17.0,
 // models/*/configuration_*.py).
+var derivations = map[string]func(*Config, map[string]json.RawMessage) error{
+	"heads":        (*Config).deriveHeads,
+	"rotary":       (*Config).deriveRotaryFactor,
+	"width":        (*Config).deriveWidth,
+	"feed-forward": (*Config).deriveFeedForward,
+	"projection":   (*Config).deriveProjection,
+	"gated":        (*Config).deriveGated,
+	"pooler":       (*Config).derivePooler,
+	"stages":       (*Config).deriveStages,
+	"relative":     (*Config).deriveRelative,
+}
+
 func (c *Config) derive(raw map[string]json.RawMessage) error {
-	switch c.Type {
-	case "phi3":
-		if err := c.deriveRotaryFactor(raw, "partial_rotary_factor", 1); err != nil {
+	for _, name := range c.Family.Derive {
+		if err := derivations[name](c, raw); err != nil {
 			return err
 		}
-		return c.deriveDecoder(raw)
-	case "gpt_neox":
-		return c.deriveRotaryFactor(raw, "rotary_pct", 0.25)
-	case "llama", "mistral", "mixtral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text":
-		return c.deriveDecoder(raw)
-	case "opt":
-		c.orElse("word_embed_proj_dim", "hidden_size")
-	case "bloom", "falcon":
-		return c.deriveFalcon(raw)
-	case "t5":
-		return c.deriveT5(raw)
-	case "vit", "deit":
-		if c.Int("pooler_output_size") == 0 {
-			c.values["pooler_output_size"] = c.values["hidden_size"]
-		}
-	case "swin":
-		return c.deriveSwin()
-	case "deberta-v2":
-		return c.deriveDebertaV2(raw)
+	}
+	return nil
+}
+
+func (c *Config) deriveProjection(map[string]json.RawMessage) error {
+	c.orElse("word_embed_proj_dim", "hidden_size")
+	return nil
+}
+
+func (c *Config) derivePooler(map[string]json.RawMessage) error {
+	if c.Int("pooler_output_size") == 0 {
+		c.values["pooler_output_size"] = c.values["hidden_size"]
 	}
 	return nil
 }
@@ -43,7 +47,7 @@ func (c *Config) orElse(name, other string) {
 	}
 }
 
-func (c *Config) deriveDecoder(raw map[string]json.RawMessage) error {
+func (c *Config) deriveHeads(raw map[string]json.RawMessage) error {
 	c.orElse("num_key_value_heads", "num_attention_heads")
 	heads := c.Int("num_attention_heads")
 	if heads <= 0 {
@@ -67,7 +71,7 @@ func (c *Config) deriveDecoder(raw map[string]json.RawMessage) error {
 	if c.Int("head_dim") <= 0 {
 		return fmt.Errorf("config.json: head_dim %d is not a size", c.Int("head_dim"))
 	}
-	if (c.Type == "qwen2" || c.Type == "qwen3") && !c.Bool("use_sliding_window") {
+	if on := c.Family.Windows.If; on != "" && !c.Bool(on) {
 		c.values["sliding_window"] = nil
 	}
 	return c.deriveLayerTypes(raw)
@@ -75,8 +79,8 @@ func (c *Config) deriveDecoder(raw map[string]json.RawMessage) error {
 
 // deriveRotaryFactor sets partial_rotary_factor, the share of a head that is rotated: from rope_scaling or
 // rope_parameters, else from its older name, else the family's default (convert_rope_params_to_dict).
-func (c *Config) deriveRotaryFactor(raw map[string]json.RawMessage, older string, standard float64) error {
-	factor := standard
+func (c *Config) deriveRotaryFactor(raw map[string]json.RawMessage) error {
+	factor := c.Family.Rotary.Standard
 	sources := map[string]json.RawMessage{}
 	for _, name := range []string{"rope_parameters", "rope_scaling"} {
 		var nested map[string]json.RawMessage
@@ -86,7 +90,7 @@ func (c *Config) deriveRotaryFactor(raw map[string]json.RawMessage, older string
 	}
 	text, ok := sources["partial_rotary_factor"]
 	if !ok {
-		text, ok = raw[older]
+		text, ok = raw[c.Family.Rotary.Older]
 	}
 	if ok && string(text) != "null" {
 		if json.Unmarshal(text, &factor) != nil || factor <= 0 || factor > 1 {
@@ -112,22 +116,20 @@ func (c *Config) deriveLayerTypes(raw map[string]json.RawMessage) error {
 		}
 		return nil
 	}
-	pattern := 6 // Gemma 3
-	if c.Type == "gemma2" {
-		pattern = 2
-	}
-	if text, ok := raw["sliding_window_pattern"]; ok && c.Type == "gemma3_text" {
+	windows := c.Family.Windows
+	every := max(1, windows.Every)
+	if text, ok := raw[windows.EveryField]; ok && windows.EveryField != "" {
 		v, err := decodeInt(text)
 		if err != nil || v.(int) <= 0 {
-			return fmt.Errorf("config.json: sliding_window_pattern %s is not a number of layers", clip(string(text)))
+			return fmt.Errorf("config.json: %s %s is not a number of layers", windows.EveryField, clip(string(text)))
 		}
-		pattern = v.(int)
+		every = v.(int)
 	}
 	types := make([]string, max(0, layers))
 	for i := range types {
-		sliding := (i+1)%pattern != 0
-		if strings.HasPrefix(c.Type, "qwen") {
-			sliding = !c.Null("sliding_window") && i >= c.Int("max_window_layers")
+		sliding := (i+1)%every != 0
+		if windows.From != "" {
+			sliding = !c.Null("sliding_window") && i >= c.Int(windows.From)
 		}
 		types[i] = "full_attention"
 		if sliding {
@@ -138,7 +140,7 @@ func (c *Config) deriveLayerTypes(raw map[string]json.RawMessage) error {
 	return nil
 }
 
-func (c *Config) deriveFalcon(raw map[string]json.RawMessage) error {
+func (c *Config) deriveWidth(raw map[string]json.RawMessage) error {
 	if text, ok := raw["n_embed"]; ok && string(text) != "null" {
 		v, err := decodeInt(text)
 		if err != nil {
@@ -146,9 +148,10 @@ func (c *Config) deriveFalcon(raw map[string]json.RawMessage) error {
 		}
 		c.values["hidden_size"] = v
 	}
-	if c.Type == "bloom" {
-		return nil
-	}
+	return nil
+}
+
+func (c *Config) deriveFeedForward(map[string]json.RawMessage) error {
 	c.orElse("num_kv_heads", "num_attention_heads")
 	if c.Null("ffn_hidden_size") {
 		c.values["ffn_hidden_size"] = 4 * c.Int("hidden_size")
@@ -156,9 +159,9 @@ func (c *Config) deriveFalcon(raw map[string]json.RawMessage) error {
 	return nil
 }
 
-// deriveT5 splits feed_forward_proj ("gated-gelu") into is_gated_act and dense_act_fn. Word embeddings are
+// deriveGated splits feed_forward_proj ("gated-gelu") into is_gated_act and dense_act_fn. Word embeddings are
 // always tied; a file that says otherwise only stops the scaling of the decoder's output.
-func (c *Config) deriveT5(raw map[string]json.RawMessage) error {
+func (c *Config) deriveGated(raw map[string]json.RawMessage) error {
 	c.orElse("num_decoder_layers", "num_layers")
 	parts := strings.Split(c.String("feed_forward_proj"), "-")
 	c.values["is_gated_act"] = parts[0] == "gated"
@@ -176,7 +179,7 @@ func (c *Config) deriveT5(raw map[string]json.RawMessage) error {
 	return nil
 }
 
-func (c *Config) deriveSwin() error {
+func (c *Config) deriveStages(map[string]json.RawMessage) error {
 	stages := len(c.Ints("depths"))
 	if stages == 0 || stages > 16 {
 		return fmt.Errorf("config.json: depths lists %d stages", stages)
@@ -203,7 +206,7 @@ var debertaExtras = map[string]field{
 	"cls_dropout":         {kindFloat, nil},
 }
 
-func (c *Config) deriveDebertaV2(raw map[string]json.RawMessage) error {
+func (c *Config) deriveRelative(raw map[string]json.RawMessage) error {
 	if types := c.Strings("pos_att_type"); len(types) == 1 && strings.Contains(types[0], "|") {
 		split := strings.Split(strings.ToLower(types[0]), "|")
 		for i := range split {
@@ -217,7 +220,7 @@ func (c *Config) deriveDebertaV2(raw map[string]json.RawMessage) error {
 		if text, ok := raw[name]; ok && string(text) != "null" {
 			v, err := extra.kind.decode(text)
 			if err != nil {
-				return fmt.Errorf("config.json: %s of %s: %w", name, c.Class, err)
+				return fmt.Errorf("config.json: %s of %s: %w", name, c.Family.Class, err)
 			}
 			c.values[name] = v
 		}

@@ -3,12 +3,8 @@ package hfconfig
 import (
 	"fmt"
 	"maps"
-	"slices"
+	"strings"
 )
-
-// divisible are the decoder families whose layers tensor parallelism cuts by heads and by the width of the MLP
-// (base_model_tp_plan of their config classes: q, k, v, gate and up by columns, o and down by rows).
-var divisible = []string{"llama", "mistral", "mixtral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text"}
 
 // Divide gives the configuration of one rank's part: 1/tensor of the heads and of the MLP, 1/stages of the layers. Embeddings and the head
 // stay whole.
@@ -16,8 +12,8 @@ func (c *Config) Divide(tensor, stages int) (*Config, error) {
 	if tensor < 1 || stages < 1 {
 		return nil, fmt.Errorf("tensor parallel %d, %d stages: both are at least one", tensor, stages)
 	}
-	if !slices.Contains(divisible, c.Type) {
-		return nil, fmt.Errorf("tensor and pipeline parallelism of %s is not modelled (it is for %v)", c.Type, divisible)
+	if !c.Family.Split {
+		return nil, fmt.Errorf("tensor and pipeline parallelism of %s is not modelled (it is for %s)", c.Type, strings.Join(splittable(), ", "))
 	}
 	heads, kv, width, layers := c.Int("num_attention_heads"), c.Int("num_key_value_heads"), c.Int("intermediate_size"), c.Int("num_hidden_layers")
 	switch {
@@ -45,4 +41,15 @@ func (c *Config) layerTypes() []string {
 		return nil
 	}
 	return c.Strings("layer_types")
+}
+
+// splittable lists the model types that can be divided.
+func splittable() []string {
+	var out []string
+	for _, name := range Supported() {
+		if table()[name].Split {
+			out = append(out, name)
+		}
+	}
+	return out
 }

@@ -32,9 +32,8 @@ var ErrUnsupported = errors.New("unsupported model_type")
 
 // Config is one model's configuration.
 type Config struct {
-	Type   string // model_type: "llama"
-	Class  string // the config class whose defaults apply: "LlamaConfig"
-	class  class
+	Type   string // model_type, as in config.json
+	Family Family
 	values map[string]any
 	labels int
 
@@ -64,18 +63,18 @@ func Parse(data []byte) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	cls, ok := classes()[modelType]
+	family, ok := FamilyOf(modelType)
 	if !ok {
 		return nil, unsupported(modelType, raw)
 	}
-	c := &Config{Type: modelType, Class: cls.Class, class: cls, values: map[string]any{}, architectures: readArchitectures(raw), quantized: readQuantization(raw)}
-	for name, f := range cls.Fields {
+	c := &Config{Type: modelType, Family: family, values: map[string]any{}, architectures: readArchitectures(raw), quantized: readQuantization(raw)}
+	for name, f := range family.Fields {
 		c.values[name] = f.standard
 	}
 	if err := c.fill(raw); err != nil {
 		return nil, err
 	}
-	if c.labels, err = labels(raw, modelType); err != nil {
+	if c.labels, err = labels(raw, family); err != nil {
 		return nil, err
 	}
 	if err := c.derive(raw); err != nil {
@@ -110,7 +109,7 @@ func textPart(raw map[string]json.RawMessage) string {
 	if json.Unmarshal(raw["text_config"], &part) != nil {
 		return ""
 	}
-	if _, known := classes()[part.Type]; !known {
+	if _, known := FamilyOf(part.Type); !known {
 		return ""
 	}
 	return fmt.Sprintf(". Its text_config is a %s: saved as a config.json of its own, it predicts the training of the language model alone", part.Type)
@@ -134,26 +133,21 @@ func readQuantization(raw map[string]json.RawMessage) string {
 // Quantized is the quant_method of the file's quantization_config, "" where there is none.
 func (c *Config) Quantized() string { return c.quantized }
 
-// Supported lists the model types that have a model here, sorted.
-func Supported() []string {
-	return sortedKeys(classes())
-}
-
 func sortedKeys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
 // fill overlays the file's values on the defaults; aliases (hidden_size for n_embd) come first, the class's own names win.
 func (c *Config) fill(raw map[string]json.RawMessage) error {
-	for _, alias := range sortedKeys(c.class.Alias) {
-		name := c.class.Alias[alias]
+	for _, alias := range sortedKeys(c.Family.Alias) {
+		name := c.Family.Alias[alias]
 		if text, ok := raw[alias]; ok {
 			if err := c.set(name, text); err != nil {
 				return err
 			}
 		}
 	}
-	for _, name := range sortedKeys(c.class.Fields) {
+	for _, name := range sortedKeys(c.Family.Fields) {
 		if text, ok := raw[name]; ok {
 			if err := c.set(name, text); err != nil {
 				return err
@@ -164,7 +158,7 @@ func (c *Config) fill(raw map[string]json.RawMessage) error {
 }
 
 func (c *Config) set(name string, text json.RawMessage) error {
-	f, ok := c.class.Fields[name]
+	f, ok := c.Family.Fields[name]
 	if !ok {
 		return nil
 	}
@@ -174,7 +168,7 @@ func (c *Config) set(name string, text json.RawMessage) error {
 	}
 	v, err := f.kind.decode(text)
 	if err != nil {
-		return fmt.Errorf("config.json: %s of %s: %w", name, c.Class, err)
+		return fmt.Errorf("config.json: %s of %s: %w", name, c.Family.Class, err)
 	}
 	c.values[name] = v
 	return nil
@@ -182,7 +176,7 @@ func (c *Config) set(name string, text json.RawMessage) error {
 
 // labels counts the classes of a classification head: id2label, else num_labels, else the class's default
 // (PreTrainedConfig 2, BartConfig 3).
-func labels(raw map[string]json.RawMessage, modelType string) (int, error) {
+func labels(raw map[string]json.RawMessage, f Family) (int, error) {
 	if text, ok := raw["id2label"]; ok && string(text) != "null" {
 		var named map[string]json.RawMessage
 		if err := json.Unmarshal(text, &named); err != nil {
@@ -197,8 +191,8 @@ func labels(raw map[string]json.RawMessage, modelType string) (int, error) {
 		}
 		return v.(int), nil
 	}
-	if modelType == "bart" {
-		return 3, nil
+	if f.Labels > 0 {
+		return f.Labels, nil
 	}
 	return 2, nil
 }
@@ -266,13 +260,13 @@ func (c *Config) value(name string) any {
 	own := c.own(name)
 	v, ok := c.values[own]
 	if !ok {
-		panic(fmt.Sprintf("hfconfig: %s has no field %q", c.Class, name))
+		panic(fmt.Sprintf("hfconfig: %s has no field %q", c.Family.Class, name))
 	}
 	return v
 }
 
 func (c *Config) own(name string) string {
-	if own, ok := c.class.Alias[name]; ok {
+	if own, ok := c.Family.Alias[name]; ok {
 		return own
 	}
 	return name

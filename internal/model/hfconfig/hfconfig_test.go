@@ -171,7 +171,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for name := range c.class.Fields {
+		for name := range c.Family.Fields {
 			c.Int(name)
 			c.Ints(name)
 			c.Float(name)

@@ -2,7 +2,6 @@ package hfconfig
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 )
 
@@ -11,23 +10,16 @@ import (
 func (c *Config) Task() string {
 	for _, a := range c.architectures {
 		if t := taskOfHead(a); t != "" {
-			if t == "seq2seq-lm" && c.Type == "whisper" {
-				return "speech-seq2seq"
+			if t == "seq2seq-lm" && c.Family.Task == "speech-seq2seq" {
+				return c.Family.Task
 			}
 			return t
 		}
 	}
-	switch {
-	case c.Type == "whisper":
-		return "speech-seq2seq"
-	case slices.Contains([]string{"t5", "bart"}, c.Type):
-		return "seq2seq-lm"
-	case slices.Contains([]string{"vit", "deit", "beit", "dinov2", "swin", "convnext", "segformer"}, c.Type):
-		return "image-cls"
-	case slices.Contains([]string{"bert", "roberta", "distilbert", "electra", "albert", "deberta-v2"}, c.Type):
-		return "masked-lm"
+	if c.Family.Task == "" {
+		return "causal-lm"
 	}
-	return "causal-lm"
+	return c.Family.Task
 }
 
 // OtherHead is the class the file names where it is none of the heads of Task: a model without a head, or one for a task

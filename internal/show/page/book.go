@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/memory/replay"
 	"github.com/plimsoll/plimsoll/internal/show/viewdata"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // Book answers the page's questions about recordings. It may be asked by several callers at once; groupings and replays are made when
@@ -163,7 +164,7 @@ func whatIf(x *viewdata.Index) *WhatIf {
 		out.Refuse = err.Error()
 		return out
 	}
-	settings := c.Sensible(0, c.Limit.Known())
+	settings := c.Sensible(torch.Version{}, c.Limit.Known())
 	answer := c.Answer(replay.Question{Settings: settings})
 	out.Replay = &answer
 	for i := range curvePoints + 1 {

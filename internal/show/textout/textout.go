@@ -73,12 +73,16 @@ func verdict(r *report.Explain) (string, screen.Ink) {
 }
 
 func oomVerdict(r *report.Explain, d *report.Device, o *report.OOM) string {
-	text := fmt.Sprintf("GPU %d ran out of memory", d.Device) + during(o.Phase)
+	who := fmt.Sprintf("GPU %d", d.Device)
 	if r.Outlier != "" && len(r.Devices) > 1 {
-		text = fmt.Sprintf("%s: ", r.Outlier) + text
+		who = fmt.Sprintf("%s: ", r.Outlier) + who
 	}
+	text := who + " ran out of memory" + during(o.Phase)
 	left := max(0, o.Capacity-o.Held)
 	text += fmt.Sprintf(": %s asked for, %s left", o.Requested, left)
+	if o.Segment > o.Requested && o.Requested <= left {
+		text = fmt.Sprintf("%s ran out of memory%s: %s asked for, which PyTorch takes from a new segment of %s, and %s left", who, during(o.Phase), o.Requested, o.Segment.Short(), left)
+	}
 	switch o.CapacityFrom {
 	case "bounds":
 		return text + fmt.Sprintf(" of the %s this process may use (inferred: between %s and %s).", o.Capacity, o.CapacityLow.Short(), o.CapacityHigh.Short())
@@ -250,7 +254,7 @@ func cause(s *screen.Screen, f report.Finding, first bool) {
 		s.Line("  ", s.Ink(screen.Faint, fmt.Sprintf("the same in %d other inputs", len(f.Also))))
 	}
 	if f.Refuted != "" && first {
-		s.Hanging("  It would be wrong given: ", screen.Faint, f.Refuted+".")
+		s.Hanging("  Ruled out by: ", screen.Faint, f.Refuted+".")
 	}
 }
 
@@ -318,6 +322,7 @@ func remedy(s *screen.Screen, n int, m report.Remedy, column int) {
 	if m.Numerics {
 		action += " [changes numerics]"
 	}
+	action += enough(m)
 	for i, line := range screen.Wrap(action, column-6) {
 		if i == 0 {
 			s.Line(screen.Pad(fmt.Sprintf("  %d  %s", n, line), column), screen.PadLeft(saves, 11), "  ", m.CheckedBy)
@@ -325,6 +330,22 @@ func remedy(s *screen.Screen, n int, m report.Remedy, column int) {
 			s.Line("     ", line)
 		}
 	}
+}
+
+// enough says whether a remedy makes the run fit.
+func enough(m report.Remedy) string {
+	with, combined := strings.CutPrefix(m.Enough, "with: ")
+	switch {
+	case m.Enough == "yes":
+		return " — enough alone"
+	case combined:
+		return " — not enough alone; enough together with: " + with
+	case m.Enough == "no" && m.Missing > 0:
+		return fmt.Sprintf(" — not enough alone: %s missing", m.Missing.Short())
+	case m.Enough == "no":
+		return " — not enough alone"
+	}
+	return ""
 }
 
 func notes(s *screen.Screen, r *report.Explain) {

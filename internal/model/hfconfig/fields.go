@@ -1,26 +1,10 @@
 package hfconfig
 
 import (
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"math"
-	"sync"
 )
-
-// classesJSON holds the fields, types and defaults of each config class, taken from the annotations of
-// src/transformers/models/*/configuration_*.py of transformers 5.17.0. Fields that memory cannot depend on
-// (token ids other than padding, initialisation) are left out.
-//
-//go:embed classes.json
-var classesJSON []byte
-
-// class is one config class: attribute_map as Alias, and its annotated fields.
-type class struct {
-	Class  string            `json:"class"`
-	Alias  map[string]string `json:"alias"`
-	Fields map[string]field  `json:"fields"`
-}
 
 // field is the type and default of one annotated attribute.
 type field struct {
@@ -44,15 +28,6 @@ func (f *field) UnmarshalJSON(data []byte) error {
 	f.standard = v
 	return err
 }
-
-// classes parses the table once; it is never changed afterwards.
-var classes = sync.OnceValue(func() map[string]class {
-	var all map[string]class
-	if err := json.Unmarshal(classesJSON, &all); err != nil {
-		panic("hfconfig: embedded classes.json: " + err.Error())
-	}
-	return all
-})
 
 // kind is the type of a field as its annotation states it.
 type kind string

@@ -1,0 +1,476 @@
+package finding
+
+import "github.com/plimsoll/plimsoll/internal/answer/report"
+
+// section is a chapter of docs/findings.md.
+type section struct {
+	title   string
+	entries []Entry
+}
+
+// sections is the whole catalogue. To add a finding, add its entry here and a rule in package diagnose that uses its id.
+var sections = []section{
+	{"Who holds the memory", holders},
+	{"When it happens", moments},
+	{"Loading, saving, several GPUs", parts},
+	{"The allocator", allocator},
+	{"Where the bytes go", bytes},
+	{"Not the GPU's memory, or not PyTorch's message", others},
+}
+
+// Whom remedies are for.
+var (
+	anyone   = report.Applies{}
+	torch    = report.Applies{Framework: []string{PyTorch}}
+	training = report.Applies{Framework: []string{PyTorch}, Work: []string{Training}}
+	nvidia   = report.Applies{Backend: []string{"cuda"}}
+	cuda     = report.Applies{Framework: []string{PyTorch}, Backend: []string{"cuda"}}
+	// expandable segments need PyTorch 2.1 and are not on Windows:
+	// https://github.com/pytorch/pytorch/blob/v2.11.0/c10/cuda/CUDACachingAllocator.cpp (PYTORCH_C10_DRIVER_API_SUPPORTED).
+	expandable = report.Applies{Framework: []string{PyTorch}, Backend: []string{"cuda"}, OS: []string{"linux"}, Torch: "2.1"}
+)
+
+// do is a remedy without a command.
+func do(to report.Applies, action string) Remedy { return Remedy{Action: action, For: to} }
+
+// numerics is a remedy that changes what is computed.
+func numerics(to report.Applies, action string) Remedy {
+	return Remedy{Action: action, For: to, Numerics: true}
+}
+
+var holders = []Entry{
+	{
+		ID: "other-process", Class: FromMessage, Severity: report.Error,
+		Title:    "Other processes hold a large part of the GPU",
+		Evidence: "the message names processes that hold a tenth of the GPU or more, or more is taken than this process and the free rest explain",
+		Refuted:  "those processes being workers of this same job, or nvidia-smi showing this process alone",
+		Remedies: []Remedy{
+			do(nvidia, "find out who they are: plimsoll watch --once, or nvidia-smi; then stop them or wait"),
+			{Action: "use another GPU: CUDA_VISIBLE_DEVICES=1", Command: "export CUDA_VISIBLE_DEVICES=1", For: nvidia},
+		},
+		Note: "A smaller batch only treats the symptom.",
+	},
+	{
+		ID: "orphan-memory", Class: FromMessage, Severity: report.Error,
+		Title:    "Part of the GPU is held by something the driver does not name: a dead parent's workers, another container",
+		Evidence: "capacity, less what is free, less this process and those named, leaves more than an eighth of the GPU",
+		Refuted:  "nvidia-smi accounting for every byte",
+		Remedies: []Remedy{
+			do(nvidia, "fuser -v /dev/nvidia* also finds workers of dead parents and processes in other containers: stop those you do not need; reset the GPU last"),
+		},
+	},
+	{
+		ID: "rank0-contexts", Class: FromMessage, Severity: report.Error,
+		Title:    "Every rank of a job, or every DataLoader worker, has a CUDA context on GPU 0",
+		Evidence: "the message about GPU 0 names several processes with 150 MiB to 1 GiB each, all about as much",
+		Refuted:  "pids that belong to other people's jobs",
+		Remedies: []Remedy{
+			do(torch, "torch.cuda.set_device(local_rank) before any other CUDA call in every rank"),
+			do(torch, `torch.load(path, map_location="cpu"): without it every rank loads to the GPU it was saved from`),
+			do(torch, "keep CUDA out of datasets and collate functions"),
+		},
+	},
+	{
+		ID: "non-pytorch-memory", Class: FromMessage, Severity: report.Error,
+		Title:    "The process holds far more than PyTorch's allocator does",
+		Evidence: "the process's share of the GPU exceeds what PyTorch reserved by 1.5 GiB or more; a CUDA context takes 0.3 to 0.6 GiB",
+		Refuted:  "a second library in the process whose share is known",
+		Remedies: []Remedy{
+			do(cuda, "find it: other libraries on the GPU (vLLM, TensorFlow, JAX, CuPy), NCCL buffers (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ALLOC)"),
+		},
+	},
+	{
+		ID: "absurd-request", Class: Waste, Severity: report.Error,
+		Title:    "One tensor larger than everything this process could have was requested",
+		Evidence: "the request alone exceeds the GPU or the limit; often it is an exact square, every element paired with every other",
+		Refuted:  "a tensor that really needs that many elements; then it must be computed in pieces",
+		Remedies: []Remedy{
+			do(anyone, "print the shapes at the line named here: a broadcast of (N,1) with (N), full attention scores, or a wrong size"),
+			do(anyone, "compute it in chunks (one image tile, one slice of the sequence at a time)"),
+		},
+		Note: "Freeing memory cannot help.",
+	},
+	{
+		ID: "one-large-tensor", Class: Special, Severity: report.Error,
+		Title:    "One tensor needs a large part of the GPU at once",
+		Evidence: "in a snapshot, one line makes tensors at least twice as large as any other line of the step; in a message, the request is a quarter of the GPU or more, and a large part of everything in use",
+		Refuted:  "many tensors of this size, each needed",
+		Remedies: []Remedy{
+			do(anyone, "look at the shape of that one tensor at the line named here: halving the dimension it depends on halves it"),
+			do(anyone, "compute it in chunks, or in a narrower type"),
+		},
+	},
+	{
+		ID: "free-but-fails", Severity: report.Error,
+		Title:    "Clearly more was free than was requested",
+		Evidence: "the message's own numbers; where it prints an allowed amount, that limit was reached",
+		Refuted:  "free memory that was read after something had been released",
+		Remedies: []Remedy{
+			do(anyone, "look for a limit below the GPU: a memory fraction, MIG, a container or scheduler quota"),
+			do(torch, "check that the job runs on the GPU you think: CUDA_VISIBLE_DEVICES, device index"),
+		},
+		Note: "A smaller batch is the wrong first answer.",
+	},
+	{
+		ID: "wsl-pinned-memory", Class: FromMessage, Severity: report.Error,
+		Title:    "Under WSL pinned main memory ran out, not the GPU's",
+		Evidence: "the driver does not say what processes use (2^64 in the message) and more was free than requested",
+		Refuted:  "the same failure with pin_memory=False",
+		Remedies: []Remedy{
+			do(torch, "DataLoader(pin_memory=False), a newer driver, more memory for WSL in .wslconfig"),
+		},
+	},
+	{
+		ID: "sysmem-fallback", Class: FromMessage, Severity: report.Error,
+		Title:    "On Windows the driver has begun to use main memory in place of the GPU's",
+		Evidence: "more is allocated than the GPU has",
+		Refuted:  "several GPUs counted together, or a system that is not Windows or WSL",
+		Remedies: []Remedy{
+			do(nvidia, `NVIDIA Control Panel: set "CUDA - Sysmem Fallback Policy" to "Prefer No Sysmem Fallback", to fail early instead`),
+			do(training, "fit the job to the GPU: smaller batch, checkpointing, 16-bit"),
+		},
+	},
+}
+
+var moments = []Entry{
+	{
+		ID: "growth", Class: Waste | Lasting, Severity: report.Error,
+		Title:    "Memory in use rises step after step because something keeps references",
+		Evidence: "tensors of at least four earlier steps are alive at the end of a step; whether one kind survives (collected results) or several from inside the modules (a kept graph) is told",
+		Refuted:  "memory in use at the end of a step that stops rising in a longer recording",
+		Remedies: []Remedy{do(torch, "store loss.item() or out.detach().cpu(), not the tensor with its graph")},
+		Note:     "A smaller batch delays it; empty_cache() cannot free what is referenced.",
+	},
+	{
+		ID: "eval-graph-kept", Class: Waste | Lasting, Severity: report.Error,
+		Title:    "Evaluation records autograd graphs",
+		Evidence: "in evaluation, tensors from several lines inside the model stay alive for several layers, in one batch or from batch to batch. From a message: it failed inside evaluation",
+		Refuted:  "the evaluation loop running under torch.no_grad() or inference_mode()",
+		Remedies: []Remedy{
+			do(torch, "torch.inference_mode() around evaluation"),
+			do(torch, "outputs collected on the CPU; a smaller evaluation batch"),
+		},
+		Note: "model.eval() does not switch autograd off.",
+	},
+	{
+		ID: "eval-outputs-kept", Class: Waste | Lasting, Severity: report.Error,
+		Title:    "Evaluation collects its outputs on the GPU",
+		Evidence: "one kind of tensor of every evaluation batch stays; or the traceback is in the call that joins them",
+		Refuted:  "evaluation holding no more after its last batch than after its second",
+		Remedies: []Remedy{do(torch, "collect on the CPU: out.detach().cpu(); with Trainer: eval_accumulation_steps=8, preprocess_logits_for_metrics")},
+	},
+	{
+		ID: "graph-kept-in-generation", Class: Waste | Lasting, Severity: report.Error,
+		Title:    "Generation keeps the autograd graph of every token",
+		Evidence: "in a loop that generates, tensors from several lines inside the model stay alive from round to round",
+		Refuted:  "the loop running under torch.no_grad() or inference_mode()",
+		Remedies: []Remedy{
+			do(torch, "generate under torch.inference_mode() (or torch.no_grad())"),
+			do(torch, "detach what goes into the next round"),
+		},
+		Note: "A smaller batch or a shorter prompt only delays it.",
+	},
+	{
+		ID: "eval-batch-too-large", Class: Special, Severity: report.Error,
+		Title:    "One evaluation batch does not fit, although nothing of it is kept for backward",
+		Evidence: "the request failed in evaluation, after steps of training that fitted; no graph and no outputs of earlier batches are alive",
+		Refuted:  "an evaluation batch no larger than the training batch",
+		Remedies: []Remedy{
+			do(torch, "a smaller evaluation batch: results do not depend on it"),
+			do(torch, "torch.inference_mode() around evaluation, if it is not there yet"),
+		},
+	},
+	{
+		ID: "exception-holds-tensors", Class: Waste | Lasting | FromMessage, Severity: report.Error,
+		Title:    "A caught out-of-memory error keeps the failed attempt alive through its traceback, so every retry fails",
+		Evidence: "the program tries sizes that are exact multiples; or requests shrink from message to message while the memory stays",
+		Refuted:  "a retry after the except block has been left that fails the same way",
+		Remedies: []Remedy{
+			do(torch, "only set a flag inside except, leave the block, then retry (and call gc.collect())"),
+			do(torch, "try each size in a fresh process"),
+		},
+	},
+	{
+		ID: "optimizer-state-first-step", Class: WhereItFailed, Severity: report.Error,
+		Title:    "The state that the optimizer creates in its first step does not fit",
+		Evidence: "the failing request is the creation of that state (_init_group, or SGD's first momentum)",
+		Refuted:  "a failure in a later step",
+		Remedies: []Remedy{
+			numerics(training, "8-bit Adam, Adafactor or SGD"),
+			do(training, "shard it: ZeRO-1 or FSDP2 divides the state by the number of GPUs"),
+		},
+		Note: "Where parameters, gradients and state exceed the limit, a smaller batch cannot help, and the finding says so.",
+	},
+	{
+		ID: "optimizer-step-temporaries", Class: WhereItFailed, Severity: report.Error,
+		Title:    "The foreach implementation of a step holds a temporary as large as the parameters",
+		Evidence: "the failing request is inside optimizer.step() and is not state",
+		Refuted:  "an optimizer created with foreach=False or fused=True",
+		Remedies: []Remedy{
+			do(training, "fused=True in the optimizer (no temporaries, faster), else foreach=False (slower)"),
+			numerics(training, "8-bit Adam"),
+		},
+	},
+	{
+		ID: "second-step", Class: WhereItFailed | Special, Severity: report.Error,
+		Title:    "The first step fitted only because the optimizer had no state yet",
+		Evidence: "one step was complete; the state it left is there beside the activations of the second",
+		Refuted:  "a larger batch or longer sequence in step 2",
+		Remedies: []Remedy{
+			do(training, "optimizer.zero_grad(set_to_none=True) before the forward pass"),
+			do(training, halve),
+			numerics(training, "8-bit Adam"),
+		},
+		Note: "Test a batch size with two steps.",
+	},
+	{
+		ID: "input-spike", Class: WhereItFailed | Special, Severity: report.Error,
+		Title:    "This batch is larger than any before it",
+		Evidence: "the same lines requested at most so much in earlier steps, and now more than 1.25 times as much",
+		Refuted:  "equal shapes in the failing step and the step before it",
+		Remedies: []Remedy{
+			do(torch, "cap or bucket the length of samples (truncate, sort by length, batch by tokens)"),
+			do(training, "try the longest batch first: it fails in the first minute instead of the tenth hour"),
+		},
+	},
+	{
+		ID: "outputs-held", Severity: report.Remark,
+		Title:    "Results of one step are still held while the next runs forward",
+		Evidence: "tensors of the previous step that die during this one are alive at the peak",
+		Refuted:  "a step inside a function, whose locals die when it returns",
+		Remedies: []Remedy{do(training, "del outputs, loss, or move the body of the loop into a function")},
+	},
+}
+
+// halve costs nothing but a line.
+const halve = "halve the micro-batch, accumulate two: same training"
+
+var parts = []Entry{
+	{
+		ID: "model-load", Class: WhereItFailed, Severity: report.Error,
+		Title:    "The model does not get onto the GPU",
+		Evidence: "the request failed in .to(), .cuda(), a constructor or from_pretrained, with the parameters so far as most of what is in use",
+		Refuted:  "memory of another kind that could be freed before loading",
+		Remedies: []Remedy{
+			numerics(torch, "load in 16 bits or quantised: from_pretrained(…, dtype=torch.bfloat16)"),
+			do(torch, `spread it over several GPUs: device_map="auto" to run it; FSDP2 or ZeRO-3 to train it`),
+		},
+		Note: "Batch size, accumulation, checkpointing and empty_cache() cannot help.",
+	},
+	{
+		ID: "model-too-large", Class: WhereItFailed, Severity: report.Error,
+		Title:    "Parameters, gradients and optimizer state exceed the limit whatever the batch",
+		Evidence: "their sum; with adapters only the gradients that exist count. From a message: a finder failed at every batch size",
+		Refuted:  "gradients or state that are never allocated (frozen parameters, another optimizer)",
+		Remedies: []Remedy{
+			do(training, "predict it: plimsoll predict --config config.json --batch 1 --gpu NAME"),
+			numerics(training, "train adapters (LoRA), use an 8-bit optimizer, or shard over several GPUs"),
+		},
+	},
+	{
+		ID: "checkpoint-save", Class: WhereItFailed, Severity: report.Error,
+		Title:    "Saving a checkpoint needs memory that training has taken",
+		Evidence: "the request came from state_dict() or torch.save()",
+		Refuted:  "the same failure with saving switched off",
+		Remedies: []Remedy{do(torch, "save sharded or offloaded to the CPU; call torch.cuda.empty_cache() once before")},
+	},
+	{
+		ID: "resume-doubles", Class: Waste | Lasting, Severity: report.Error,
+		Title:    "A loaded checkpoint stays on the GPU beside the model it was copied into",
+		Evidence: "tensors made by torch.load or safetensors are alive beside parameters from elsewhere",
+		Refuted:  "the loaded tensors being the model's own parameters (load_state_dict(assign=True))",
+		Remedies: []Remedy{do(torch, `torch.load(path, map_location="cpu"), del checkpoint after load_state_dict`)},
+	},
+	{
+		ID: "model-copies", Class: Waste | Lasting, Severity: report.Error,
+		Title:    "Two sets of parameters of the same sizes: an EMA, a teacher, a reference model, a deep copy",
+		Evidence: "two lines outside constructors made tensors with equal sizes; a deep copy is recognised as such",
+		Refuted:  "two different models that merely have the same shapes",
+		Remedies: []Remedy{
+			do(torch, "copy on the CPU: {k: v.cpu() for k, v in model.state_dict().items()}"),
+			do(torch, "copy before the model is moved to the GPU; with LoRA use the base model with adapters off"),
+		},
+	},
+	{
+		ID: "data-parallel", Class: Special, Severity: report.Error,
+		Title:    "nn.DataParallel fills the first GPU before the others",
+		Evidence: "stacks or a traceback through its scatter, replicate or gather",
+		Refuted:  "equal use on all GPUs",
+		Remedies: []Remedy{do(torch, "DistributedDataParallel, one process per GPU: torchrun --nproc-per-node=N train.py")},
+	},
+	{
+		ID: "fsdp-gather", Class: Special, Severity: report.Error,
+		Title:    "Sharded parameters are gathered whole, for a layer or a full state dict",
+		Evidence: "requests from FSDP's unshard or all-gather, ZeRO's gather, full_tensor()",
+		Refuted:  "each layer wrapped on its own and resharded after forward",
+		Remedies: []Remedy{
+			do(torch, "save sharded (SHARDED_STATE_DICT), or gather with cpu_offload=True on rank 0 only"),
+			do(torch, "wrap every block on its own: fully_shard(block) with reshard_after_forward=True"),
+		},
+	},
+	{
+		ID: "accumulation-unsharded-grads", Class: Waste, Severity: report.Error,
+		Title:    "Sharded training keeps whole gradients between micro-batches",
+		Evidence: "FSDP or ZeRO is in use and gradients take more than 1.5 times the sharded parameters; or the traceback is in backward under no_sync",
+		Refuted:  "gradients as large with accumulation switched off (gradient_accumulation_steps=1)",
+		Remedies: []Remedy{do(training, "synchronise every micro-batch: leave no_sync() out (Accelerate: sync_each_batch=True)")},
+	},
+	{
+		ID: "ddp-buckets", Severity: report.Remark,
+		Title:    "DistributedDataParallel's buckets are a second copy of the gradients",
+		Evidence: "memory that DistributedDataParallel itself requested",
+		Refuted:  "gradient_as_bucket_view=True",
+		Remedies: []Remedy{do(training, "DistributedDataParallel(model, gradient_as_bucket_view=True)")},
+	},
+}
+
+var allocator = []Entry{
+	{
+		ID: "fragmentation", Class: Waste, Severity: report.Error,
+		Title:    "Enough was held and unused, but in pieces",
+		Evidence: "unused memory at the failure exceeds the request; with a snapshot, a replay under other settings within the same limit decides",
+		Refuted:  "a replay under expandable_segments that fails as well (plimsoll replay)",
+		Remedies: []Remedy{
+			{Action: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch 2.1+), alone", Command: "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", For: expandable},
+			do(torch, "fewer different shapes: pad or bucket the lengths"),
+		},
+		Note: "PyTorch prints this advice every time; where little is unused the screen says that it is not fragmentation.",
+	},
+	{
+		ID: "stream-held", Class: Waste, Severity: report.Error,
+		Title:    "Memory that was freed waits for another stream",
+		Evidence: "blocks in the state active_pending_free, a twentieth of what is held or more",
+		Refuted:  "as much pending after torch.cuda.synchronize()",
+		Remedies: []Remedy{do(torch, "limit how far the side stream runs ahead (FSDP: limit_all_gathers=True; prefetch one batch)")},
+	},
+	{
+		ID: "cudnn-workspace", Class: Special, Severity: report.Error,
+		Title:    "The request is likely a convolution's workspace",
+		Evidence: "a convolution requested more than any tensor that line made before, though nothing else grew",
+		Refuted:  "an output of that convolution with exactly this many bytes",
+		Remedies: []Remedy{do(torch, "torch.backends.cudnn.benchmark = False, or channels_last")},
+	},
+	{
+		ID: "cuda-graph-pools", Class: Waste, Severity: report.Error,
+		Title:    "Captured graphs keep memory for themselves",
+		Evidence: "segments of private pools, or the message's figure for them",
+		Refuted:  "graphs that share one pool",
+		Remedies: []Remedy{
+			do(torch, `torch.compile without mode="reduce-overhead" where shapes vary, or fewer graph sizes`),
+			do(torch, "share one pool: torch.cuda.graph(g, pool=first.pool()), capture the largest shape first"),
+		},
+	},
+	{
+		ID: "alloc-conf-conflict", Severity: report.Warning,
+		Title:    "Allocator settings work against each other",
+		Evidence: "the settings in the snapshot",
+		Refuted:  "settings changed during the run",
+		Remedies: []Remedy{do(expandable, "expandable_segments:True alone")},
+	},
+}
+
+var bytes = []Entry{
+	{
+		ID: "unknown", Class: General, Severity: report.Error,
+		Title:    "The evidence does not tell the cause",
+		Evidence: "most of the memory in use has no known purpose: no stacks, no steps, or a history that begins late",
+		Refuted:  "a recording with stacks that reaches back to the start",
+		Remedies: []Remedy{{Action: "record it from the start with stacks: plimsoll run -- python train.py", Command: "plimsoll run -- python train.py", For: torch}},
+	},
+	{
+		ID: "activations-dominate", Class: General, Severity: report.Error,
+		Title:    "Activations of this step are most of what is in use: the batch is too large. From a message alone: the GPU is full and the text does not say of what",
+		Evidence: "their share, what a layer keeps, and how little is unused",
+		Refuted:  "a smaller batch that uses as much: then it is the model, a leak or another process",
+		Remedies: []Remedy{
+			do(training, halve),
+			do(training, "activation checkpointing, or 16-bit autocast"),
+		},
+	},
+	{
+		ID: "attention-quadratic", Class: Special, Severity: report.Error,
+		Title:    "Attention scores of every token with every token are kept",
+		Evidence: "softmax, dropout and products inside attention take a third of what is in use, or the traceback ends there",
+		Refuted:  "a fused attention kernel, which never holds them",
+		Remedies: []Remedy{
+			do(torch, `attn_implementation="sdpa" or FlashAttention`),
+			do(torch, "shorter sequences"),
+		},
+	},
+	{
+		ID: "logits", Class: Special, Severity: report.Error,
+		Title:    "The output over the whole vocabulary, and what the loss makes of it",
+		Evidence: "the loss's requests take a quarter of what is in use, or the traceback ends there",
+		Refuted:  "a loss that is computed in chunks",
+		Remedies: []Remedy{
+			do(training, "fused or chunked cross-entropy (Liger kernel)"),
+			do(torch, "shorter sequences"),
+		},
+	},
+	{
+		ID: "checkpointing-ineffective", Class: Waste | FromMessage, Severity: report.Error,
+		Title:    "Gradient checkpointing is on, and the layers' inner tensors stay",
+		Evidence: "tensors from three lines or more inside checkpointed layers are alive for several layers; or the log has one of the two warnings about it",
+		Refuted:  "checkpointed regions smaller than a layer, by design",
+		Remedies: []Remedy{do(training, "use_cache=False, use_reentrant=False, with adapters enable_input_require_grads()")},
+	},
+	{
+		ID: "dataset-on-gpu", Class: Waste | Lasting, Severity: report.Error,
+		Title:    "The data set lives on the GPU",
+		Evidence: "many equal tensors made by one line before training that stay through every step",
+		Refuted:  "a data set meant to be resident, with room for it",
+		Remedies: []Remedy{do(torch, "keep samples on the CPU and move each batch in the loop")},
+	},
+	{
+		ID: "precision-too-high", Class: Waste | Lasting, Severity: report.Error,
+		Title:    "The model runs in float64",
+		Evidence: "backward starts from a gradient of 8 bytes",
+		Refuted:  "a computation that needs double precision",
+		Remedies: []Remedy{numerics(torch, "model.float(), x.float()")},
+	},
+	{
+		ID: "compile", Class: Special, Severity: report.Error,
+		Title:    "The request came from torch.compile: generated code, autotuning or a captured graph",
+		Evidence: "the stack or traceback passes Inductor or Dynamo",
+		Refuted:  "the same failure without torch.compile",
+		Remedies: []Remedy{do(torch, `torch.compile(mode="default", dynamic=True)`)},
+	},
+}
+
+var others = []Entry{
+	{
+		ID: "host-oom", Class: FromMessage, Severity: report.Error,
+		Title:    "Main memory or /dev/shm ran out, not the GPU's memory",
+		Evidence: "the host allocator's error, the kernel's, a bus error of a worker; a bare SIGKILL with less confidence",
+		Refuted:  "free main memory at the time of the failure (dmesg -T shows no oom-kill)",
+		Remedies: []Remedy{
+			do(torch, "fewer DataLoader workers (each is a copy of the dataset's Python objects), smaller prefetch_factor"),
+			do(torch, "keep samples in NumPy or Arrow arrays, not in lists of Python objects: reference counts make forked workers copy them"),
+		},
+	},
+	{
+		ID: "cuda-in-workers", Class: FromMessage, Severity: report.Error,
+		Title:    "CUDA is used in forked DataLoader workers",
+		Evidence: "the error of a forked process",
+		Refuted:  "workers started with spawn that stay off the GPU",
+		Remedies: []Remedy{do(torch, "return CPU tensors from the dataset and collate_fn; move the batch in the training loop")},
+	},
+	{
+		ID: "library-oom", Class: FromMessage, Severity: report.Error,
+		Title:    "cuBLAS, cuDNN, NCCL, NVML or the driver could not get memory",
+		Evidence: "their error codes, which do not say \"out of memory\" or not to PyTorch's allocator",
+		Refuted:  "several GiB free on the GPU at that moment",
+		Remedies: []Remedy{
+			do(torch, "leave room: torch.cuda.set_per_process_memory_fraction(0.9), or a smaller batch"),
+			do(nvidia, "see who else is on the GPU: plimsoll watch --once, or nvidia-smi"),
+		},
+	},
+	{
+		ID: "not-an-oom", Severity: report.Error,
+		Title:    "A kernel wants more on-chip shared memory than a multiprocessor has",
+		Evidence: "Triton's \"out of resource: shared memory\", in kilobytes",
+		Refuted:  "a message about GiB of device memory beside it",
+		Remedies: []Remedy{do(anyone, "smaller block sizes or num_stages in the kernel, or a kernel built for this GPU")},
+		Note:     "Batch size changes nothing.",
+	},
+}

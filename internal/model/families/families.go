@@ -1,0 +1,84 @@
+// Package families holds model families, written line by line from their modelling code against package eager.
+//
+// In go a Hugging Face configuration and the sizes of a batch; out comes an eager.Model whose forward allocates what
+// transformers 5.17 allocates in eager mode, in its order and with its lifetimes. Refused: a task the family has no head for,
+// and settings whose code path is not written here.
+package families
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/model/eager"
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
+	"github.com/plimsoll/plimsoll/internal/model/tensor"
+)
+
+// Spec is what of a job a family needs beside its configuration.
+type Spec struct {
+	Task          string
+	Batch         int
+	Seq           int
+	TargetSeq     int
+	Image         int
+	Frames        int
+	DType         tensor.DType // of the parameters
+	Checkpointing bool
+	Attn          string // sdpa or eager; empty is sdpa
+}
+
+// builder makes a model of one family.
+type builder func(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error)
+
+// forwards are the forward passes, by the Code of a family's entry in hfconfig's table.
+var forwards = map[string]builder{
+	"Albert":     newAlbert,
+	"Bart":       newBart,
+	"Beit":       newBeit,
+	"Bert":       newBert,
+	"Bloom":      newBloom,
+	"ConvNext":   newConvNext,
+	"Deberta":    newDeberta,
+	"Deit":       newViT,
+	"Dinov2":     newDinov2,
+	"DistilBert": newDistilBert,
+	"Electra":    newBert,
+	"Falcon":     newFalcon,
+	"GPT2":       newGPT2,
+	"Gemma":      newGemma,
+	"Llama":      newLlama,
+	"NeoX":       newNeoX,
+	"OPT":        newOPT,
+	"Phi3":       newPhi3,
+	"Roberta":    newBert,
+	"Segformer":  newSegformer,
+	"Swin":       newSwin,
+	"T5":         newT5,
+	"ViT":        newViT,
+	"Whisper":    newWhisper,
+}
+
+// New builds the model of a configuration in a process.
+func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
+	build, ok := forwards[c.Family.Code]
+	if !ok {
+		return nil, fmt.Errorf("model_type %q has no forward pass here; export a graph with torch.export instead", c.Type)
+	}
+	if s.Attn == "" {
+		s.Attn = "sdpa"
+	}
+	if longest, seq := c.LearnedPositions(), max(s.Seq, s.TargetSeq); longest > 0 && seq > longest {
+		return nil, fmt.Errorf("a sequence of %d tokens: %s has learned positions for %d; shorten the sequence", seq, c.Type, longest)
+	}
+	m, err := build(p, c, s)
+	if err != nil {
+		return nil, err
+	}
+	m.Root().CreateOnDevice()
+	return m, nil
+}
+
+// wrongTask is the error for a task without a head.
+func wrongTask(c *hfconfig.Config, s Spec, have ...string) error {
+	return fmt.Errorf("model_type %q has no head for task %q here (it has: %s)", c.Type, s.Task, strings.Join(have, ", "))
+}
