@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -34,6 +35,7 @@ type Mode string
 const (
 	Observe Mode = "observe" // record memory, steps and failures
 	Capture Mode = "capture" // stop at the first training step and write it down
+	Trace   Mode = "trace"   // follow the whole script on tensors without data
 )
 
 // Settings tell the probe what to do. They travel as PLIMSOLL_* variables.
@@ -43,6 +45,8 @@ type Settings struct {
 	Record string // auto, stacks, light or off; empty is auto
 	Fit    string // plan of a fitting run as JSON; empty: change nothing
 	Card   string // of a capture: the card the script is to believe in, as JSON; empty: a plausible one
+
+	Seconds float64 // of a trace: how long the script is followed; 0: as long as the probe thinks right
 }
 
 // Install writes the probe's sources under dir.
@@ -70,6 +74,9 @@ func Environ(base []string, dir string, s Settings) []string {
 		"PLIMSOLL_MODE": string(s.Mode), "PLIMSOLL_REPORT": s.Report, "PLIMSOLL_RECORD": s.Record, "PLIMSOLL_FIT": s.Fit,
 		"PLIMSOLL_CARD": s.Card,
 	}
+	if s.Seconds > 0 {
+		set["PLIMSOLL_SECONDS"] = strconv.FormatFloat(s.Seconds, 'f', -1, 64)
+	}
 	path := dir
 	var env []string
 	for _, entry := range base {
@@ -83,7 +90,7 @@ func Environ(base []string, dir string, s Settings) []string {
 		env = append(env, entry)
 	}
 	env = append(env, "PYTHONPATH="+path)
-	for _, name := range []string{"PLIMSOLL_MODE", "PLIMSOLL_REPORT", "PLIMSOLL_RECORD", "PLIMSOLL_FIT", "PLIMSOLL_CARD"} {
+	for _, name := range []string{"PLIMSOLL_MODE", "PLIMSOLL_REPORT", "PLIMSOLL_RECORD", "PLIMSOLL_FIT", "PLIMSOLL_CARD", "PLIMSOLL_SECONDS"} {
 		if set[name] != "" {
 			env = append(env, name+"="+set[name])
 		}

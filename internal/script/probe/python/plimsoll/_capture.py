@@ -304,6 +304,9 @@ class Capture:
     def on_backward(self, tensors):
         roots = _graph.tensors(self.torch, tensors)
         self.backwards += 1
+        self.torch.save = lambda *args, **kwargs: None  # nothing a capture has is worth a file
+        if self.backwards > 1 and not self.optimizers:
+            self.fail("the script makes no optimizer: it updates its weights by hand")
         if self.loss is None and roots:
             if id(roots[0]) not in self.produced:
                 self.fail("backward starts from a tensor that no model in training made")

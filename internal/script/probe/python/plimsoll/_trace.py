@@ -121,6 +121,8 @@ class Trace:
             self.modules.add(module)
             for name, m in module.named_modules():
                 self.names.setdefault(m, name or type(m).__name__)
+        if self.phase == "backward" and not self.optimizers:  # weights are updated by hand: a step has ended
+            self.steps += 1
         learns = self.torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters())
         self.enter("forward" if learns and module.training else "eval", "activations")
 
