@@ -122,33 +122,22 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 	if err != nil {
 		return fmt.Errorf("write the plans: %w", err)
 	}
-	if !anyFits(fit) {
+	if !plan.AnyFits(fit) {
 		return findingExit()
 	}
 	return nil
 }
 
-func anyFits(fit *report.Fit) bool {
-	return slices.ContainsFunc(fit.Plans, func(p report.Plan) bool { return p.Fits })
-}
-
-// beyond asks once more with numerics allowed, where they are not: what would that buy?
+// beyond adds what changing numerics would buy, where the command line does not allow it already.
 func (o *fitOptions) beyond(fit *report.Fit, r plan.Request) error {
 	if r.Numerics || len(o.Precisions) > 1 || len(o.Optimizers) > 1 || o.Write != "" {
 		return nil
 	}
-	r.Numerics, r.Plans = true, 1
-	r.Axes.Precision, r.Axes.Optimizer = nil, nil
-	wide, err := plan.Find(r)
+	wide, err := plan.Beyond(fit, r)
 	if err != nil {
 		return usageError("%w", err)
 	}
-	if !anyFits(wide) || !wide.Plans[0].ChangesNumerics {
-		return nil
-	}
-	if !anyFits(fit) || wide.Plans[0].StepMS < 0.95*fit.Plans[0].StepMS {
-		fit.Numerics = &wide.Plans[0]
-	}
+	fit.Numerics = wide
 	return nil
 }
 
@@ -261,7 +250,7 @@ func (o *fitOptions) settings(j *fileJob) error {
 
 // writePlan prints one plan for a framework.
 func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
-	if !anyFits(fit) {
+	if !plan.AnyFits(fit) {
 		return coded{exitFinding, fmt.Errorf("nothing fits, so there is nothing to write; without --write the answer says what would")}
 	}
 	if o.Plan < 1 || o.Plan > len(fit.Plans) || !fit.Plans[o.Plan-1].Fits {

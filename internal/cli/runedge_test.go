@@ -91,7 +91,7 @@ func TestADiskThatIsFullDoesNotKeepAScriptFromRunningUntouched(t *testing.T) {
 	}
 	full := strings.Replace(string(source), "for x, y in", "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nfor x, y in", 1)
 	got := runs(t, nil, "run", "--fit", "--split", "4", "--", python, "-c", full)
-	got.wants(t, 0, "cannot write", "cannot be honoured", "starting anew untouched")
+	got.wants(t, 0, "cannot write", "cannot be made", "starting again unchanged")
 	if got.numbers(t) == nil {
 		t.Error("it did not train")
 	}

@@ -28,6 +28,7 @@ type Case struct {
 
 	Instant int                          // tape event the findings are about: the failure, else the peak
 	InUse   units.Bytes                  // alive then
+	Blocks  units.Bytes                  // the same in whole blocks, as the allocator model knows them; 0: not known
 	By      [tape.Categories]units.Bytes // the same by category
 	Groups  []timeline.Group             // the same by stack
 	Growth  []timeline.Growth

@@ -40,7 +40,7 @@ func (c *Case) passes(stack snapshot.StackID, file string) bool {
 }
 
 func (c *Case) fromSerialization(stack snapshot.StackID) bool {
-	return c.passes(stack, "torch/serialization.py") || c.passes(stack, "safetensors/torch.py")
+	return c.Origins.Of(stack).Loaded
 }
 
 // datasetOnGPU: tensors made by the user's code before training, and kept through it. Many from one line prove it; few must

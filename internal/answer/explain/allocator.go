@@ -15,12 +15,13 @@ func askAllocator(c *diagnose.Case) {
 	if c.OOM == nil && c.Trace.Len() > replayWorthwhile {
 		return
 	}
-	played, err := replay.Open(c.Recording, replay.Options{})
+	played, err := replay.Open(c.Recording, replay.Options{At: c.Instant + 1})
 	if err != nil {
 		return // no history, or a backend that is not modelled: nothing can be said
 	}
 	if played.Fidelity.Exact() {
 		c.Peak.Allocated, c.BlocksExact = played.Allocated, true
+		c.Blocks = played.AllocatedAt
 	}
 	if c.OOM == nil {
 		return

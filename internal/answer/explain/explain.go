@@ -28,6 +28,8 @@ type Evidence struct {
 	Holders  *holders.File      // who holds what is alive at the end of Snapshot; nil where the probe did not look
 	Messages []oomtext.Message  // the out-of-memory messages in a text
 	Hints    []oomtext.Hint     // and the warnings that bear on memory
+	// Unreadable says why a file of a folder was skipped.
+	Unreadable string
 }
 
 // Cases makes a case of every device in a snapshot.
@@ -72,8 +74,11 @@ func Conclude(all []Evidence, cases []*diagnose.Case) *report.Explain {
 	r := &report.Explain{Schema: report.ExplainSchema, Inputs: []report.Input{}, Devices: []report.Device{}, Findings: []report.Finding{}}
 	for _, e := range all {
 		in := report.Input{Name: e.Name, Kind: "text"}
-		if e.Snapshot != nil {
+		switch {
+		case e.Snapshot != nil:
 			in.Kind, in.Warnings = "snapshot", e.Snapshot.Warnings
+		case e.Unreadable != "":
+			in.Kind, in.Warnings = "unreadable", []string{"skipped: " + e.Unreadable}
 		}
 		r.Inputs = append(r.Inputs, in)
 	}
@@ -126,6 +131,7 @@ func device(c *diagnose.Case) report.Device {
 		d.Peak.Phase = c.Phase[c.Tape.Events[e].ID].String()
 	}
 	d.AtPeak = atPeak(c)
+	d.Accounts = accounts(c)
 	d.Holders, d.Walk = holdersOf(c)
 	all := c.Failures()
 	for i, f := range all {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/script/probe/probetest"
 	"github.com/plimsoll/plimsoll/internal/testkit/goldentest"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -84,17 +85,8 @@ func TestFormsReadAsReviewed(t *testing.T) {
 
 func TestTheRealLibrariesAcceptWhatIsWritten(t *testing.T) {
 	t.Parallel()
-	python := os.Getenv("PLIMSOLL_PYTHON")
-	if python == "" {
-		if os.Getenv("CI") != "" {
-			t.Fatal("PLIMSOLL_PYTHON is not set: make handover sets it")
-		}
-		t.Skip("PLIMSOLL_PYTHON names no interpreter with torch, transformers, accelerate, deepspeed and lightning (make handover)")
-	}
+	python := probetest.Python(t)
 	extra := os.Getenv("PLIMSOLL_HANDOVER") // scripts/handover-env.sh makes it
-	if extra == "" && os.Getenv("CI") != "" {
-		t.Fatal("PLIMSOLL_HANDOVER is not set: make handover sets it")
-	}
 	dir := t.TempDir()
 	b, err := json.Marshal(plans())
 	if err != nil {

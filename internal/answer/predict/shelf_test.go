@@ -33,8 +33,8 @@ func sameTape(a, b *tape.Tape) error {
 func sameEvent(a, b *tape.Tape, i int) error {
 	x, y := a.Events[i], b.Events[i]
 	if x.Kind == tape.Mark && y.Kind == tape.Mark {
-		if p, q := a.Labels[x.Owner], b.Labels[y.Owner]; p != q {
-			return fmt.Errorf("event %d: mark %q and %q", i, p, q)
+		if p, q := a.Moments[x.Owner], b.Moments[y.Owner]; p != q {
+			return fmt.Errorf("event %d: mark %v and %v", i, p, q)
 		}
 		return nil
 	}

@@ -188,7 +188,7 @@ func torchTraits(file, function string) trait {
 		if strings.Contains(function, "save") {
 			return isSave
 		}
-		return isLoad
+		return isLoad | isRead
 	case strings.Contains(file, "/cuda/graphs.py"):
 		return isGraph
 	case strings.Contains(file, "/distributed/"):
@@ -283,6 +283,8 @@ func distributedTraits(file, function string) trait {
 func libraryTraits(file, function string) trait {
 	t := isLibrary
 	switch {
+	case strings.HasSuffix(file, "/safetensors/torch.py"):
+		t |= isLoad | isRead
 	case strings.Contains(function, "from_pretrained") || strings.Contains(function, "_load_pretrained") || strings.Contains(function, "from_config"):
 		t |= isLoad
 	case strings.Contains(file, "/optim") && (function == "step" || strings.Contains(function, "init_state")):

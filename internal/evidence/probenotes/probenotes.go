@@ -122,6 +122,7 @@ type Fit struct {
 	Batch       int       `json:"batch"` // samples of a whole batch
 	Applied     []string  `json:"applied"`
 	Refused     string    `json:"refused"` // why the plan cannot be honoured; empty: it is
+	Part        Part      `json:"part"`    // the part of the plan that was refused
 	Where       string    `json:"where"`
 	Steps       int       `json:"steps"`         // optimizer steps really taken
 	Micro       int       `json:"micro_batches"` // micro-batches handed to the script
@@ -129,6 +130,23 @@ type Fit struct {
 	Losses      []float64 `json:"losses"`        // of whole batches, where asked for
 	Recomputed  int       `json:"recomputed"`
 	Checkpoints int       `json:"checkpoints"`
+}
+
+// Part is one of the changes a plan makes.
+type Part string
+
+// Parts that a script can refuse, as _fit.py names them.
+const (
+	PartSplit      Part = "split"
+	PartCheckpoint Part = "checkpoint"
+)
+
+// Name is the part in words.
+func (p Part) Name() string {
+	if p == PartCheckpoint {
+		return "checkpointing"
+	}
+	return "micro-batches"
 }
 
 // Read decodes one process's notes.

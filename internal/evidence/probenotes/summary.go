@@ -28,6 +28,15 @@ func Healthy(processes []Process) []string {
 	return lines
 }
 
+// PeakLine says how full the card got; false when no GPU was used.
+func PeakLine(processes []Process) (string, bool) {
+	p, ok := fullest(processes)
+	if !ok {
+		return "", false
+	}
+	return peakLine(p, len(ranks(processes))), true
+}
+
 // fullest is the process with the highest peak among those that used a GPU.
 func fullest(processes []Process) (Process, bool) {
 	var best Process

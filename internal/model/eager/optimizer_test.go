@@ -130,10 +130,10 @@ func TestOptimizersKeepAndNeedWhatWasMeasured(t *testing.T) {
 			t.Fatal(err)
 		}
 		for step := range 2 {
-			p.Mark([]string{"first", "second"}[step])
+			p.Mark(tape.Moment{Phase: []string{"first", "second"}[step]})
 			o.step()
 		}
-		p.Mark("end")
+		p.Mark(tape.Moment{Phase: "end"})
 		at, high := stepLevels(t, p.Tape())
 		unit := listSize(rows, r.DType)
 		differs := func(what string, got, want units.Bytes) {
@@ -158,7 +158,7 @@ func stepLevels(t *testing.T, tp *tape.Tape) (at, high map[string]units.Bytes) {
 	_, err := alloc.Run(tp, alloc.Policy{}, func(i int, a *alloc.Allocator) {
 		now := a.Stats().Allocated
 		if e := tp.Events[i]; e.Kind == tape.Mark {
-			label = tp.Labels[e.Owner]
+			label = tp.Moments[e.Owner].Phase
 			at[label] = now
 		}
 		high[label] = max(high[label], now)

@@ -71,7 +71,7 @@ func PerRank(t *tape.Tape, p Plan) (Estimate, error) {
 		c := t.Owners[e.Owner].Category
 		switch e.Kind {
 		case tape.Mark:
-			backward = backward || strings.HasSuffix(t.Labels[e.Owner], "backward")
+			backward = backward || t.Moments[e.Owner].Phase == "backward"
 			continue
 		case tape.Alloc:
 			now[c] += e.Size
@@ -126,7 +126,7 @@ func measure(t *tape.Tape) model {
 	var grads, saved units.Bytes
 	for i := range t.Events {
 		e := &t.Events[i]
-		if e.Kind == tape.Mark && strings.HasSuffix(t.Labels[e.Owner], "backward") && m.saved == 0 {
+		if e.Kind == tape.Mark && t.Moments[e.Owner].Phase == "backward" && m.saved == 0 {
 			m.saved = max(saved, 1)
 		}
 		if e.Kind != tape.Alloc && e.Kind != tape.Free {

@@ -12,7 +12,7 @@ import (
 
 // step is the tape of a model of some layers: parameters, a forward, a backward, an optimizer.
 func step(layers int, params, activations units.Bytes) *tape.Tape {
-	t := &tape.Tape{Owners: []tape.Owner{{}}, Labels: []string{"step 1 forward", "step 1 backward", "step 1 optimizer"}}
+	t := &tape.Tape{Owners: []tape.Owner{{}}, Moments: []tape.Moment{{Step: 1, Phase: "forward"}, {Step: 1, Phase: "backward"}, {Step: 1, Phase: "optimizer"}}}
 	alloc := func(c tape.Category, module string, size units.Bytes) uint32 {
 		t.Owners = append(t.Owners, tape.Owner{Category: c, Module: module})
 		id := uint32(t.Allocs)

@@ -2,7 +2,6 @@ package traced
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/eager"
@@ -39,8 +38,6 @@ type Library struct {
 func NewLibrary(d eager.Device, observe func(eager.Work)) Library {
 	return Library{device: d, blas: new([2]bool), lt: new([2]bool), seen: map[string][]units.Bytes{}, observe: observe}
 }
-
-func (l *Library) enter(label string) { l.backward = strings.HasSuffix(label, " backward") }
 
 // take is what an operator takes and keeps, and what it takes for its own duration.
 func (l *Library) take(w *Work) (kept, scratch []units.Bytes) {

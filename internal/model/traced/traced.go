@@ -15,6 +15,7 @@ import (
 	"io"
 
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -43,7 +44,7 @@ type Trace struct {
 	Skipped int     `json:"skipped_batches"`
 
 	Owners  []Owner  `json:"owners"`
-	Labels  []string `json:"labels"`
+	Moments []Moment `json:"moments"`
 	Works   []Work   `json:"works"`
 	Depends []string `json:"depends_on_data"` // lines of the script whose results' sizes depend on data
 	Notes   []string `json:"notes"`
@@ -60,6 +61,12 @@ type Owner struct {
 	Depends  bool   `json:"depends"` // its size depends on data: it is the largest there can be
 }
 
+// Moment is the beginning of a phase; steps count from 1.
+type Moment struct {
+	Step  int    `json:"step"`
+	Phase string `json:"phase"`
+}
+
 // event is an entry of the history: what it does, and three numbers whose meaning depends on that.
 type event struct {
 	kind    int64
@@ -69,7 +76,7 @@ type event struct {
 const (
 	began  = iota // number, bytes, owner
 	ended         // number
-	marked        // label
+	marked        // moment
 	worked        // work
 )
 
@@ -78,6 +85,7 @@ const (
 	maxEvents = 8 << 20
 	maxHeader = 64 << 20
 	maxBytes  = 1 << 50
+	maxSteps  = 1 << 20
 )
 
 // Read reads a trace from its two files.
@@ -124,7 +132,7 @@ func (t *Trace) check() error {
 			ok = alive[e.a]
 			delete(alive, e.a)
 		case marked:
-			ok = e.a >= 0 && e.a < int64(len(t.Labels))
+			ok = e.a >= 0 && e.a < int64(len(t.Moments)) && t.Moments[e.a].Step >= 0 && t.Moments[e.a].Step <= maxSteps
 		case worked:
 			ok = e.a >= 0 && e.a < int64(len(t.Works))
 		}
@@ -156,7 +164,10 @@ var categories = map[string]tape.Category{
 // Tape is the history with every size as it was bounded; with least, without what depends on data at all.
 func (t *Trace) Tape(l Library, least bool) *tape.Tape {
 	w := writer{trace: t, library: l, ids: map[int64]uint32{}, sizes: map[int64]units.Bytes{}}
-	w.out = &tape.Tape{Streams: []uint64{0}, Pools: make([][2]uint64, 1), Owners: make([]tape.Owner, 1, len(t.Owners)+2), Labels: t.Labels}
+	w.out = &tape.Tape{Streams: []uint64{0}, Pools: make([][2]uint64, 1), Owners: make([]tape.Owner, 1, len(t.Owners)+2)}
+	for _, m := range t.Moments {
+		w.out.Moments = append(w.out.Moments, tape.Moment{Step: m.Step, Phase: m.Phase})
+	}
 	for _, o := range t.Owners {
 		w.out.Owners = append(w.out.Owners, tape.Owner{Category: categories[o.Category], Module: o.Module, Op: o.Op})
 	}
@@ -191,7 +202,7 @@ func (w *writer) write(e event, least bool) {
 		}
 	case marked:
 		w.out.Events = append(w.out.Events, tape.Event{Kind: tape.Mark, Owner: uint32(e.a)})
-		w.library.enter(w.trace.Labels[e.a])
+		w.library.backward = w.trace.Moments[e.a].Phase == torch.PhaseBackward
 	case worked:
 		kept, scratch := w.library.take(&w.trace.Works[e.a])
 		library := uint32(len(w.out.Owners) - 1)

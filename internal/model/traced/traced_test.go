@@ -23,7 +23,7 @@ func written(events ...[4]int64) *bytes.Buffer {
 	return &b
 }
 
-const header = `{"schema":"plimsoll.trace/1","ended":"end","labels":["step 1 forward","step 1 backward"],
+const header = `{"schema":"plimsoll.trace/1","ended":"end","moments":[{"step":1,"phase":"forward"},{"step":1,"phase":"backward"}],
 	"owners":[{"category":"parameters"},{"category":"activations","depends":true}],
 	"works":[{"op":"addmm"},{"op":"convolution","dtype":"float32","x":[2,64,32,32],"w":[64,64,3,3],"y":[2,64,32,32],"stride":[1,1],"padding":[1,1],"dilation":[1,1],"groups":1}]}`
 

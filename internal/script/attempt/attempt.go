@@ -33,6 +33,20 @@ func (p Plan) JSON() string {
 	return string(data)
 }
 
+// Variables are what the plan sets for the allocator, which reads them before Python starts. The name PYTORCH_CUDA_ALLOC_CONF is read by every version;
+// PYTORCH_ALLOC_CONF is ignored for CUDA by 2.9.1.
+func (p Plan) Variables(now func(name string) string) []string {
+	const name = "PYTORCH_CUDA_ALLOC_CONF"
+	conf := now(name)
+	if !p.Expandable || strings.Contains(conf, "expandable_segments") {
+		return nil
+	}
+	if conf != "" {
+		conf += ","
+	}
+	return []string{name + "=" + conf + "expandable_segments:True"}
+}
+
 // Changes says in words what the plan changes.
 func (p Plan) Changes(batch int) string {
 	var words []string

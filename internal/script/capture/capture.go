@@ -82,7 +82,15 @@ func (f Failed) Error() string {
 	if f.File == "" {
 		return "the training step was not captured: " + f.Why
 	}
-	return fmt.Sprintf("the training step was not captured at %s:%d: %s", f.File, f.Line, f.Why)
+	return "the training step was not captured " + f.Reason()
+}
+
+// Reason is why, with the script's line where one is known.
+func (f Failed) Reason() string {
+	if f.File == "" {
+		return f.Why
+	}
+	return fmt.Sprintf("at %s:%d: %s", f.File, f.Line, f.Why)
 }
 
 // Run captures the command's first training step and returns the path of the job file.

@@ -110,12 +110,12 @@ func keptForBackward(tp *tape.Tape) units.Bytes {
 	var now units.Bytes
 	for i := range tp.Events {
 		e := &tp.Events[i]
-		if e.Kind == tape.Mark && tp.Labels[e.Owner] == eager.PhaseLabel(1, eager.PhaseBackward) {
+		if e.Kind == tape.Mark && tp.Moments[e.Owner] == (tape.Moment{Step: 1, Phase: eager.PhaseBackward}) {
 			return now
 		}
 		if e.Kind != tape.Mark && tp.Owners[e.Owner].Category == tape.Activations {
 			now += e.Change()
 		}
 	}
-	panic(fmt.Sprintf("no backward in %q", tp.Labels))
+	panic(fmt.Sprintf("no backward in %v", tp.Moments))
 }

@@ -38,11 +38,25 @@ const (
 	Trace   Mode = "trace"   // follow the whole script on tensors without data
 )
 
+// Record is which allocations carry Python stacks.
+type Record string
+
+// Ways to record.
+const (
+	Auto   Record = "auto"   // in as many steps as stay below a share of the step time
+	Stacks Record = "stacks" // in all
+	Light  Record = "light"  // in none
+	Off    Record = "off"    // no history at all
+)
+
+// Records lists the ways to record.
+func Records() []Record { return []Record{Auto, Stacks, Light, Off} }
+
 // Settings tell the probe what to do. They travel as PLIMSOLL_* variables.
 type Settings struct {
 	Mode   Mode
 	Report string // folder for notes and snapshots; exists and is absolute
-	Record string // auto, stacks, light or off; empty is auto
+	Record Record // empty is Auto
 	Fit    string // plan of a fitting run as JSON; empty: change nothing
 	Card   string // of a capture: the card the script is to believe in, as JSON; empty: a plausible one
 
@@ -71,7 +85,7 @@ func Install(dir string) error {
 // PYTHONPATH keeps its value behind the probe's folder.
 func Environ(base []string, dir string, s Settings) []string {
 	set := map[string]string{
-		"PLIMSOLL_MODE": string(s.Mode), "PLIMSOLL_REPORT": s.Report, "PLIMSOLL_RECORD": s.Record, "PLIMSOLL_FIT": s.Fit,
+		"PLIMSOLL_MODE": string(s.Mode), "PLIMSOLL_REPORT": s.Report, "PLIMSOLL_RECORD": string(s.Record), "PLIMSOLL_FIT": s.Fit,
 		"PLIMSOLL_CARD": s.Card,
 	}
 	if s.Seconds > 0 {

@@ -65,6 +65,9 @@ func verdict(r *report.Explain) (string, screen.Ink) {
 			d = &r.Devices[i]
 		}
 	}
+	if d.Events == 0 {
+		return fmt.Sprintf("The file has no history of GPU %d, only its state when it was written: %s in use, %s held from CUDA.", d.Device, d.End.Requested, d.End.Reserved), screen.Bold
+	}
 	text := fmt.Sprintf("GPU %d never ran out of memory here: at most %s in use, %s held from CUDA.", d.Device, d.Peak.Requested, d.Peak.Reserved)
 	if worst := firstOf(r, report.Error, report.Warning); worst != nil {
 		text += " But " + lowerFirst(worst.Title) + "."
@@ -137,6 +140,9 @@ func levels(s *screen.Screen, r *report.Explain, d *report.Device) {
 		s.Line("  ", s.Ink(screen.Bold, fmt.Sprintf("%s, GPU %d", screen.Clean(d.Input), d.Device)))
 	}
 	left := fmt.Sprintf("%s in use at the peak", d.Peak.Requested)
+	if d.Events == 0 {
+		left = fmt.Sprintf("%s in use", d.End.Requested)
+	}
 	right := fmt.Sprintf("%s held from CUDA", d.Peak.Reserved)
 	s.Line("  ", screen.Pad(left, 40), right)
 }

@@ -16,7 +16,7 @@ import weakref
 from collections import deque
 
 from . import _files, _frames, _graph, _mode, _places, _pretend
-from ._start import when_imported
+from ._imports import when_imported
 
 OLDEST = (2, 6)  # torch.export with automatic symbols for the batch
 MAX_BACKWARDS = 1024  # micro-batches waited for before the step is taken as never coming

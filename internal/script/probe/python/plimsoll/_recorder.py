@@ -12,8 +12,9 @@ import threading
 import time
 from collections import deque
 
-from . import _files, _frames, _machine
+from . import _files, _frames, _holders, _machine
 from ._budget import Budget
+from ._keeper import Keeper
 
 MAX_ENTRIES = 100_000  # ring of allocator events a device; about a kilobyte of host memory each with Python stacks
 MAX_OOMS = 64  # failures described one by one; more are counted
@@ -64,6 +65,7 @@ class Recorder:
         self.problems, self.extra = [], {}
         self.before_notes = []  # calls that add to extra
         self.mode = os.environ.get("PLIMSOLL_RECORD") or "auto"
+        self.keeper = Keeper(self, os.environ.get("PLIMSOLL_KEEP") == "peak")
         self.budget = Budget(adaptive=self.mode == "auto" and self._may_toggle())
         self.with_stacks = True
         self.started = time.time()
@@ -84,7 +86,9 @@ class Recorder:
         self._try(self._hook_optimizers)
         self._try(self._hook_backward)
         self._try(self._hook_cap)
-        from ._start import when_imported
+        self._try(lambda: _holders.watch_hooks(torch))
+        self._try(self.keeper.listen)
+        from ._imports import when_imported
 
         when_imported("torch.utils.data.dataloader", self._hook_loaders)
 
@@ -211,6 +215,7 @@ class Recorder:
         now = time.time()
         allocated, _, reserved, _ = self._memory()
         self.history.add([self.step, round(now - self.started, 3), allocated, self.peak["allocated"], reserved])
+        self.keeper.stepped(allocated)
         self.budget.step_done(self.step, now)
         self.step += 1
         self.used = True
@@ -227,6 +232,7 @@ class Recorder:
             return
         self._try(lambda: self._note_peak())
         self.phase = phase
+        self._try(lambda: self.keeper.entered(phase))
         self.mark(f"{self.step} {phase}")
 
     def _note_peak(self):
@@ -270,19 +276,31 @@ class Recorder:
             "step": self.step, "phase": self.phase, "stack": _frames.script_stack(),
         })
         if self.dumps < MAX_DUMPS:
-            self.dump()
+            self.dump("oom")
         self.flush(force=True)
 
     # Writing -----------------------------------------------------------------------------------------------------------------
 
-    def dump(self):
-        """Write the allocator's snapshot of every device."""
+    def dump(self, when, name=None):
+        """Write the allocator's snapshot of every device, and who holds what is alive; the name stands for both files."""
         if not self.torch.cuda.is_initialized() or self.mode == "off":
             return
-        self.dumps += 1
+        if name is None:
+            self.dumps += 1
+            self.keeper.superseded()
+        name = name or self.name
         snapshot = self.torch.cuda.memory._snapshot()
-        if _files.write_with(os.path.join(self.report, self.name + ".pickle"), lambda f: pickle.dump(snapshot, f, protocol=4)):
-            self.extra["snapshot"] = self.name + ".pickle"
+        found = self.look(when, _holders.blocks(snapshot))
+        if _files.write_with(os.path.join(self.report, name + ".pickle"), lambda f: pickle.dump(snapshot, f, protocol=4)):
+            if name == self.name:
+                self.extra["snapshot"] = name + ".pickle"
+            self._try(lambda: _holders.write(os.path.join(self.report, name + _holders.ENDING), found))
+        return found
+
+    def look(self, when, blocks=None):
+        """Who holds the memory of the cards now; see _holders.look."""
+        facts = {"when": when, "rank": self.facts["rank"], "step": self.step, "phase": self.phase}
+        return _holders.look(self.torch, "cuda", blocks, facts=facts)
 
     def flush(self, force=False):
         """Write status and notes when they are due. Processes that never trained or touched a GPU leave none."""
@@ -303,7 +321,7 @@ class Recorder:
         _files.write_json(os.path.join(self.status_folder, f"run-{os.getpid()}.json"), {
             "schema": "plimsoll.status/1", "pid": os.getpid(), "rank": self.facts["rank"], "step": self.step, "phase": self.phase,
             "allocated": allocated, "reserved": reserved, "peak_allocated": self.peak["allocated"],
-            "device": self.device if self.device is not None else "cpu", "time": time.time(),
+            "device": self.device if self.device is not None else "cpu", "time": time.time(), **self.keeper.status(),
         })
 
     def notes(self):
@@ -328,7 +346,9 @@ class Recorder:
         self._try(self._note_error)
         self._try(self._note_peak)
         if snapshot:
-            self._try(self.dump)
+            self._try(lambda: self.dump("demand"))
+        else:
+            self._try(self.keeper.ending)
         self.finished = True
         self.flush(force=True)
         if self.status_folder is not None:

@@ -96,6 +96,6 @@ class Shadow:
             return load(f, map_location, *args, **kwargs)
 
         torch.save, torch.load = save_, load_
-        from ._start import when_imported
+        from ._imports import when_imported
 
         when_imported("safetensors.torch", lambda module: setattr(module, "save_file", lambda tensors, filename, *args, **kwargs: save_(tensors, filename)))

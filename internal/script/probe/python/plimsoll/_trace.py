@@ -15,7 +15,7 @@ import time
 import weakref
 
 from . import _cudarules, _files, _frames, _graph, _loops, _places, _pretend, _shadow, _tracemode
-from ._start import when_imported
+from ._imports import when_imported
 
 OLDEST = (2, 4)
 SECONDS = 120
@@ -39,7 +39,7 @@ class Trace:
         self.places = _places.Places(torch)
         self.events = array.array("q")
         self.live, self.number = {}, 0  # storages by address
-        self.owners, self.labels, self.works = Table(), Table(), Table()
+        self.owners, self.moments, self.works = Table(), Table(), Table()
         self.category, self.paths = "other", []
         self.phase, self.steps, self.backwards = "load", 0, 0
         self.level = self.highest = self.since = 0
@@ -129,7 +129,7 @@ class Trace:
     def enter(self, phase, category):
         if phase != self.phase or self.category != category:
             self.phase, self.category = phase, category
-            self.event(MARK, self.labels.at(f"step {self.steps + 1} {phase}"), 0, 0)
+            self.event(MARK, self.moments.at((self.steps + 1, phase)), 0, 0)
 
     def _backward(self):
         torch = self.torch
@@ -401,7 +401,7 @@ class Trace:
             "schema": "plimsoll.trace/1", "torch": self.torch.__version__.partition("+")[0], "ended": how, "why": why, "file": place[0], "line": place[1],
             "steps": self.steps, "seconds": round(time.monotonic() - self.begun, 1), "skipped_batches": self.loops.skipped,
             "owners": [{"category": c, "module": m, "op": o, "depends": d} for c, m, o, d in self.owners.values],
-            "labels": self.labels.values, "works": [dict(zip(WORK_FIELDS, w)) for w in self.works.values],
+            "moments": [{"step": n, "phase": phase} for n, phase in self.moments.values], "works": [dict(zip(WORK_FIELDS, w)) for w in self.works.values],
             "depends_on_data": list(self.reasons), "notes": self.notes, "params": self.parameters(),
         }
         events = self.events[:]

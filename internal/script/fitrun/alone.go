@@ -1,50 +1,11 @@
-package cli
+package fitrun
 
 import (
 	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/plimsoll/plimsoll/internal/script/runner"
 )
-
-const (
-	lookEvery = 500 * time.Millisecond
-	rankGrace = 5 * time.Second // what a launcher is given to notice that one of its ranks is gone
-)
-
-// attemptTogether runs the command once. When one rank of a job has died for want of memory, or cannot honour the plan, and the launcher lets the others wait
-// for it, the whole launch is ended: ranks in a collective wait for the dead one until a timeout of minutes or for ever.
-func (r *observedRun) attemptTogether(args []string, plan string) (runner.Outcome, error) {
-	stop, done := make(chan struct{}), make(chan struct{})
-	defer close(done)
-	go func() {
-		var since time.Time
-		for tick := time.NewTicker(lookEvery); ; {
-			select {
-			case <-done:
-				tick.Stop()
-				return
-			case now := <-tick.C:
-				gone, _ := filepath.Glob(filepath.Join(r.report, "rank*.gone"))
-				if len(gone) == 0 {
-					continue
-				}
-				if since.IsZero() {
-					since = now
-				}
-				if now.Sub(since) > rankGrace {
-					tick.Stop()
-					close(stop)
-					return
-				}
-			}
-		}
-	}()
-	return r.attempt(args, plan, stop)
-}
 
 // beyondUs tells why this plimsoll cannot decide for the whole job: it runs on several machines, or is one rank of it already. Empty where it can.
 func beyondUs(args []string, variable func(string) string) string {
