@@ -28,7 +28,7 @@ type layer struct {
 
 // layers is the whole house, from the ground up. docs/architecture.md describes the same list.
 var layers = []layer{
-	{name: "words", packages: []string{"internal/units", "internal/spelling", "internal/torch"}},
+	{name: "words", packages: []string{"internal/units", "internal/spelling", "internal/torch", "internal/setup"}},
 	{name: "evidence: what people have", packages: []string{
 		"internal/evidence/pickle", "snapshot", "internal/memory/tape", "internal/evidence/recording", "internal/evidence/callsite",
 		"internal/evidence/oomtext", "internal/evidence/probenotes", "internal/evidence/holders",
