@@ -99,7 +99,7 @@ func Run(r Request) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the capture's folder: %w", err)
 	}
-	python, err := os.MkdirTemp("", "plimsoll-")
+	python, err := runner.Folder()
 	if err != nil {
 		return "", fmt.Errorf("make a folder for the probe: %w", err)
 	}
@@ -142,7 +142,7 @@ func Trace(r Request, limit time.Duration) (*traced.Trace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the trace's folder: %w", err)
 	}
-	python, err := os.MkdirTemp("", "plimsoll-")
+	python, err := runner.Folder()
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the probe: %w", err)
 	}
