@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,8 +46,8 @@ type Env struct {
 	StdinIsTerminal, StdoutIsTerminal, StderrIsTerminal bool
 	// Cards reads the GPUs of this machine; nil where there is no asking.
 	Cards func() []watch.Card
-	// Browse opens an address in the person's browser; nil where there is none to open.
-	Browse func(url string) error
+	// Browse opens a file in the person's browser; nil where there is none to open.
+	Browse func(file string) error
 }
 
 // OS is the real world.
@@ -81,7 +83,13 @@ func unreadable(err error) error { return coded{exitUnreadable, err} }
 func findingExit() error         { return coded{code: exitFinding} }
 
 // Run executes one command line and returns the exit code.
-func Run(ctx context.Context, env Env, args []string) int {
+func Run(ctx context.Context, env Env, args []string) (code int) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			crashed(env, args, problem, debug.Stack())
+			code = exitFailure
+		}
+	}()
 	root := newRootCommand(env)
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)
@@ -99,6 +107,14 @@ func Run(ctx context.Context, env Env, args []string) int {
 		fmt.Fprintf(env.Stderr, "plimsoll: %s\n", screen.CleanLines(c.cause.Error()))
 	}
 	return c.code
+}
+
+// crashed turns a bug in this program into a report that a person can send.
+func crashed(env Env, args []string, problem any, stack []byte) {
+	fmt.Fprintf(env.Stderr, `plimsoll: this is a bug in plimsoll, not in your job: %s
+plimsoll: version %s, %s/%s, command: plimsoll %s
+plimsoll: please report it with the lines below, and the smallest input that shows it.
+%s`, screen.Clean(fmt.Sprint(problem)), Version, runtime.GOOS, runtime.GOARCH, screen.Clean(strings.Join(args, " ")), stack)
 }
 
 func newRootCommand(env Env) *cobra.Command {

@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/shard"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/show/textout"
 	"github.com/plimsoll/plimsoll/internal/torch"
@@ -165,7 +166,7 @@ func predictSpread(env Env, o predictOptions, j fileJob, src predict.Source, m p
 // spreadFlags say how a job is distributed over cards.
 type spreadFlags struct {
 	GPUs       int
-	Sharding   string
+	Sharding   setup.Sharding
 	BucketView bool
 	Tensor     int
 	Stages     int
@@ -173,7 +174,8 @@ type spreadFlags struct {
 
 func (f *spreadFlags) add(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.GPUs, "gpus", 1, "cards that see different data (analytic: not measured)")
-	cmd.Flags().StringVar(&f.Sharding, "sharding", "ddp", "with --gpus: "+strings.Join(shard.Kinds(), ", "))
+	f.Sharding = setup.DDP
+	addWord(cmd.Flags(), &f.Sharding, "sharding", "with --gpus: "+strings.Join(setup.Words(setup.Shardings()), ", "), setup.ParseSharding)
 	cmd.Flags().BoolVar(&f.BucketView, "bucket-view", false, "DDP with gradient_as_bucket_view=True")
 	cmd.Flags().IntVar(&f.Tensor, "tensor", 1, "cards that share every layer (tensor parallel)")
 	cmd.Flags().IntVar(&f.Stages, "stages", 1, "pipeline stages")
@@ -265,21 +267,26 @@ func (f *machineFlags) machine() (predict.Machine, error) {
 type jobFlags struct {
 	job.Job
 	JobFile   string
-	Precision string
+	Precision torch.Precision
 	InputText string
 }
 
 func (f *jobFlags) add(cmd *cobra.Command) {
 	f.addModel(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.Precision, "precision", "", strings.Join(job.Precisions(), ", ")+" (default fp32)")
-	flags.StringVar(&f.Optimizer, "optimizer", "", "adamw, adamw-fused, adamw-loop, sgd, sgdm, adafactor, … (default adamw)")
+	addWord(flags, &f.Precision, "precision", strings.Join(torch.Precisions(), ", ")+" (default fp32)", torch.ParsePrecision)
+	addWord(flags, &f.Optimizer, "optimizer", optimizerHelp(), torch.ParseOptimizer)
 	flags.BoolVar(&f.Checkpointing, "checkpointing", false, "activation checkpointing of every layer")
 	flags.IntVar(&f.Layers, "checkpoint-layers", 0, "with --checkpointing: only so many of the first layers")
 	flags.BoolVar(&f.OffloadActivations, "offload-activations", false, "what autograd saves is kept on the host (save_on_cpu)")
-	flags.StringVar(&f.Attn, "attn", "", "attention: sdpa or eager (default sdpa)")
+	addWord(flags, &f.Attn, "attn", "attention: sdpa or eager (default sdpa)", setup.ParseAttention)
 	flags.StringVar(&f.ZeroGrad, "zero-grad", "", "when gradients are set to None: before-forward, before-backward (default before-forward)")
-	flags.StringVar(&f.Loop, "loop", "", "function: the step's locals die; plain: those of the last iteration live on; script: all but its batch (default function)")
+	addWord(flags, &f.Loop, "loop", "function: the step's locals die; plain: those of the last iteration live on; script: all but its batch (default function)", setup.ParseLoop)
+}
+
+// optimizerHelp names the default optimizer in its forms and where the others are listed.
+func optimizerHelp() string {
+	return strings.Join(setup.Words(torch.DefaultOptimizer.Forms()), ", ") + ", … (default " + string(torch.DefaultOptimizer) + "; all: docs/predict.md)"
 }
 
 // addModel adds the flags of the model and its data: what stays when the way to train it varies.
@@ -378,9 +385,7 @@ func (f *jobFlags) overlaySettings(cmd *cobra.Command, j *fileJob) error {
 		}
 	}
 	if said("precision") {
-		if err := j.SetPrecision(f.Precision); err != nil {
-			return usageError("%w", err)
-		}
+		j.SetPrecision(f.Precision)
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package report
 
-import "github.com/plimsoll/plimsoll/internal/units"
+import (
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
 
 // PredictSchema names the form of Prediction.
 const PredictSchema = "plimsoll.predict/1"
@@ -68,15 +71,15 @@ const LargestBatch = 1 << 16
 
 // Sharded is what each of several cards needs: analytic, not measured.
 type Sharded struct {
-	Kind        string      `json:"kind,omitempty"` // ddp, zero1, zero2, zero3, fsdp2
-	Ranks       int         `json:"ranks"`
-	Tensor      int         `json:"tensor"`
-	Stages      int         `json:"stages"`
-	Allocated   units.Bytes `json:"allocated"`
-	Buffers     units.Bytes `json:"buffers"`
-	Safe        units.Bytes `json:"safe"`
-	Fits        bool        `json:"fits"`
-	Assumptions []string    `json:"assumptions"`
+	Kind        setup.Sharding `json:"kind,omitempty"` // ddp, zero1, zero2, zero3, fsdp2
+	Ranks       int            `json:"ranks"`
+	Tensor      int            `json:"tensor"`
+	Stages      int            `json:"stages"`
+	Allocated   units.Bytes    `json:"allocated"`
+	Buffers     units.Bytes    `json:"buffers"`
+	Safe        units.Bytes    `json:"safe"`
+	Fits        bool           `json:"fits"`
+	Assumptions []string       `json:"assumptions"`
 }
 
 // BatchNeed is what a job needs with one batch.
