@@ -95,7 +95,7 @@ func Run(r Request) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the capture's folder: %w", err)
 	}
-	python, err := os.MkdirTemp("", "plimsoll-")
+	python, err := runner.Folder()
 	if err != nil {
 		return "", fmt.Errorf("make a folder for the probe: %w", err)
 	}

@@ -1,6 +1,7 @@
 """Decides, from the environment alone, what the probe does in this process, and waits for torch to be imported."""
 import os
 
+from . import _children
 from ._imports import when_imported
 
 
@@ -9,6 +10,7 @@ def from_environment():
     report = os.environ.get("PLIMSOLL_REPORT")
     if not report:
         return
+    _children.follow()
     if os.environ.get("PLIMSOLL_MODE") == "capture":
         when_imported("torch", lambda torch: _capture(torch, report))
     else:
