@@ -46,6 +46,10 @@ type Env struct {
 	StdinIsTerminal, StdoutIsTerminal, StderrIsTerminal bool
 	// Cards reads the GPUs of this machine; nil where there is no asking.
 	Cards func() []watch.Card
+	// Driver connects to the driver of this machine's cards; nil where there is no asking.
+	Driver func() (source watch.Source, close func())
+	// Helper is the command line that starts this program as a helper of itself; empty where it cannot be.
+	Helper []string
 	// Browse opens a file in the person's browser; nil where there is none to open.
 	Browse func(file string) error
 }
@@ -57,8 +61,19 @@ func OS() Env {
 		Style:           terminalStyle(os.Stdout, os.Getenv),
 		StdinIsTerminal: isTerminal(os.Stdin), StdoutIsTerminal: isTerminal(os.Stdout), StderrIsTerminal: isTerminal(os.Stderr),
 		Cards:  func() []watch.Card { return cardsHere(os.Getenv) },
+		Driver: func() (watch.Source, func()) { return driverHere(os.Getenv) },
+		Helper: helperHere(),
 		Browse: browse,
 	}
+}
+
+// helperHere is how to start this very program again, whatever its file is called by now.
+func helperHere() []string {
+	path, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return []string{path, "helper"}
 }
 
 // coded is an error that knows its exit code. A nil cause exits silently: the screen has said it already.
@@ -182,6 +197,7 @@ func commands(env Env) []*cobra.Command {
 		newMetricsCommand(env),
 		newDoctorCommand(env),
 		newRunCommand(env),
+		newHelperCommand(),
 	}
 }
 

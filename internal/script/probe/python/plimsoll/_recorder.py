@@ -56,6 +56,7 @@ class Recorder:
         self.status_folder = _files.private_folder()
         self.alive, self.used = True, False
         self.device, self.cards, self.cap = None, [], None
+        self.outside = None  # most bytes used on the card outside this process's allocator
         self.step, self.phase = 0, "load"
         self.peak = {"allocated": 0, "reserved": 0, "step": 0, "phase": "load"}
         self.history = _Thinned(1024)
@@ -108,7 +109,7 @@ class Recorder:
         distributed = self.torch.distributed
         joined = distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
         if joined or self.facts["world_size"] > 1:
-            _files.write_json(os.path.join(self.report, self.name + ".gone"), {"pid": os.getpid()})
+            _files.write_json(os.path.join(self.report, self.name + ".gone"), {"pid": os.getpid(), "run": os.environ.get("PLIMSOLL_RUN", "")})
 
     def _forked(self):
         # A forked worker inherits this object but is not the process it describes.
@@ -312,7 +313,18 @@ class Recorder:
             self._try(self._write_status)
         if force or now - self.last_notes >= NOTES_EVERY:
             self.last_notes = now
+            self._try(self._note_outside)
             self._try(lambda: _files.write_json(os.path.join(self.report, self.name + ".json"), self.notes()))
+
+    def _note_outside(self):
+        """What others, and CUDA's own context, use of the card: all that is used there less what this allocator holds. Not while a graph is captured: no call
+        that is not recorded may be made then."""
+        cuda = self.torch.cuda
+        if self.device is None or not cuda.is_initialized() or cuda.is_current_stream_capturing():
+            return
+        reserved = self._memory()[2]
+        free, total = cuda.mem_get_info(self.device)
+        self.outside = max(self.outside or 0, total - free - reserved)
 
     def _write_status(self):
         if self.status_folder is None:
@@ -330,8 +342,8 @@ class Recorder:
             self._try(call)
         resident, available = _machine.host_memory()
         return {
-            "schema": "plimsoll.notes/1", **self.facts, "started": self.started, "written": time.time(), "ended": self.finished,
-            "device": self.device, "cards": self.cards, "cap_fraction": self.cap, "step": self.step, "phase": self.phase,
+            "schema": "plimsoll.notes/1", "run": os.environ.get("PLIMSOLL_RUN", ""), **self.facts, "started": self.started, "written": time.time(), "ended": self.finished,
+            "device": self.device, "cards": self.cards, "cap_fraction": self.cap, "outside": self.outside, "step": self.step, "phase": self.phase,
             "peak": self.peak, "history_columns": ["step", "seconds", "allocated", "peak_allocated", "reserved"],
             "history": self.history.rows, "marks": list(self.marks), "ooms": self.ooms, "oom_count": self.oom_count, "error": self.error,
             "loaders": self.loaders, "optimizers": self.optimizers, "host": {"name": self.facts["host"], "resident": resident, "available": available},

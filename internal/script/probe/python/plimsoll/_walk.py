@@ -181,11 +181,8 @@ class Walk:
             self.graphs()
 
     def _function(self, function):
-        for part in (function.__closure__, function.__defaults__, function.__kwdefaults__):
-            if part is not None:
-                self._reach(part, function)
-        if function.__dict__:
-            self._reach(function.__dict__, function)
+        """Its closure, defaults and attributes; asking for its __dict__ would make one."""
+        self._follow(function, [r for r in gc.get_referents(function) if type(r) is tuple or type(r) is dict])
 
     def _module(self, module):
         space = _NAMESPACE(module)
