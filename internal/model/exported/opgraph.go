@@ -30,7 +30,7 @@ type Graph struct {
 	exprs []expr // interned size expressions; index 0 is unused
 }
 
-// Trace is what the probe adds to a graph it wrote down while the model ran (script/probe, _trace.py): element types are those of
+// Trace is what the probe adds to a graph it wrote down while the model ran (script/probe, _forward.py): element types are those of
 // the run, and its operators say when Python let go of their tensors.
 type Trace struct {
 	Torch        string   `json:"torch"`

@@ -64,7 +64,7 @@ func (r *Reader) Graph(j job.Job, config []byte) (*exported.Graph, error) {
 	}
 	q := request{
 		Config: config, Task: j.Task, Batch: max(j.Batch, 1), Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
-		ParamDType: j.ParamDType, Autocast: j.Autocast, Attn: j.Attn, UseCache: j.UseCache,
+		ParamDType: string(j.ParamDType), Autocast: string(j.Autocast), Attn: string(j.Attn), UseCache: j.UseCache,
 	}
 	if q.Attn == "sdpa" { // the default, where the model has it
 		q.Attn = ""
@@ -88,7 +88,7 @@ func (r *Reader) Graph(j job.Job, config []byte) (*exported.Graph, error) {
 func (r *Reader) names(q request) (open, closed string, err error) {
 	hash := sha256.New()
 	if err := fs.WalkDir(probe.Files(), "plimsoll", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_models.py") && !strings.HasSuffix(path, "_trace.py") {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_models.py") && !strings.HasSuffix(path, "_forward.py") {
 			return err
 		}
 		data, err := fs.ReadFile(probe.Files(), path)

@@ -1,4 +1,4 @@
-"""Builds a model of transformers from its configuration, without weights, and writes its training step down (see _trace).
+"""Builds a model of transformers from its configuration, without weights, and writes its training step down (see _forward).
 
 Started as `python -m plimsoll._models REQUEST OUT`: the request is JSON (config, task, sizes, param_dtype, autocast, attn, use_cache); OUT becomes the graph, gzipped,
 or, with the ending .failure, the reason there is none.
@@ -211,7 +211,7 @@ def describe(request):
     import transformers
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    from . import _trace
+    from . import _forward
 
     transformers.logging.set_verbosity_error()
     with as_running(torch, transformers):
@@ -230,7 +230,7 @@ def describe(request):
         def trace(size):
             key = tuple(sorted(size.items()))
             if key not in done:
-                done[key] = _trace.run(torch, fake, model, batch(torch, fake, config, model, task, size, dtype), autocast)
+                done[key] = _forward.run(torch, fake, model, batch(torch, fake, config, model, task, size, dtype), autocast)
             return done[key]
 
         problem = None
@@ -238,8 +238,8 @@ def describe(request):
             try:
                 sizes = sizes_of(request, symbols)
                 about["open"] = list(symbols)
-                return _trace.document([trace(s) for s in sizes], sizes, symbols, about)
-            except (_trace.Differs, ValueError) as failure:
+                return _forward.document([trace(s) for s in sizes], sizes, symbols, about)
+            except (_forward.Differs, ValueError) as failure:
                 problem = failure
         raise problem
 
