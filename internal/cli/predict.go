@@ -407,7 +407,7 @@ func (f *jobFlags) ownPrecision(j *fileJob) error {
 	if err != nil {
 		return unreadable(err)
 	}
-	if j.ParamDType = torch.DType(hfconfig.About(hfconfig.StandardJSON(data)).DType); j.ParamDType != "" {
+	if j.ParamDType = hfconfig.About(hfconfig.StandardJSON(data)).DType; j.ParamDType != "" {
 		j.Notes = append(j.Notes, fmt.Sprintf("precision %s is the model's own (dtype in config.json); --precision sets another", j.ParamDType))
 	}
 	return nil

@@ -3,6 +3,8 @@ package hfconfig
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // Task is what the configuration is trained for where nobody says it: the head that architectures names, else
@@ -39,9 +41,9 @@ func (c *Config) OtherHead() string {
 // Brief is what can be told of any configuration, its family known or not.
 type Brief struct {
 	Type  string
-	Task  string // of the head that the file names; empty: none that is known
-	DType string // fp32, bf16 or fp16, as the weights were saved; empty: not said
-	Image int    // pixels of an image's side; 0: not said
+	Task  string      // of the head that the file names; empty: none that is known
+	DType torch.DType // of the weights as they were saved; empty: not said
+	Image int         // pixels of an image's side; 0: not said
 }
 
 // About reads what any configuration tells. A file that is none tells nothing.
@@ -70,7 +72,7 @@ func About(data []byte) Brief {
 		}
 	}
 	for _, d := range []string{raw.DType, raw.Older, raw.Text.DType, raw.Text.Older} {
-		if word := map[string]string{"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[strings.TrimPrefix(d, "torch.")]; word != "" && b.DType == "" {
+		if word, known := torch.DTypeNamed(d); known && b.DType == "" {
 			b.DType = word
 		}
 	}
