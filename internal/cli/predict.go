@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/shard"
+	"github.com/plimsoll/plimsoll/internal/model/traced"
 	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/show/textout"
@@ -27,9 +29,12 @@ type predictOptions struct {
 	Jobs    string
 	Sweep   string
 	Capture string // folder to keep a script's captured step in
+	Follow  time.Duration
 	Weights []string
 	Moments int
 	JSON    bool
+
+	trace *traced.Trace // of a command: what it did past its first step
 }
 
 func newPredictCommand(env Env) *cobra.Command {
@@ -48,7 +53,9 @@ the same settings as JSON; flags override it. Files named in it are relative to 
 
 A COMMAND (python train.py …) is run on the CPU as far as its first training step,
 which is captured and predicted; nothing is trained. What it does before that step
-(files it writes, data it downloads) happens. It needs Python with PyTorch 2.6 or newer.
+(files it writes, data it downloads) happens. Then it is run again on tensors without
+data, through further steps, evaluation and checkpoints, for at most --follow: the peak
+is the highest of all phases. It needs Python with PyTorch 2.4 or newer.
 
 Exit code 3: it does not fit.`,
 		Example: `  plimsoll predict --config config.json --batch 4 --seq 2048 --precision amp-bf16 --gpu rtx-4090
@@ -65,12 +72,7 @@ Exit code 3: it does not fit.`,
 			if cmd.ArgsLenAtDash() != 0 {
 				return usageError("unknown argument %q; write a command to predict after -- (see plimsoll predict --help)", args[0])
 			}
-			forget, err := o.captureInto(env, args)
-			if err != nil {
-				return err
-			}
-			defer forget()
-			return runPredict(env, cmd, o)
+			return o.predictScript(env, cmd, args)
 		},
 	}
 	o.jobFlags.add(cmd)
@@ -78,6 +80,7 @@ Exit code 3: it does not fit.`,
 	o.spreadFlags.add(cmd)
 	cmd.Flags().StringVar(&o.Jobs, "jobs", "", "file with one job as JSON a line")
 	cmd.Flags().StringVar(&o.Capture, "capture", "", "with a command: keep the captured job and its graph in this folder")
+	cmd.Flags().DurationVar(&o.Follow, "follow", 2*time.Minute, "with a command: how long to follow it past its first step; 0 predicts the first step alone")
 	cmd.Flags().StringVar(&o.Sweep, "sweep", "", "try every combination of values, for example batch=1..64,seq=512,1024 (a..b doubles)")
 	cmd.Flags().StringSliceVar(&o.Weights, "weights", nil, "safetensors files of the model: their parameters are counted and compared (headers only are read)")
 	cmd.Flags().IntVar(&o.Moments, "timeline", 0, "with --json: add about this many instants of the run by category, and other batches (for plimsoll view)")
@@ -114,6 +117,11 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	res, err := predict.Run(j.Job, src, m)
 	if err != nil {
 		return usageError("%w", err)
+	}
+	if o.trace != nil {
+		if res, err = predict.WithPhases(res, o.trace, m); err != nil {
+			return err
+		}
 	}
 	r := res.Report
 	r.Largest = predict.Largest(j.Job, src, m)
