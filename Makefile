@@ -1,7 +1,10 @@
 # Each target is one script; read the script to see what it does.
-.PHONY: build test bench bench-explain accuracy planning handover messages web screenshots old-torch
+.PHONY: build test test-torch test-browser fuzz bench bench-explain accuracy planning handover messages web screenshots old-torch
 build: ; @scripts/build.sh
 test:  ; @scripts/test.sh
+test-torch: ; @scripts/test-torch.sh
+test-browser: ; @scripts/test-browser.sh
+fuzz:  ; @scripts/fuzz.sh
 bench: ; @scripts/bench.sh
 accuracy: ; @scripts/accuracy.sh
 planning: ; @scripts/planning.sh

@@ -1,6 +1,9 @@
 package finding
 
-import "github.com/plimsoll/plimsoll/internal/answer/report"
+import (
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	pytorch "github.com/plimsoll/plimsoll/internal/torch"
+)
 
 // section is a chapter of docs/findings.md.
 type section struct {
@@ -27,7 +30,7 @@ var (
 	cuda     = report.Applies{Framework: []string{PyTorch}, Backend: []string{"cuda"}}
 	// expandable segments need PyTorch 2.1 and are not on Windows:
 	// https://github.com/pytorch/pytorch/blob/v2.11.0/c10/cuda/CUDACachingAllocator.cpp (PYTORCH_C10_DRIVER_API_SUPPORTED).
-	expandable = report.Applies{Framework: []string{PyTorch}, Backend: []string{"cuda"}, OS: []string{"linux"}, Torch: "2.1"}
+	expandable = report.Applies{Framework: []string{PyTorch}, Backend: []string{"cuda"}, OS: []string{"linux"}, Torch: pytorch.V2_1.String()}
 )
 
 // do is a remedy without a command.

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -73,7 +74,7 @@ func encoderParams(p *Process, d tensor.DType) []*Tensor {
 }
 
 // formName is the name of an optimizer in a form: foreach is the default but for Adafactor.
-func formName(r optimizerRow) (string, bool) {
+func formName(r optimizerRow) (torch.Optimizer, bool) {
 	name := map[string]string{"adam_amsgrad": "amsgrad"}[r.Optimizer]
 	if name == "" {
 		name = r.Optimizer
@@ -89,8 +90,8 @@ func formName(r optimizerRow) (string, bool) {
 			name += "-" + r.Form
 		}
 	}
-	_, ok := optimizers[name]
-	return name, ok
+	_, ok := torch.Optimizer(name).Algorithm()
+	return torch.Optimizer(name), ok
 }
 
 // listSize is the size of one list of tensors like the parameters, in blocks: what SGD's momentum was measured to keep.

@@ -20,7 +20,7 @@ type Model interface {
 type Options struct {
 	Autocast   tensor.DType // Float16 or BFloat16; Bool (zero): off
 	Scaler     bool         // GradScaler, with fp16 autocast
-	Optimizer  string
+	Optimizer  torch.Optimizer
 	Accumulate int  // micro-batches a step; 0 is 1
 	Plain      bool // a script's loop: the last iteration's values live on while the next runs
 	Rebound    bool // with Plain: all but its batch, whose names have the next one's values when forward begins

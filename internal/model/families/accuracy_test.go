@@ -29,7 +29,7 @@ func trainAs(r measured.Row, moved bool) (*tape.Tape, error) {
 	p := eager.NewProcess(eager.H200())
 	m, err := New(p, c, Spec{
 		Task: r.Task, Batch: r.Batch, Seq: r.Seq, TargetSeq: r.TargetSeq, Image: r.Image, Frames: r.Frames,
-		DType: measured.DTypes[r.ParamDType], Checkpointing: r.Checkpointing, Attn: r.Attn,
+		DType: measured.DTypes[r.ParamDType], Checkpointing: r.Checkpointing, Attn: string(r.Attn),
 	})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/testkit/measured"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -59,7 +60,7 @@ func TestTensorsAliveAreThoseOfPyTorch(t *testing.T) {
 			t.Fatalf("%s: %v", c.Name, err)
 		}
 		p := eager.NewProcess(eager.H200())
-		m, err := New(p, cfg, Spec{Task: c.Task, Batch: c.Batch, Seq: c.Seq, TargetSeq: c.TargetSeq, Image: c.Image, DType: measured.DTypes[c.ParamDType],
+		m, err := New(p, cfg, Spec{Task: c.Task, Batch: c.Batch, Seq: c.Seq, TargetSeq: c.TargetSeq, Image: c.Image, DType: measured.DTypes[torch.DType(c.ParamDType)],
 			Attn: "eager", Checkpointing: c.Checkpointing})
 		if err != nil {
 			t.Fatalf("%s: %v", c.Name, err)

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -59,7 +60,7 @@ func TestMoreShardingNeverNeedsMore(t *testing.T) {
 		ranks := rapid.IntRange(2, 64).Draw(t, "ranks")
 		tp := step(layers, params, activations)
 		last := units.Bytes(1 << 62)
-		for _, kind := range []string{"ddp", "zero1", "zero2", "zero3"} {
+		for _, kind := range []setup.Sharding{"ddp", "zero1", "zero2", "zero3"} {
 			e, err := PerRank(tp, Plan{Kind: kind, Ranks: ranks})
 			if err != nil {
 				t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 	"github.com/plimsoll/plimsoll/internal/testkit/recordtest"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -44,7 +45,7 @@ func Rows(t testing.TB, file string) []Row {
 }
 
 // DTypes are the dtypes by the words of a job.
-var DTypes = map[string]tensor.DType{"": tensor.Float32, "fp32": tensor.Float32, "bf16": tensor.BFloat16, "fp16": tensor.Float16}
+var DTypes = map[torch.DType]tensor.DType{"": tensor.Float32, "fp32": tensor.Float32, "bf16": tensor.BFloat16, "fp16": tensor.Float16}
 
 // Peaks plays a tape and gives the peak of every phase .
 func Peaks(t *tape.Tape) (map[tape.Moment]units.Bytes, alloc.Stats, error) {

@@ -10,7 +10,7 @@ import sys
 from . import _checkpoint, _optimizers
 from ._frames import script_stack
 from ._split import Splitter
-from ._start import when_imported
+from ._imports import when_imported
 
 REFUSED = 86  # exit code of an attempt that was stopped because its plan cannot be honoured
 

@@ -11,71 +11,49 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/shard"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// Shelf answers many questions about the memory of one job, varied, at a fraction of the price of as many Runs, and with the same numbers. The passes of a
+// Variants answers many questions about the memory of one job, varied, at a fraction of the price of as many Runs, and with the same numbers. The passes of a
 // step do not depend on the optimizer, nor on allocator settings, nor on how cards share the work; layers are alike; the third step is like the second. So few
-// short runs are made, and kept as reels (package reel). May be varied: batch, accumulation, precision, checkpointing, attention, loop, optimizer,
-// activations on the host, the rank of adapters. Safe for concurrent use.
-type Shelf struct {
+// short runs are made, and kept as recordings that can be deepened (package deepen). May be varied: what a setup.Setup says. Safe for concurrent use.
+type Variants struct {
 	src Source
 	m   Machine
 
-	parts    memo[Cut, divided]
-	reels    memo[passes, recorded] // of few layers
-	wholes   memo[passes, recorded] // of models whose layers are not alike; the latest ones
-	outlines memo[passes, outlined]
-	turns    memo[turn, turned]
-	benches  memo[parameters, *bench]
-	models   memo[parameters, modelled]
+	parts    memo[setup.Cut, divided]
+	short    memo[key, recorded] // of few layers
+	wholes   memo[key, recorded] // of models whose layers are not alike; the latest ones
+	outlines memo[key, outlined]
+	turns    memo[key, turned]
+	benches  memo[key, *bench]
+	models   memo[key, modelled]
 	plays    memo[playing, playedOut]
 }
 
-// Cut is what tensor and pipeline parallelism leave of a model on one card; 0 and 1: all of it.
-type Cut struct{ Tensor, Stages int }
-
-// NewShelf makes an empty shelf for a model on a machine.
-func NewShelf(src Source, m Machine) *Shelf {
+// NewVariants knows nothing yet about a model on a machine.
+func NewVariants(src Source, m Machine) *Variants {
 	m.Observe = nil
-	return &Shelf{src: src, m: m, wholes: memo[passes, recorded]{most: keptWhole}}
+	return &Variants{src: src, m: m, wholes: memo[key, recorded]{most: keptWhole}}
 }
 
 // keptWhole is how many recordings of whole models are kept: they are large, and asked for again soon or never.
 const keptWhole = 16
 
-// passes is what the passes of a job depend on, of what may be varied.
-type passes struct {
-	batch, accumulate int
-	params, cast      string
-	attn, loop, zero  string
-	checkpointing     bool
-	layers            int    // checkpointed ones, 0 for all
-	order             string // of layers to checkpoint; of all there is one
-	away              bool
-	adapters          int
-	cut               Cut
-	zones             [2]int // layers that were recorded of each zone; zero: all
-}
-
-// parameters is what the parameters of a job depend on.
-type parameters struct {
-	params   string
-	adapters int
-	cut      Cut
-}
-
-// turn is what an optimizer's turns depend on.
-type turn struct {
-	parameters
-	optimizer string
+// key is what an answer depends on: a setup whose other fields are zero, and what a job says beside it.
+type key struct {
+	setup.Setup
+	zero  string // when gradients are let go
+	order string // of layers to checkpoint; of all there is one
+	zones [2]int // layers that were recorded of each zone; zero: all
 }
 
 // playing is what reserved bytes depend on.
 type playing struct {
-	passes    passes
-	optimizer string
-	conf      alloc.Conf
+	key
+	conf alloc.Conf
 }
 
 type divided struct {
@@ -153,21 +131,30 @@ func (m *memo[K, V]) get(k K, compute func() V) V {
 	return once()
 }
 
-func passesOf(j job.Job, c Cut) passes {
-	order := ""
-	if j.Checkpointing && j.Layers > 0 && j.Order != nil {
-		order = fmt.Sprint(j.Order)
+// passesOf is what the passes of a job depend on: not the optimizer.
+func passesOf(j job.Job, c setup.Cut) key {
+	k := key{Setup: j.Setup(), zero: j.ZeroGrad}
+	k.Cut, k.Optimizer, k.Precision, k.GPUs = c, "", k.Precision.SameMemory(), 0
+	if k.Checkpointing == setup.Selective && j.Order != nil {
+		k.order = fmt.Sprint(j.Order)
 	}
-	return passes{
-		batch: j.Batch, accumulate: j.Accumulate, params: j.ParamDType, cast: j.Autocast, attn: j.Attn, loop: j.Loop, zero: j.ZeroGrad, checkpointing: j.Checkpointing,
-		layers: j.Layers, order: order, away: j.OffloadActivations, adapters: j.LoRARank, cut: c,
-	}
+	return k
 }
 
-func parametersOf(j job.Job, c Cut) parameters { return parameters{j.ParamDType, j.LoRARank, c} }
+// parametersOf is what the parameters of a job depend on.
+func parametersOf(j job.Job, c setup.Cut) key {
+	return key{Setup: setup.Setup{Precision: torch.PrecisionOf(j.ParamDType, "", false), LoRARank: j.LoRARank, Cut: c}}
+}
+
+// turnOf is what the turns of an optimizer depend on.
+func turnOf(j job.Job, c setup.Cut) key {
+	k := parametersOf(j, c)
+	k.Optimizer = j.Optimizer
+	return k
+}
 
 // part is the model that is left on one card.
-func (s *Shelf) part(c Cut) (Source, error) {
+func (s *Variants) part(c setup.Cut) (Source, error) {
 	if c.Tensor < 2 && c.Stages < 2 {
 		return s.src, nil
 	}
@@ -194,20 +181,20 @@ func zones(src Source, j job.Job) []int {
 }
 
 // reelOf is the reel of a job, with the zones it is to be played with.
-func (s *Shelf) reelOf(j job.Job, c Cut) recorded {
+func (s *Variants) reelOf(j job.Job, c setup.Cut) recorded {
 	src, err := s.part(c)
 	if err != nil {
 		return recorded{err: err}
 	}
 	if zones := zones(src, j); zones != nil {
-		k := passesOf(j, Cut{Tensor: c.Tensor}) // stages cut between layers
-		k.layers = 0
+		k := passesOf(j, setup.Cut{Tensor: c.Tensor}) // stages cut between layers
+		k.Layers = 0
 		short := make([]int, len(zones))
 		for i, n := range zones {
 			short[i] = deepen.Enough(n)
 			k.zones[i] = short[i]
 		}
-		r := s.reels.get(k, func() recorded { return s.record(j, src, short) })
+		r := s.short.get(k, func() recorded { return s.record(j, src, short) })
 		if !errors.Is(r.err, deepen.ErrIrregular) {
 			r.zones = zones
 			return r
@@ -217,7 +204,7 @@ func (s *Shelf) reelOf(j job.Job, c Cut) recorded {
 }
 
 // record makes the reel of a job with so many layers in its zones, nil: the whole model.
-func (s *Shelf) record(j job.Job, src Source, zones []int) recorded {
+func (s *Variants) record(j job.Job, src Source, zones []int) recorded {
 	if zones != nil {
 		depth := 0
 		for _, n := range zones {
@@ -228,7 +215,7 @@ func (s *Shelf) record(j job.Job, src Source, zones []int) recorded {
 			j.Layers = zones[0]
 		}
 	}
-	j.Optimizer = "sgd" // does nothing in its turns
+	j.Optimizer = torch.Stateless // does nothing in its turns
 	p, model, conv, err := train(j, src, s.m, 2, (*eager.Process).TrackLayers)
 	if err != nil {
 		return recorded{err: err}
@@ -243,10 +230,9 @@ func (s *Shelf) record(j job.Job, src Source, zones []int) recorded {
 }
 
 // turnsOf are the optimizer's turns over the whole model. f: of any recording of it.
-func (s *Shelf) turnsOf(j job.Job, c Cut, f facts) turned {
-	k := parametersOf(j, c)
-	return s.turns.get(turn{k, j.Optimizer}, func() turned {
-		b := s.benches.get(k, func() *bench { return s.bench(j, c, f) })
+func (s *Variants) turnsOf(j job.Job, c setup.Cut, f facts) turned {
+	return s.turns.get(turnOf(j, c), func() turned {
+		b := s.benches.get(parametersOf(j, c), func() *bench { return s.bench(j, c, f) })
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.err != nil {
@@ -259,7 +245,7 @@ func (s *Shelf) turnsOf(j job.Job, c Cut, f facts) turned {
 }
 
 // bench sets up what optimizers have their turns on.
-func (s *Shelf) bench(j job.Job, c Cut, f facts) *bench {
+func (s *Variants) bench(j job.Job, c setup.Cut, f facts) *bench {
 	src, err := s.part(c)
 	if err != nil {
 		return &bench{err: err}
@@ -278,7 +264,7 @@ func (s *Shelf) bench(j job.Job, c Cut, f facts) *bench {
 }
 
 // tapeOf is the tape of three steps of a job, as a Run would record it.
-func (s *Shelf) tapeOf(j job.Job, c Cut) (*tape.Tape, recorded, error) {
+func (s *Variants) tapeOf(j job.Job, c setup.Cut) (*tape.Tape, recorded, error) {
 	r := s.reelOf(j, c)
 	if r.err != nil {
 		return nil, r, r.err
@@ -292,7 +278,7 @@ func (s *Shelf) tapeOf(j job.Job, c Cut) (*tape.Tape, recorded, error) {
 }
 
 // modelOf is what sharding needs to know of a job.
-func (s *Shelf) modelOf(j job.Job, c Cut) modelled {
+func (s *Variants) modelOf(j job.Job, c setup.Cut) modelled {
 	m := s.models.get(parametersOf(j, c), func() modelled { return s.model(j, c) })
 	if m.err != nil { // another variant's, perhaps
 		return s.model(j, c)
@@ -300,7 +286,7 @@ func (s *Shelf) modelOf(j job.Job, c Cut) modelled {
 	return m
 }
 
-func (s *Shelf) model(j job.Job, c Cut) modelled {
+func (s *Variants) model(j job.Job, c setup.Cut) modelled {
 	t, _, err := s.tapeOf(j, c)
 	if err != nil {
 		return modelled{err: err}
@@ -315,7 +301,7 @@ func (s *Shelf) model(j job.Job, c Cut) modelled {
 }
 
 // asked is the most that a measure of moments reaches in a job.
-func (s *Shelf) asked(j job.Job, c Cut, value func(deepen.Instant) units.Bytes) (units.Bytes, facts, error) {
+func (s *Variants) asked(j job.Job, c setup.Cut, value func(deepen.Instant) units.Bytes) (units.Bytes, facts, error) {
 	o := s.outlineOf(j, c)
 	if o.err != nil {
 		return 0, o.facts, o.err
@@ -325,7 +311,7 @@ func (s *Shelf) asked(j job.Job, c Cut, value func(deepen.Instant) units.Bytes) 
 }
 
 // outlineOf is the outline of a job's passes.
-func (s *Shelf) outlineOf(j job.Job, c Cut) outlined {
+func (s *Variants) outlineOf(j job.Job, c setup.Cut) outlined {
 	return s.outlines.get(passesOf(j, c), func() outlined {
 		r := s.reelOf(j, c)
 		if r.err != nil {

@@ -3,12 +3,14 @@ package predict
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/shard"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -48,7 +50,7 @@ func sameEvent(a, b *tape.Tape, i int) error {
 	return nil
 }
 
-// variants of a row that a shelf has to get right: itself, and one of several others.
+// variants of a row that Variants has to get right: itself, and one of several others.
 func variants(j job.Job, which int) []job.Job {
 	out := []job.Job{j}
 	if j.Source != "hf" {
@@ -72,7 +74,7 @@ func variants(j job.Job, which int) []job.Job {
 	return append(out, k, late)
 }
 
-func TestAShelfWritesTheTapeThatARunRecords(t *testing.T) {
+func TestVariantsWriteTheTapeThatARunRecords(t *testing.T) {
 	t.Parallel()
 	seen, stretched := map[string]bool{}, 0
 	for _, row := range measuredRows(t) {
@@ -86,13 +88,13 @@ func TestAShelfWritesTheTapeThatARunRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := h200(t)
-		s := NewShelf(src, m)
+		s := NewVariants(src, m)
 		for v, j := range variants(row.Job, len(seen)) {
 			p, _, _, err := train(j, src, m, 0)
 			if err != nil {
 				continue // no code path
 			}
-			got, r, err := s.tapeOf(j, Cut{})
+			got, r, err := s.tapeOf(j, setup.Cut{})
 			if err != nil {
 				t.Errorf("%s, variant %d: %v", j.ID, v, err)
 				continue
@@ -112,7 +114,7 @@ func TestAShelfWritesTheTapeThatARunRecords(t *testing.T) {
 	}
 }
 
-func TestAShelfNeedsWhatARunPredicts(t *testing.T) {
+func TestVariantsNeedWhatARunPredicts(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for i, row := range measuredRows(t) {
@@ -125,7 +127,7 @@ func TestAShelfNeedsWhatARunPredicts(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := h200(t)
-		s := NewShelf(src, m)
+		s := NewVariants(src, m)
 		for v, j := range variants(row.Job, i) {
 			m.Conf = alloc.Conf{Expandable: v == 1}
 			want, err := Run(j, src, m)
@@ -149,15 +151,15 @@ func TestAShelfNeedsWhatARunPredicts(t *testing.T) {
 }
 
 // spreads compares what each of several cards needs.
-func spreads(t *testing.T, s *Shelf, j job.Job, src Source, m Machine) {
+func spreads(t *testing.T, s *Variants, j job.Job, src Source, m Machine) {
 	t.Helper()
-	for i, kind := range append(shard.Kinds(), "fsdp2") {
+	for i, kind := range append(slices.Clone(setup.Shardings()), "fsdp2") {
 		spread := Spread{Plan: shard.Plan{Kind: kind, Ranks: 2 << i, BucketView: i%2 == 0}}
 		if i >= 4 {
 			spread.Tensor, spread.Plan.Stages = 2, 2*(i-4)
 		}
 		part, err := src, error(nil)
-		if spread.cut() != (Cut{}) {
+		if spread.cut() != (setup.Cut{}) {
 			if part, err = Divide(src, spread.Tensor, spread.Plan.Stages); err != nil {
 				return
 			}
@@ -193,7 +195,7 @@ func TestWhatIsAskedForFallsWithEveryCheckpointedLayer(t *testing.T) {
 			continue
 		}
 		seen[row.Model] = true
-		s := NewShelf(src, h200(t))
+		s := NewVariants(src, h200(t))
 		for _, batch := range []int{1, row.Batch} {
 			j := row.Job
 			j.Checkpointing, j.Batch, j.Accumulate = true, batch, 1+i%2
