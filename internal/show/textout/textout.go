@@ -257,6 +257,12 @@ func cause(s *screen.Screen, f report.Finding, first bool) {
 		file := tail(screen.Clean(fmt.Sprintf("%s:%d", w.File, w.Line)), s.Width()-3-screen.Columns(function))
 		s.Line("  ", s.Ink(screen.Cyan, file), " ", function)
 	}
+	for i, h := range f.Holders {
+		if i == 2 {
+			break
+		}
+		s.Hanging("  held by ", screen.Plain, fmt.Sprintf("%s: %s", screen.Clean(h.Name), h.Bytes))
+	}
 	if len(f.Also) > 0 {
 		s.Line("  ", s.Ink(screen.Faint, fmt.Sprintf("the same in %d other inputs", len(f.Also))))
 	}
