@@ -45,3 +45,27 @@ func TestEveryProgramsHolderIsNamed(t *testing.T) {
 		t.Errorf("%d programs were looked into, want at least 50", told)
 	}
 }
+
+func TestParametersGradientsAndStateAreWhatPyTorchSays(t *testing.T) {
+	t.Parallel()
+	lines := strings.Split(python(t, filepath.Join("testdata", "holders_exact.py")), "\n")
+	if len(lines) != 10 {
+		t.Errorf("%d models, want 10", len(lines))
+	}
+	for _, line := range lines {
+		if !strings.HasSuffix(line, " equal") {
+			t.Error(line)
+		}
+	}
+}
+
+func TestAWalkTouchesNothingAndLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	got := python(t, filepath.Join("testdata", "holders_hostile.py"))
+	want := `{"touched": [], "collected": [], "problem": null, "complete": true, "died": true, "locals kept": true, "gc": true, "grad": true, "interval": true, ` +
+		`"named": ["hostile.data", "lazy[\"inside\"]", "own", "sparse"], "packed": ["AccumulateGrad", "ExpBackward0", "MulBackward0"], "objects": 6, ` +
+		`"bounds": {"objects": "objects", "time": "time", "full": [true, 50, true], "kept": 50}}`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

@@ -44,23 +44,25 @@ def look(torch, kind="cuda", blocks=None, seconds=SECONDS, objects=OBJECTS, fact
     """
     began = time.monotonic()
     result = {"schema": "plimsoll.holders/1", "when": "demand", "pid": os.getpid(), "rank": 0, "step": 0, "phase": "", "time": time.time(), **(facts or {})}
-    walk = None
+    result.update(running=[], devices=[], holders=[], walk={"seconds": 0.0, "objects": 0, "tensors": 0, "nodes": 0, "complete": False, "stopped": "problem"})
     try:
         with _undisturbed(torch):
-            walk = Walk(torch, began + seconds, objects, lambda: _hooks_used[0])
-            _everything(walk)
-            result["running"] = _running()
-            result["devices"], result["holders"] = _groups.describe(walk, kind, blocks)
+            _describe(Walk(torch, began + seconds, objects, lambda: _hooks_used[0]), kind, blocks, result)
     except Exception as problem:
         result["problem"] = repr(problem)[:300]
-        result.setdefault("holders", [])
-        result.setdefault("devices", [])
-        result.setdefault("running", [])
-    result["walk"] = {
-        "seconds": round(time.monotonic() - began, 4), "objects": len(walk.parent) if walk else 0, "tensors": len(walk.tensors) if walk else 0,
-        "nodes": len(walk.nodes) if walk else 0, "complete": bool(walk and not walk.stopped), "stopped": walk.stopped if walk else "problem",
-    }
+    result["walk"]["seconds"] = round(time.monotonic() - began, 4)
     return result
+
+
+def _describe(walk, kind, blocks, result):
+    """Walk, and put what was found into the result; what the walk remembers is gone when this returns."""
+    try:
+        _everything(walk)
+        result["running"] = _running()
+        result["devices"], result["holders"] = _groups.describe(walk, kind, blocks)
+        result["walk"].update(objects=len(walk.parent), tensors=len(walk.tensors), nodes=len(walk.nodes), complete=not walk.stopped, stopped=walk.stopped)
+    finally:
+        walk.__dict__.clear()  # it knows the frames that know it: without this, only a collection would free what it found
 
 
 def blocks(snapshot):
@@ -119,7 +121,7 @@ def _everything(walk):
     for frame, thread, depth in frames:
         if not is_scripts(frame.f_code.co_filename):
             _start_frame(walk, frame, thread, depth, FRAMES)
-    walk.run(FRAMES)
+            walk.run(FRAMES)  # one by one, outermost first: what a caller holds is its, whatever those it calls name it
     walk.graphs()
     walk.queue.extend(space for space in libraries)
     walk.run(LIBRARY)

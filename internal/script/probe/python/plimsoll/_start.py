@@ -13,6 +13,8 @@ def from_environment():
     _children.follow()
     if os.environ.get("PLIMSOLL_MODE") == "capture":
         when_imported("torch", lambda torch: _capture(torch, report))
+    elif os.environ.get("PLIMSOLL_MODE") == "trace":
+        when_imported("torch", lambda torch: _trace(torch, report))
     else:
         when_imported("torch", lambda torch: _observe(torch, report))
 
@@ -33,3 +35,10 @@ def _capture(torch, report):
     _asked.believe()
     _capture.attach(torch, report)
     _asked.Asked(torch, report).watch()
+
+
+def _trace(torch, report):
+    from . import _asked, _trace
+
+    _asked.believe()
+    _trace.attach(torch, report)
