@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -28,4 +29,13 @@ type convolutions struct {
 func (c *convolutions) see(w eager.Work) {
 	c.largest = max(c.largest, w.Spare)
 	c.unmeasured = c.unmeasured || w.Unmeasured
+}
+
+// between is where the peak lies on a card where cuDNN's workspaces were not measured: without any, and with the largest beside the peak. There is
+// never more than one at a time.
+func (c convolutions) between(peak units.Bytes, m Machine) *report.Range {
+	if !c.unmeasured || c.largest == 0 {
+		return nil
+	}
+	return &report.Range{Low: peak, High: peak + c.largest, Why: "cuDNN's workspaces for convolutions were not measured on " + m.Card.Title + "; the peak counts none of them"}
 }
