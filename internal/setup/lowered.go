@@ -30,6 +30,9 @@ type Lowered struct {
 // Lower says what runs. What the engine cannot do is refused.
 func (s Setup) Lower() (Lowered, error) {
 	l := Lowered{Engine: PlainPyTorch, Compute: s}
+	if s.Offload.Has(OffloadOptimizer) { // torchao's and DeepSpeed's optimizers on the host have one implementation
+		l.Compute.Optimizer = s.Optimizer.Kind()
+	}
 	switch s.Sharding {
 	case FSDP2:
 		l.Engine = FullyShard
@@ -46,6 +49,8 @@ func (s Setup) Lower() (Lowered, error) {
 func (l *Lowered) fullyShard(s Setup) error {
 	cast := s.Precision.Autocast()
 	switch {
+	case s.Offload != OffloadNone:
+		return fmt.Errorf("fully_shard with %s on the host is not written; --offload none limits the search", s.Offload)
 	case cast == torch.FP16:
 		return fmt.Errorf("fully_shard with fp16 needs a gradient scaler of its own, which is not written; --precision %s does without", torch.AmpBF16)
 	case cast != "" && s.Cut.Tensor > 1 && s.Ranks() < 2: // nothing is sharded: autocast stays
@@ -59,8 +64,12 @@ func (l *Lowered) fullyShard(s Setup) error {
 // deepSpeed: 16-bit engines keep fp32 masters and fp32 state in partitions of the optimizer, and run their own fused Adam.
 // https://github.com/deepspeedai/DeepSpeed/blob/v0.19.8/deepspeed/runtime/zero/stage_1_and_2.py (single_partition_of_fp32_groups)
 func (l *Lowered) deepSpeed(s Setup) error {
+	if s.Offload.Has(OffloadOptimizer) { // masters are on the host too
+		return nil
+	}
 	l.Masters = s.Precision.Params().Bytes() == 2
 	if kind, _ := s.Optimizer.Algorithm(); kind.Spelled.DeepSpeed != "" {
+		l.Compute.Optimizer = s.Optimizer.Kind()
 		if fused, ok := s.Optimizer.With(torch.Fused); ok {
 			l.Compute.Optimizer = fused
 		}

@@ -48,7 +48,7 @@ func unitsOf(n int64) units.Bytes { return units.Bytes(n) }
 func (s *search) memoryKey(p point) point {
 	p.Accumulate, p.Precision = min(s.times(p), 2), p.Precision.SameMemory()
 	if p.Offload.Has(setup.OffloadOptimizer) { // no state on the card, no temporaries
-		p.Optimizer, p.Offload = torch.Stateless, p.Offload.Without(setup.OffloadOptimizer)
+		p.Optimizer = torch.Stateless
 	}
 	return p
 }
