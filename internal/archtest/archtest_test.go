@@ -37,7 +37,7 @@ var layers = []layer{
 	{name: "memory: what the allocator does with it", packages: []string{"internal/memory/alloc", "internal/memory/timeline", "internal/memory/replay", "internal/gpu"}},
 	{name: "model: a training step, computed", packages: []string{
 		"internal/model/tensor", "internal/model/hfconfig", "internal/model/exported", "internal/model/job", "internal/model/shard", "internal/model/deepen",
-		"internal/model/eager", "internal/model/families", "internal/model/graphrun",
+		"internal/model/eager", "internal/model/families", "internal/model/graphrun", "internal/model/traced",
 	}},
 	{name: "answer: conclusions", packages: []string{
 		"internal/answer/finding", "internal/answer/diagnose", "internal/answer/compare", "internal/answer/explain", "internal/answer/cost", "internal/answer/predict",
@@ -50,8 +50,8 @@ var layers = []layer{
 		"internal/show/screen", "internal/show/viewdata", "internal/show/textout", "internal/show/traceout", "internal/show/lintout", "internal/show/page",
 	}},
 	{name: "machine: what asks and changes the outside", effects: true, packages: []string{
-		"internal/live/nvml", "internal/live/proc", "internal/live/machine", "internal/live/metrics",
-		"internal/script/runner", "internal/script/probe", "internal/script/capture", "internal/script/observe", "internal/script/fitrun",
+		"internal/live/nvml", "internal/live/proc", "internal/live/machine", "internal/live/listener", "internal/live/metrics",
+		"internal/script/runner", "internal/script/probe", "internal/script/capture", "internal/script/modelcode", "internal/script/observe", "internal/script/fitrun",
 		"internal/show/web", "internal/show/tui",
 	}},
 	{name: "command line", effects: true, packages: []string{"internal/cli", "cmd/plimsoll"}},

@@ -54,6 +54,9 @@ starts again with what the recording calls for. All ranks of a job run the same 
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return runRun(env, opts, args) },
 	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError("%w%s; flags of the command you run go after --: plimsoll run -- python train.py (see plimsoll run --help)", err, nearFlag(cmd, err))
+	})
 	cmd.Flags().StringVar(&opts.report, "report", "", "keep snapshots and notes in this folder")
 	cmd.Flags().StringVar(&opts.record, "record", string(probe.Auto), "stacks recorded with allocations: auto, stacks, light, off")
 	cmd.Flags().BoolVar(&opts.json, "json", false, "close with one line of JSON on stderr instead of text")
@@ -90,11 +93,15 @@ func runRun(env Env, o runOptions, args []string) error {
 	}
 	say := func(line string) { fmt.Fprintf(env.Stderr, "plimsoll: %s\n", line) }
 	request := observe.Request{Args: args, Env: env.Environ(), Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr,
-		Report: o.report, Record: probe.Record(o.record), Say: say}
+		Report: o.report, Record: probe.Record(o.record), Say: say, Helper: env.Helper}
+	if env.Driver != nil {
+		var close func()
+		request.Driver, close = env.Driver()
+		defer close()
+	}
 	run, err := observe.Open(request)
 	if err != nil {
 		say(fmt.Sprintf("%v; the command runs unobserved.", err))
-		return exitWith(observe.Bare(request))
 	}
 	defer run.Close()
 	done, err := o.carryOut(env, run)
@@ -138,8 +145,12 @@ func printRun(env Env, o runOptions, r observe.Result, say func(string)) error {
 	for _, line := range r.Lines {
 		say(line)
 	}
-	if r.Kind == verdict.OutOfMemory {
+	if r.Kind == verdict.OutOfMemory || r.Printed {
 		printCause(env, r, say)
+	}
+	sayGrowth(env, r.Grown, say)
+	if r.Peak != "" {
+		say("its peak is recorded, with who held the memory: plimsoll explain " + r.Peak)
 	}
 	return nil
 }
@@ -189,6 +200,20 @@ func exitWith(outcome runner.Outcome, err error) error {
 		return nil
 	}
 	return coded{code: outcome.Code}
+}
+
+// driverHere connects to the driver of this machine; nil where there is none.
+func driverHere(getenv func(string) string) (source watch.Source, close func()) {
+	m, err := machine.Open(getenv("XDG_RUNTIME_DIR"))
+	if err != nil {
+		return nil, func() {}
+	}
+	return m, func() { m.Close() }
+}
+
+// newHelperCommand is what plimsoll starts itself as, to look after a command should it be killed (runner.Help).
+func newHelperCommand() *cobra.Command {
+	return &cobra.Command{Use: "helper", Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, args []string) error { return runner.Help(args) }}
 }
 
 // cardsHere reads the GPUs of this machine once; none where none can be read.

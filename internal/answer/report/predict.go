@@ -31,6 +31,8 @@ type Prediction struct {
 	ByCategory map[string]units.Bytes `json:"by_category"` // allocated at the peak, and the context
 	Top        []Owned                `json:"top,omitempty"`
 
+	Range *Range `json:"range,omitempty"` // where sizes depend on data
+
 	Capacity units.Bytes `json:"capacity"`
 	Fits     bool        `json:"fits"`
 	Largest  *Largest    `json:"largest,omitempty"`
@@ -40,9 +42,17 @@ type Prediction struct {
 	Timeline []Moment    `json:"timeline,omitempty"` // where asked for
 	Batches  []BatchNeed `json:"batches,omitempty"`  // with the timeline: the same job with other batches, smallest first
 
+	ReadFrom    string   `json:"read_from,omitempty"` // which code described a model that is not built in
 	Assumptions []string `json:"assumptions"`
 	Unknown     []string `json:"unknown_operators,omitempty"`
 	Error       string   `json:"error,omitempty"` // of a job that could not be predicted, where others could
+}
+
+// Range is where the peak lies when sizes depend on data: allocated bytes.
+type Range struct {
+	Low  units.Bytes `json:"low"`
+	High units.Bytes `json:"high"`
+	Why  string      `json:"why"`
 }
 
 // PredictedPeak is the highest level of a run, each kind by its own name.

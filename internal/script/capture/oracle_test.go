@@ -24,7 +24,7 @@ import (
 // The same script run for real on the CPU tells what it keeps for backward: autograd's own saved tensors, and what the script refers to.
 func TestACaptureKeepsForBackwardWhatTheScriptReallyKeeps(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	config := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(config, []byte(`{"width": 48, "depth": 4, "precision": "fp32", "batch_size": 33}`), 0o600); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 // script stands for a training script under the probe: it reads its plan and writes the notes the probe would have written.
 func script(body string) []string {
 	return []string{"sh", "-c", `
-notes() { echo '{"schema":"plimsoll.notes/1","pid":'$$',"rank":0,"step":3,"loaders":[{"batch":16,"sampler":"RandomSampler"}],'"$1"'}' > "$PLIMSOLL_REPORT/rank0-$$.json"; }
+notes() { echo '{"schema":"plimsoll.notes/1","run":"'"$PLIMSOLL_RUN"'","pid":'$$',"rank":0,"step":3,"loaders":[{"batch":16,"sampler":"RandomSampler"}],'"$1"'}' > "$PLIMSOLL_REPORT/rank0-$$.json"; }
 dies() { notes '"error":{"type":"OutOfMemoryError","message":"CUDA out of memory.","out_of_memory":true,"traceback":""}'; exit 1; }
 ` + body}
 }

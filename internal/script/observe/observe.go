@@ -5,17 +5,25 @@
 package observe
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
+
+	"golang.org/x/term"
 
 	"github.com/plimsoll/plimsoll/internal/evidence/probenotes"
+	"github.com/plimsoll/plimsoll/internal/live/watch"
 	"github.com/plimsoll/plimsoll/internal/script/attempt"
 	"github.com/plimsoll/plimsoll/internal/script/probe"
 	"github.com/plimsoll/plimsoll/internal/script/runner"
+	"github.com/plimsoll/plimsoll/internal/script/verdict"
 )
 
 // Request is a command to observe.
@@ -28,6 +36,9 @@ type Request struct {
 	Report string            // folder to keep the record in; empty: it is kept only when memory ended the run
 	Record probe.Record      // which allocations carry stacks
 	Say    func(line string) // tells the person something while the run goes on
+
+	Driver watch.Source // the machine's cards; nil where there is no driver to ask
+	Helper []string     // command line of this program as a helper (runner.Help); empty: none
 }
 
 // Run is one command under observation: where its probe lies and where its record goes.
@@ -36,40 +47,52 @@ type Run struct {
 	folder string // temporary: the probe, and the report when nobody asked to keep it
 	report string
 	keep   bool
+
+	attempts int
+	// Of the last attempt.
+	driver  verdict.Driver
+	printed []byte // the end of what it wrote to stderr
+	heard   bool   // stderr was read along
 }
 
-// Open prepares the record. An error means that the command can only be run unobserved (Bare).
+// Open prepares the record. An error says why the probe cannot be used: the run then goes on without it.
 func Open(q Request) (*Run, error) {
-	folder, err := os.MkdirTemp("", "plimsoll-")
-	if err != nil {
-		return nil, fmt.Errorf("make a folder for the probe: %w", err)
-	}
-	r := &Run{Request: q, folder: folder, report: filepath.Join(folder, "report")}
-	if q.Report != "" {
-		r.report, err = filepath.Abs(q.Report)
-	}
+	// Nobody may read what is said at the end; the command's exit code is returned all the same. The command itself is not affected: a signal that is
+	// caught here is what it was for a new program.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	r := &Run{Request: q}
+	err := r.prepare()
 	if err == nil {
-		err = os.MkdirAll(r.report, 0o755)
+		return r, nil
 	}
-	if err == nil {
-		err = writable(r.report)
+	if r.folder != "" {
+		os.RemoveAll(r.folder)
 	}
-	if err == nil {
-		err = probe.Install(filepath.Join(folder, "probe"))
-	}
-	if err != nil {
-		os.RemoveAll(folder)
-		return nil, fmt.Errorf("prepare the record: %w", err)
-	}
-	return r, nil
+	r.folder, r.report = "", ""
+	return r, fmt.Errorf("prepare the record: %w", err)
 }
 
-// Bare runs the command unobserved.
-func Bare(q Request) (runner.Outcome, error) { return runner.Run(q.command(q.Env)) }
-
-func (q Request) command(environ []string) runner.Command {
-	return runner.Command{Args: q.Args, Env: environ, Stdin: q.Stdin, Stdout: q.Stdout, Stderr: q.Stderr}
+func (r *Run) prepare() error {
+	folder, err := runner.Folder()
+	if err != nil {
+		return err
+	}
+	r.folder, r.report = folder, filepath.Join(folder, "report")
+	if r.Report != "" {
+		if r.report, err = filepath.Abs(r.Report); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(r.report, 0o755); err != nil {
+		return err
+	}
+	if err := writable(r.report); err != nil {
+		return err
+	}
+	return probe.Install(r.probe())
 }
+
+func (r *Run) probe() string { return filepath.Join(r.folder, "probe") }
 
 // Variable is the value of a variable in the command's environment.
 func (q Request) Variable(name string) string {
@@ -93,15 +116,23 @@ func writable(folder string) error {
 
 // Close removes what need not be kept.
 func (r *Run) Close() {
-	if r.keep && r.Report == "" {
-		os.RemoveAll(filepath.Join(r.folder, "probe"))
-		return
+	switch {
+	case r.folder == "":
+	case r.keep && r.Report == "":
+		runner.Keep(r.folder)
+		for _, name := range []string{"probe", "capture", "bin"} {
+			os.RemoveAll(filepath.Join(r.folder, name))
+		}
+	default:
+		os.RemoveAll(r.folder)
 	}
-	os.RemoveAll(r.folder)
 }
 
 // Folder makes a folder for something that lasts as long as the run.
 func (r *Run) Folder(name string) (string, error) {
+	if r.folder == "" {
+		return "", errors.New("there is no folder for temporary files")
+	}
 	dir := filepath.Join(r.folder, name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make a folder for the %s: %w", name, err)
@@ -111,32 +142,117 @@ func (r *Run) Folder(name string) (string, error) {
 
 // Attempt runs the command once in fresh processes, with a plan of what to change, until it ends or stop is closed.
 func (r *Run) Attempt(plan *attempt.Plan, stop <-chan struct{}) (runner.Outcome, error) {
-	base, fit := r.Env, ""
-	if plan != nil {
-		fit = plan.JSON()
-		base = append(base[:len(base):len(base)], plan.Variables(r.Variable)...)
+	r.attempts++
+	command := runner.Command{Args: r.Args, Env: r.Env, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr,
+		Stop: stop, Helper: r.Helper, Remove: r.folder, Errors: &runner.Tail{}, Terminal: !r.seesAll()}
+	if r.folder != "" {
+		command.Args, command.Env = r.withProbe(plan)
 	}
-	command := r.command(probe.Environ(base, filepath.Join(r.folder, "probe"),
-		probe.Settings{Mode: probe.Observe, Report: r.report, Record: r.Record, Fit: fit}))
-	command.Stop = stop
-	return runner.Run(command)
+	r.heard = !r.stderrIsTerminal() || command.Terminal
+	f := &family{proc: "/proc", mark: probe.Mark + "=" + r.name(), probe: r.probe(), known: map[int]verdict.Blindness{}}
+	driver := watchDriver(r.Driver, f)
+	command.Started = f.started
+	outcome, err := runner.Run(command)
+	r.driver, r.printed = driver.finish(), command.Errors.Bytes()
+	return outcome, err
 }
 
-// Notes reads what every process of the run noted; what cannot be read is said and left out.
+// name tells this attempt from all others.
+func (r *Run) name() string { return fmt.Sprintf("%s.%d", filepath.Base(r.folder), r.attempts) }
+
+// withProbe is the command line and the environment under which Python loads the probe.
+func (r *Run) withProbe(plan *attempt.Plan) (args, environ []string) {
+	settings := probe.Settings{Mode: probe.Observe, Report: r.report, Record: r.Record, Run: r.name()}
+	if r.Report != "" {
+		settings.Keep = probe.KeepPeak
+	}
+	base := r.Env
+	if plan != nil {
+		settings.Fit = plan.JSON()
+		base = append(base[:len(base):len(base)], plan.Variables(r.Variable)...)
+	}
+	environ = probe.Environ(base, r.probe(), settings)
+	path := r.Variable("PATH")
+	if probe.NeedsShims(r.Args, r.find) {
+		bin := filepath.Join(r.folder, "bin")
+		if err := probe.Shims(bin, r.probe(), probe.Find(path)); err == nil {
+			environ = append(environ, "PATH="+bin+string(os.PathListSeparator)+path)
+		}
+	}
+	return probe.Args(r.Args, r.probe()), environ
+}
+
+// find is the file that a command's name leads to; empty where there is none.
+func (r *Run) find(name string) string {
+	if strings.ContainsRune(name, filepath.Separator) {
+		return name
+	}
+	for _, dir := range filepath.SplitList(r.Variable("PATH")) {
+		full := filepath.Join(dir, name)
+		if info, err := os.Stat(full); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return full
+		}
+	}
+	return ""
+}
+
+// seesAll tells whether the command is a Python that loads the probe: it tells itself what ends it.
+func (r *Run) seesAll() bool {
+	path := r.find(r.Args[0])
+	if r.folder == "" || path == "" {
+		return false
+	}
+	if probe.IsPython(filepath.Base(path)) {
+		return !ignoresPath(r.Args[1:])
+	}
+	return pythonScript(path)
+}
+
+// pythonScript tells whether a file is run by Python, as torchrun and accelerate are.
+func pythonScript(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	line := make([]byte, 256)
+	n, _ := f.Read(line)
+	first, _, _ := bytes.Cut(line[:n], []byte("\n"))
+	for word := range strings.FieldsSeq(strings.TrimPrefix(string(first), "#!")) {
+		if bytes.HasPrefix(first, []byte("#!")) && probe.IsPython(filepath.Base(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Run) stderrIsTerminal() bool {
+	f, ok := r.Stderr.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Notes reads what every process of the last attempt noted; what cannot be read is said and left out. Notes of earlier runs may lie in the same folder.
 func (r *Run) Notes() []probenotes.Process {
-	paths, _ := filepath.Glob(filepath.Join(r.report, "rank*.json"))
 	var all []probenotes.Process
-	for _, path := range paths {
+	for _, path := range r.files("rank*.json") {
 		p, err := readNotes(path)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 		case err != nil:
 			r.Say(fmt.Sprintf("%s: %v", filepath.Base(path), err))
-		default:
+		case p.Run == r.name():
 			all = append(all, p)
 		}
 	}
 	return all
+}
+
+func (r *Run) files(pattern string) []string {
+	if r.report == "" {
+		return nil
+	}
+	paths, _ := filepath.Glob(filepath.Join(r.report, pattern))
+	return paths
 }
 
 func readNotes(path string) (probenotes.Process, error) {
@@ -148,16 +264,24 @@ func readNotes(path string) (probenotes.Process, error) {
 	return probenotes.Read(f)
 }
 
-// Clear removes the record of an attempt that is over.
+// Clear removes the record of the last attempt.
 func (r *Run) Clear() {
-	paths, _ := filepath.Glob(filepath.Join(r.report, "rank*"))
-	for _, path := range paths {
-		os.Remove(path)
+	for _, p := range r.Notes() {
+		for _, path := range r.files(fmt.Sprintf("rank%d-%d.*", p.Rank, p.PID)) {
+			os.Remove(path)
+		}
 	}
 }
 
-// Gone tells whether a rank has said that it will not go on: the others may wait for it.
+// Gone tells whether a rank of the last attempt has said that it will not go on: the others may wait for it.
 func (r *Run) Gone() bool {
-	gone, _ := filepath.Glob(filepath.Join(r.report, "rank*.gone"))
-	return len(gone) > 0
+	for _, path := range r.files("rank*.gone") {
+		var said struct {
+			Run string `json:"run"`
+		}
+		if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &said) == nil && said.Run == r.name() {
+			return true
+		}
+	}
+	return false
 }

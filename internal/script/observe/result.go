@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/code/blame"
 	"github.com/plimsoll/plimsoll/internal/code/lint"
+	"github.com/plimsoll/plimsoll/internal/evidence/oomtext"
 	"github.com/plimsoll/plimsoll/internal/evidence/probenotes"
 	"github.com/plimsoll/plimsoll/internal/script/runner"
 	"github.com/plimsoll/plimsoll/internal/script/verdict"
@@ -26,10 +28,21 @@ type Record struct {
 	Code      int      `json:"code"`
 	Signal    string   `json:"signal,omitempty"`
 	Killed    bool     `json:"killed"`
-	OutOfMem  bool     `json:"out_of_memory"`
-	Processes int      `json:"processes"`
+	OutOfMem  bool     `json:"out_of_memory"` // GPU memory ended it, as far as was seen
+	Verdict   string   `json:"verdict"`       // finished, out-of-memory, host-memory, killed or failed
+	Processes int      `json:"processes"`     // that the probe was in
+	Unseen    []Unseen `json:"not_observed,omitempty"`
 	Peak      int64    `json:"peak_allocated"`
 	Summary   []string `json:"summary"`
+}
+
+// Unseen is a process of the command that the driver saw on a card and the probe was not in.
+type Unseen struct {
+	PID     int    `json:"pid"`
+	GPU     int    `json:"gpu"`
+	Bytes   *int64 `json:"bytes"` // null: the driver does not say
+	Command string `json:"command,omitempty"`
+	Why     string `json:"why,omitempty"`
 }
 
 // Result is what there is to say about a run that is over.
@@ -41,19 +54,29 @@ type Result struct {
 	Texts     []string // files with the errors' texts
 	InSource  []lint.Finding
 	KeptIn    string // folder of the record; empty: it is not kept
+	Grown     string // recording of a run that grew without end and lived; empty: none
+	Peak      string // recording near the peak of a run that lived, where its record is kept; empty: none
 }
 
 // Conclude collects what the processes noted, writes the outcome beside it and judges.
 func (r *Run) Conclude(outcome runner.Outcome) Result {
 	notes := r.Notes()
-	res := Result{Notes: notes, Verdict: verdict.Of(verdict.Evidence{Program: r.Args[0], Notes: notes,
+	printed, err := oomtext.Read(bytes.NewReader(r.printed))
+	if err != nil {
+		printed = oomtext.Log{}
+	}
+	res := Result{Notes: notes, Verdict: verdict.Of(verdict.Evidence{Program: r.Args[0], Notes: notes, Driver: r.driver, Printed: printed, Heard: r.heard,
 		Ending: verdict.Ending{Code: outcome.Code, Killed: outcome.Killed(), KernelKills: outcome.KernelKills}})}
 	res.Record = r.record(outcome, res.Verdict, notes)
 	if err := r.write(res.Record); err != nil {
 		r.Say(err.Error())
 	}
-	if res.Kind != verdict.OutOfMemory {
+	if res.Kind != verdict.OutOfMemory && !res.Printed {
+		res.Grown, res.Peak = r.alive("growth"), r.alive("peak")
 		return res
+	}
+	if res.Printed {
+		res.Texts = r.keepPrinted()
 	}
 	for _, p := range res.Dead {
 		res.Snapshots = append(res.Snapshots, r.snapshotOf(p)...)
@@ -66,9 +89,44 @@ func (r *Run) Conclude(outcome runner.Outcome) Result {
 	return res
 }
 
+// alive finds a recording that the probe made while the run lived: the largest of several ranks.
+func (r *Run) alive(when string) string {
+	paths, _ := filepath.Glob(filepath.Join(r.report, "rank*."+when+".pickle"))
+	best, size := "", int64(-1)
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && info.Size() > size {
+			best, size = path, info.Size()
+		}
+	}
+	return best
+}
+
+// keepPrinted writes the end of what the command printed beside the notes.
+func (r *Run) keepPrinted() []string {
+	path := filepath.Join(r.report, "stderr.txt")
+	if r.report == "" {
+		return nil
+	}
+	if err := os.WriteFile(path, r.printed, 0o644); err != nil {
+		return nil
+	}
+	return []string{path}
+}
+
 func (r *Run) record(outcome runner.Outcome, v verdict.Verdict, notes []probenotes.Process) Record {
 	rec := Record{Schema: Schema, Command: r.Args, Code: outcome.Code, Killed: outcome.Killed() && outcome.Code != 0,
-		OutOfMem: v.Kind == verdict.OutOfMemory, Processes: len(notes), Summary: probenotes.Healthy(notes)}
+		OutOfMem: v.Kind == verdict.OutOfMemory, Verdict: string(v.Kind), Processes: len(notes), Summary: probenotes.Healthy(notes)}
+	if len(rec.Summary) == 0 {
+		rec.Summary = v.Lines
+	}
+	for _, h := range v.Unobserved {
+		u := Unseen{PID: h.PID, GPU: h.Card, Command: h.Command, Why: string(h.Why)}
+		if h.Known {
+			held := int64(h.Bytes)
+			u.Bytes = &held
+		}
+		rec.Unseen = append(rec.Unseen, u)
+	}
 	if outcome.Signal != 0 {
 		rec.Signal = outcome.Signal.String()
 	}
@@ -79,6 +137,9 @@ func (r *Run) record(outcome runner.Outcome, v verdict.Verdict, notes []probenot
 }
 
 func (r *Run) write(rec Record) error {
+	if r.report == "" {
+		return nil
+	}
 	data, err := json.Marshal(rec)
 	if err != nil {
 		return fmt.Errorf("describe the run: %w", err)

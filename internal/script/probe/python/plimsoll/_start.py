@@ -1,6 +1,7 @@
 """Decides, from the environment alone, what the probe does in this process, and waits for torch to be imported."""
 import os
 
+from . import _children
 from ._imports import when_imported
 
 
@@ -9,8 +10,11 @@ def from_environment():
     report = os.environ.get("PLIMSOLL_REPORT")
     if not report:
         return
+    _children.follow()
     if os.environ.get("PLIMSOLL_MODE") == "capture":
         when_imported("torch", lambda torch: _capture(torch, report))
+    elif os.environ.get("PLIMSOLL_MODE") == "trace":
+        when_imported("torch", lambda torch: _trace(torch, report))
     else:
         when_imported("torch", lambda torch: _observe(torch, report))
 
@@ -31,3 +35,10 @@ def _capture(torch, report):
     _asked.believe()
     _capture.attach(torch, report)
     _asked.Asked(torch, report).watch()
+
+
+def _trace(torch, report):
+    from . import _asked, _trace
+
+    _asked.believe()
+    _trace.attach(torch, report)
