@@ -139,7 +139,7 @@ func readXLA(t squashed, at int) (span, bool) {
 	end := t.find("allocat", at, at+60)
 	if end < 0 { // "Ran out of memory in memory space hbm. Used 17.00G of 15.48G hbm."
 		m.Backend = "tpu"
-		return span{&m, start, t.readHBM(&m, at)}, true
+		return span{&m, start, t.readProgram(&m, at)}, true
 	}
 	for end < len(t.s) && letter(t.s[end]) {
 		end++
@@ -163,31 +163,15 @@ func readXLA(t squashed, at int) (span, bool) {
 	return span{&m, start, end}, true
 }
 
-func (t squashed) readHBM(m *Message, at int) int {
-	end := at + len("ranoutofmemoryinmemoryspace")
-	i := t.find(".used", end, end+20)
-	if i < 0 {
-		return end
-	}
-	used := i + len(".used")
-	stop := t.numberEnd(used)
-	if t.has(stop, "gof") {
-		m.Requested, _ = newAmount(t.s[used:stop], unit{"g", "G", units.GiB})
-		of := stop + len("gof")
-		stop = t.numberEnd(of)
-		if t.has(stop, "g") {
-			m.Capacity, _ = newAmount(t.s[of:stop], unit{"g", "G", units.GiB})
-		}
-	}
-	return stop
-}
-
 // readVLLM reads vLLM's refusals to start (vllm/v1/worker/utils.py, vllm/v1/core/kv_cache_utils.py).
 func readVLLM(t squashed, at int) (span, bool) {
 	m := newMessage(Refused, "vllm")
 	m.Library, m.Backend = "vllm", "cuda"
 	start := at
 	m.Class, start = t.classBefore(at)
+	if !t.has(at, "freememory") {
+		m.Kind = CacheFull
+	}
 	if t.has(at, "noavailable") {
 		return span{&m, start, at + len("noavailablememoryforthecacheblocks")}, true
 	}

@@ -32,6 +32,8 @@ const (
 	NotAnOOM   Kind = "not-an-oom"  // looks like one and is none (Triton's on-chip shared memory)
 	GaveUp     Kind = "oom-gave-up" // a batch-size finder met OOM at every size
 	Refused    Kind = "oom-refused" // a program refused to start for want of free device memory
+	CacheFull  Kind = "kv-cache"    // a server has no room for its cache of keys and values
+	NoRoom     Kind = "no-room"     // a loader refused a model because it does not fit on the device
 )
 
 // Amount is a size as a message prints it. The zero value is a size the message does not give.
@@ -51,6 +53,13 @@ type Amount struct {
 type Process struct {
 	PID  int
 	Held Amount
+}
+
+// Buffer is one of the largest allocations of a compiled program.
+type Buffer struct {
+	Size      Amount
+	Shape     []int64
+	Operation string // op_name, bounded
 }
 
 // Host is what messages about main memory say beside the request.
@@ -94,10 +103,12 @@ type Message struct {
 	Allowed             Amount // a limit below the capacity
 	Others              []Process
 	Host                Host
-	Shape               []int64 // TensorFlow, NumPy: the tensor that did not fit
-	DType               string  // its type
-	Utilization         float64 // vLLM: gpu_memory_utilization; Ray: memory threshold
-	Pool                string  // MPS: "private" or "shared"
+	Program             Amount   // XLA: what the compiled program needs in all
+	Largest             []Buffer // XLA: its largest buffers, largest first
+	Shape               []int64  // TensorFlow, NumPy: the tensor that did not fit
+	DType               string   // its type
+	Utilization         float64  // vLLM: gpu_memory_utilization; Ray: memory threshold
+	Pool                string   // MPS: "private" or "shared"
 
 	// Advice is the allocator setting the message recommends ("" none).
 	Advice    string

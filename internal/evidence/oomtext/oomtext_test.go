@@ -53,6 +53,7 @@ func brief(m Message) string {
 	size("pools", m.PrivatePools)
 	size("other", m.OtherAllocations)
 	size("allowed", m.Allowed)
+	size("program", m.Program)
 	word("pool", m.Pool)
 	number("pid", m.Host.PID, 0)
 	word("command", m.Host.Command)

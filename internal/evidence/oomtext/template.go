@@ -2,6 +2,7 @@ package oomtext
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -20,7 +21,10 @@ type template struct {
 }
 
 // templates in order of preference where two claim the same text.
-var templates = []template{
+var templates = slices.Concat(ownTemplates, phraseTemplates(stackPhrases), phraseTemplates(hostPhrases), lastTemplates)
+
+// ownTemplates need more than a phrase to be read.
+var ownTemplates = []template{
 	{[]string{"triedtoallocate"}, readTried},
 	{[]string{"wouldexceedallowedmemory"}, readAsync},
 	{[]string{"waspreemptivelyrejected"}, readReject},
@@ -32,7 +36,7 @@ var templates = []template{
 	{[]string{"ranoutofmemorytryingtoallocate", "failedtoallocate"}, readBFC},
 	{[]string{"cudaerror:outofmemory", "cudadrivererror:outofmemory", "hiperror:outofmemory", "cudaerroroutofmemory",
 		"hiperroroutofmemory", "cudaerrormemoryallocation", "outofdevicememory"}, readDriver},
-	{[]string{"statusallocfailed", "statusnotinitialized", "statusallocationfailed", "cufftallocfailed", "statusmemoryerror", "statusinternalerror"}, readLibrary},
+	{[]string{"statusallocfailed", "statusnotinitialized", "statusallocationfailed", "cufftallocfailed", "statusmemoryerror", "statusinternalerror", "cufftinternalerror"}, readLibrary},
 	{[]string{"unabletofindavalidcudnnalgorithm", "unabletofindanengine"}, readEngine},
 	{[]string{"nvmlsuccess=="}, readNVML},
 	{[]string{"youtriedtoallocate"}, readCPU},
@@ -42,7 +46,7 @@ var templates = []template{
 	{[]string{"iskilledbysignal:"}, readWorkerKilled},
 	{[]string{"exitedunexpectedly"}, readWorkerGone},
 	{[]string{"unexpectedbuserror", "sharedmemoryobject", "unabletowritetofile</torch", "unabletommap"}, readShared},
-	{[]string{"exitcode:-9", "exitcode137", "exitcode:137", "exitstatus137", "oomkilled", "signal9(sigkill)", "signals.sigkill"}, readExit},
+	{[]string{"exitcode:-9", "exitcode137", "exitcode:137", "exitstatus137", "exitcode=137", "exitstatus:137", "exitcode-9", "returncode=-9", "returncode-9", "returncode:-9", "signal:killed", "oomkilled", "signal9(sigkill)", "signals.sigkill"}, readExit},
 	{[]string{"whichexceedsthememoryusagethreshold"}, readRay},
 	{[]string{"oomwhenallocatingtensor"}, readTensorFlow},
 	{[]string{"outofmemorywhiletryingtoallocate", "outofmemoryallocating", "failedtoallocaterequestfor", "ranoutofmemoryinmemoryspace"}, readXLA},
@@ -50,9 +54,15 @@ var templates = []template{
 	{[]string{"outofresource:sharedmemory", "usestoomuchshareddata"}, readTriton},
 	{[]string{"noexecutablebatchsizefound"}, readAccelerate},
 	{[]string{"cannotre-initializecudainforkedsubprocess"}, readForked},
+}
+
+// lastTemplates read what says little.
+var lastTemplates = []template{
 	{[]string{"outofmemory"}, readBare},
 	{[]string{"memoryerror", "std::badalloc", "cannotallocatememory"}, readHostError},
 	{[]string{"killed"}, readKilled},
+	{[]string{"outofmemory"}, readAnyDevice},
+	{[]string{"failedtoallocate", "unabletoallocate", "couldnotallocate", "cannotallocate", "allocationfailed", "failedtoalloc", "insufficientmemory", "notenoughmemory"}, readAnyAllocation},
 }
 
 func triggerWords() []string {

@@ -7,8 +7,8 @@ import "sync"
 // quote mark nor a hyphen inside a trigger hides it.
 type automaton struct {
 	class  [256]uint8
-	next   []uint16 // next[state+class]; a state is the index of its row, those that accept come last
-	accept uint16   // the first state that accepts
+	next   []uint32 // next[state+class]; a state is the index of its row, those that accept come last
+	accept uint32   // the first state that accepts
 }
 
 const (
@@ -47,8 +47,8 @@ func classOf(c byte) uint8 {
 
 // number lays the states out so that one comparison tells whether a state accepts.
 func (a *automaton) number(t *trie) {
-	order := make([]uint16, len(t.accepts))
-	n := uint16(0)
+	order := make([]uint32, len(t.accepts))
+	n := uint32(0)
 	for _, wanted := range []bool{false, true} {
 		if wanted {
 			a.accept = n
@@ -60,7 +60,7 @@ func (a *automaton) number(t *trie) {
 			}
 		}
 	}
-	a.next = make([]uint16, len(order)*classes)
+	a.next = make([]uint32, len(order)*classes)
 	for s, row := range t.children {
 		for c, to := range row {
 			a.next[int(order[s])+c] = order[to]
@@ -71,7 +71,7 @@ func (a *automaton) number(t *trie) {
 
 // scan runs text through the automaton from state and returns where the first trigger ends (-1 none) and
 // the state there.
-func (a *automaton) scan(state uint16, text []byte) (int, uint16) {
+func (a *automaton) scan(state uint32, text []byte) (int, uint32) {
 	next, accept := a.next, a.accept
 	for i, c := range text {
 		to := next[int(state)+int(a.class[c])]
@@ -85,25 +85,25 @@ func (a *automaton) scan(state uint16, text []byte) (int, uint16) {
 
 // trie is the automaton while it is built; state 0 is the root.
 type trie struct {
-	children [][classes]uint16
+	children [][classes]uint32
 	accepts  []bool
 }
 
 func newTrie() *trie {
-	return &trie{children: make([][classes]uint16, 1), accepts: make([]bool, 1)}
+	return &trie{children: make([][classes]uint32, 1), accepts: make([]bool, 1)}
 }
 
 func (t *trie) add(word string) {
-	at := uint16(0)
+	at := uint32(0)
 	for i := range len(word) {
 		c := classOf(word[i])
 		if c == skipping {
 			continue
 		}
 		if t.children[at][c] == 0 {
-			t.children = append(t.children, [classes]uint16{})
+			t.children = append(t.children, [classes]uint32{})
 			t.accepts = append(t.accepts, false)
-			t.children[at][c] = uint16(len(t.accepts) - 1)
+			t.children[at][c] = uint32(len(t.accepts) - 1)
 		}
 		at = t.children[at][c]
 	}
@@ -113,8 +113,8 @@ func (t *trie) add(word string) {
 // link turns the trie into an automaton without failure steps: every missing child becomes the child of
 // the longest proper suffix that has one.
 func (t *trie) link() {
-	fail := make([]uint16, len(t.accepts))
-	queue := []uint16{}
+	fail := make([]uint32, len(t.accepts))
+	queue := []uint32{}
 	for c := range skipping {
 		if s := t.children[0][c]; s != 0 {
 			queue = append(queue, s)

@@ -18,7 +18,7 @@ type window struct {
 	rank    int
 	text    []byte
 	lines   []lineRef
-	state   uint16
+	state   uint32
 	first   int    // end of the first trigger that waits to be read
 	hot     int    // end of the last one, -1 when none waits
 	done    int    // text up to here has been searched for messages
