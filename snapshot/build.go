@@ -31,6 +31,8 @@ type builder struct {
 	histories   []history
 	annotations []Annotation
 	strange     map[string]int // unknown things met, by description
+	spent       int64          // bytes of memory taken, about
+	limit       int64          // and how many there may be
 }
 
 // Kinds of references on the pickle machine's stack.
@@ -87,10 +89,8 @@ const (
 	maxRecords    = 1<<28 - 1
 )
 
-var errNotSnapshot = errors.New("this is not a memory snapshot")
-
-func newBuilder() *builder {
-	b := &builder{strange: map[string]int{}, streams: map[uint64]uint16{}, poolIDs: map[[2]int64]uint16{}}
+func newBuilder(l Limits) *builder {
+	b := &builder{limit: l.memory(), strange: map[string]int{}, streams: map[uint64]uint16{}, poolIDs: map[[2]int64]uint16{}}
 	b.strings.init()
 	b.stacks.init()
 	return b
@@ -98,7 +98,11 @@ func newBuilder() *builder {
 
 // String interns a text.
 func (b *builder) String(text []byte) (pickle.Value, error) {
+	before := len(b.strings.texts)
 	id, err := b.strings.intern(text)
+	if err == nil && len(b.strings.texts) > before {
+		err = b.spend(int64(len(text)) + costText)
+	}
 	return pickle.Value{Kind: kindString, N: uint64(id)}, err
 }
 
@@ -124,7 +128,7 @@ func (b *builder) Tuple(items []pickle.Value) (pickle.Value, error) {
 		return pickle.Value{Kind: kindTuple, N: uint64(n - 1)}, nil
 	}
 	if len(b.tuples) >= maxRecords {
-		return pickle.Value{}, errNotSnapshot
+		return pickle.Value{}, ErrFormat
 	}
 	b.tuples = append(b.tuples, pair)
 	return pickle.Value{Kind: kindTuple, N: uint64(len(b.tuples) - 1)}, nil
@@ -139,6 +143,9 @@ func (b *builder) SetItems(dict pickle.Value, pairs []pickle.Value) error {
 	if r.kind == recNone {
 		kind, err := b.classify(pairs)
 		if err != nil {
+			return err
+		}
+		if err := b.spend(costOf[kind]); err != nil {
 			return err
 		}
 		*r = ref{kind, b.newRecord(kind)}
@@ -169,7 +176,7 @@ func (b *builder) SetItems(dict pickle.Value, pairs []pickle.Value) error {
 func (b *builder) classify(pairs []pickle.Value) (recordKind, error) {
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i].Kind != kindString {
-			return 0, fmt.Errorf("%w: a dict has a key that is no text", errNotSnapshot)
+			return 0, fmt.Errorf("%w: a dict has a key that is no text", ErrFormat)
 		}
 		switch b.strings.field(pairs[i].N) {
 		case fieldAction:
@@ -218,11 +225,11 @@ func (b *builder) newRecord(kind recordKind) uint32 {
 
 func (b *builder) setLoose(d *looseDict, pairs []pickle.Value) error {
 	if b.pairs += len(pairs) / 2; b.pairs > maxLoosePairs {
-		return fmt.Errorf("%w: it holds dicts of no known shape", errNotSnapshot)
+		return fmt.Errorf("%w: it holds dicts of no known shape", ErrFormat)
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i].Kind != kindString {
-			return fmt.Errorf("%w: a dict has a key that is no text", errNotSnapshot)
+			return fmt.Errorf("%w: a dict has a key that is no text", ErrFormat)
 		}
 		d.keys = append(d.keys, uint32(pairs[i].N))
 		d.values = append(d.values, pairs[i+1])
@@ -242,11 +249,14 @@ func (b *builder) Append(target pickle.Value, items []pickle.Value) error {
 	}
 	for _, item := range items {
 		kind, n, ofLists := b.member(item)
+		if kind == recNone && item.Kind == kindDict {
+			return fmt.Errorf("%w: a list holds an empty dict", ErrFormat)
+		}
 		if l.start == l.end {
 			l.kind, l.ofLists = kind, ofLists
 		}
 		if kind != l.kind || ofLists != l.ofLists {
-			return fmt.Errorf("%w: a list mixes records of several kinds", errNotSnapshot)
+			return fmt.Errorf("%w: a list mixes records of several kinds", ErrFormat)
 		}
 		if err := b.extend(l, n); err != nil {
 			return err
@@ -260,7 +270,7 @@ func (b *builder) member(item pickle.Value) (kind recordKind, n uint32, ofLists 
 	switch item.Kind {
 	case kindDict:
 		r := b.dicts[item.N]
-		return r.kind, r.n, false
+		return r.kind, r.n, false // an empty dict is recNone
 	case kindList:
 		return recNone, uint32(item.N), true
 	}
@@ -280,13 +290,13 @@ func (b *builder) extend(l *list, n uint32) error {
 	}
 	if direct {
 		if l.kind != recNone && n != l.end {
-			return fmt.Errorf("%w: a record stands in two lists", errNotSnapshot)
+			return fmt.Errorf("%w: a record stands in two lists", ErrFormat)
 		}
 		l.end++
 		return nil
 	}
 	if int(l.end) != len(b.members) {
-		return fmt.Errorf("%w: lists grow in turns", errNotSnapshot)
+		return fmt.Errorf("%w: lists grow in turns", ErrFormat)
 	}
 	if len(b.members) >= maxMembers {
 		return errors.New("more stack frames than a snapshot can have")

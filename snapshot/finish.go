@@ -18,7 +18,7 @@ func (b *builder) finish(top pickle.Value) (*Snapshot, error) {
 	case top.Kind == kindList: // PyTorch 1.13, and torch.cuda.memory_snapshot()
 		l := b.lists[top.N]
 		if l.start != l.end && l.kind != recSegment {
-			return nil, fmt.Errorf("%w: it is a list of something else than segments", errNotSnapshot)
+			return nil, fmt.Errorf("%w: it is a list of something else than segments", ErrFormat)
 		}
 		s.Segments = b.run(l)
 	case top.Kind == kindDict && b.dicts[top.N].kind == recTop:
@@ -26,14 +26,16 @@ func (b *builder) finish(top pickle.Value) (*Snapshot, error) {
 			return nil, err
 		}
 	default:
-		return nil, fmt.Errorf("%w: it has neither segments nor device_traces (write one with torch.cuda.memory._dump_snapshot(\"oom.pickle\"))", errNotSnapshot)
+		return nil, fmt.Errorf("%w: it has neither segments nor device_traces (write one with torch.cuda.memory._dump_snapshot(\"oom.pickle\"))", ErrFormat)
 	}
 	s.Stacks = b.stacks.finish(&b.strings)
 	for what, n := range b.strange {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("%s (%d)", what, n))
 	}
 	slices.Sort(s.Warnings)
-	s.check()
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -46,9 +48,17 @@ func (b *builder) finishTop(s *Snapshot, top looseDict) error {
 		case fieldHostSegments:
 			s.HostSegments = b.run(b.listOf(v))
 		case fieldDeviceTraces:
-			s.Traces = b.traces(b.listOf(v))
+			all, err := b.traces(b.listOf(v))
+			if err != nil {
+				return err
+			}
+			s.Traces = all
 		case fieldHostTraces:
-			if all := b.traces(b.listOf(v)); len(all) > 0 {
+			all, err := b.traces(b.listOf(v))
+			if err != nil {
+				return err
+			}
+			if len(all) > 0 {
 				s.HostTrace = all[0]
 			}
 		case fieldAnnotations:
@@ -92,21 +102,35 @@ func (b *builder) cutBlocks() {
 }
 
 // traces cuts the columns into one history a device.
-func (b *builder) traces(l list) []Trace {
+func (b *builder) traces(l list) ([]Trace, error) {
 	if !l.ofLists {
 		if l.kind == recEvent { // one flat history
-			return []Trace{b.cut(l)}
+			return []Trace{b.cut(l)}, nil
 		}
-		return nil
+		return nil, nil
+	}
+	if n := l.end - l.start; n > maxDevices {
+		return nil, fmt.Errorf("%w: it has histories of %d devices", ErrFormat, n)
 	}
 	var all []Trace
-	for _, n := range b.members[l.start:l.end] {
-		all = append(all, b.cut(b.lists[n]))
+	seen := map[uint32]int{}
+	for d, n := range b.members[l.start:l.end] {
+		events := b.lists[n]
+		if first, again := seen[events.start]; again && events.kind == recEvent {
+			return nil, fmt.Errorf("%w: devices %d and %d share one list of events", ErrFormat, first, d)
+		}
+		if events.start != events.end {
+			seen[events.start] = d
+		}
+		all = append(all, b.cut(events))
 	}
-	return all
+	return all, nil
 }
 
 func (b *builder) cut(l list) Trace {
+	if len(b.trace.Streams) == 0 { // no event names its stream
+		b.trace.Streams = []uint64{0}
+	}
 	if l.kind != recEvent {
 		return Trace{Streams: b.trace.Streams}
 	}
@@ -192,31 +216,6 @@ func asFloat(v pickle.Value) float64 {
 		return math.Float64frombits(v.N)
 	}
 	return float64(asInt(v))
-}
-
-// check looks at the whole for what does not add up, and mends the one thing that can be mended: events out of
-// order, which a ring buffer whose size was changed while recording leaves behind.
-func (s *Snapshot) check() {
-	for d := range s.Traces {
-		t := &s.Traces[d]
-		if t.TimeUS != nil && !slices.IsSorted(t.TimeUS) {
-			t.sortByTime()
-			s.Warnings = append(s.Warnings, fmt.Sprintf("device %d: the history was out of order (max_entries was changed while recording) and was sorted by time", d))
-		}
-	}
-	var odd int
-	for i := range s.Segments {
-		var sum int64
-		for _, b := range s.Segments[i].Blocks {
-			sum += b.Size
-		}
-		if len(s.Segments[i].Blocks) > 0 && sum != s.Segments[i].TotalSize {
-			odd++
-		}
-	}
-	if odd > 0 {
-		s.Warnings = append(s.Warnings, fmt.Sprintf("%d of %d segments are not the sum of their blocks", odd, len(s.Segments)))
-	}
 }
 
 // sortByTime puts the events in order of time; events of the same microsecond keep their order.

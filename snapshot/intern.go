@@ -1,7 +1,7 @@
 package snapshot
 
 import (
-	"errors"
+	"fmt"
 	"hash/maphash"
 )
 
@@ -73,7 +73,11 @@ type textTable struct {
 	last   uint32 // the text interned last
 }
 
-const maxTextBytes = 256 << 20 // distinct text a snapshot may hold
+// Distinct text that a snapshot may hold.
+const (
+	maxTextBytes = 256 << 20
+	maxTexts     = 2 << 20
+)
 
 func (s *textTable) init() {
 	s.ids = map[string]uint32{"": 0}
@@ -89,8 +93,8 @@ func (s *textTable) intern(text []byte) (uint32, error) {
 		s.last = id
 		return id, nil
 	}
-	if s.total += len(text); s.total > maxTextBytes {
-		return 0, errors.New("more distinct text than a memory snapshot has")
+	if s.total += len(text); s.total > maxTextBytes || len(s.texts) >= maxTexts {
+		return 0, fmt.Errorf("%w: more distinct text than a memory snapshot has", ErrFormat)
 	}
 	id := uint32(len(s.texts))
 	own := string(text)

@@ -15,14 +15,16 @@ import (
 const maxJSONDepth = 32
 
 // readJSON reads the same shape written as JSON, token by token into the same builder.
-func readJSON(r io.Reader) (*Snapshot, error) {
+func (l Limits) readJSON(r io.Reader) (*Snapshot, error) {
 	d := json.NewDecoder(r)
 	d.UseNumber()
-	j := jsonReader{d, newBuilder()}
+	j := jsonReader{d, newBuilder(l)}
 	top, err := j.value(0)
 	if err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = errors.New("the file ends before the JSON does (was it cut off?)")
+			err = fmt.Errorf("%w before the JSON does (was it cut off?)", ErrTruncated)
+		} else if !errors.Is(err, ErrTooLarge) && !errors.Is(err, ErrFormat) {
+			err = fmt.Errorf("%w: %w", ErrFormat, err)
 		}
 		return nil, fmt.Errorf("read snapshot: JSON, byte %d: %w", d.InputOffset(), err)
 	}
@@ -66,7 +68,7 @@ func (j jsonReader) object(depth int) (pickle.Value, error) {
 	var pairs []pickle.Value
 	for j.d.More() {
 		if len(pairs) > maxLoosePairs {
-			return dict, errNotSnapshot
+			return dict, ErrFormat
 		}
 		key, err := j.value(depth)
 		if err != nil {

@@ -15,12 +15,25 @@ import (
 	"github.com/plimsoll/plimsoll/internal/evidence/pickle"
 )
 
-// ErrFormat is wrapped where the input is none of the formats Read knows.
-var ErrFormat = errors.New("not a PyTorch memory snapshot")
+// Format is what the first bytes of uncompressed input promise.
+type Format string
 
-// Read reads a snapshot in any of the formats the package knows, compressed or not.
-func Read(r io.Reader) (*Snapshot, error) {
-	plain, err := Decompress(r)
+// Formats that Sniff tells apart.
+const (
+	FormatPickle Format = "pickle" // what PyTorch writes
+	FormatJSON   Format = "json"   // the same shape as JSON
+	FormatHTML   Format = "html"   // the page of torch/cuda/_memory_viz.py
+	FormatZip    Format = "zip"    // no snapshot; most likely a checkpoint
+	FormatEmpty  Format = "empty"
+	FormatText   Format = "text" // none of the others
+)
+
+// Read reads a snapshot in any of the formats the package knows, compressed or not, within the default Limits.
+func Read(r io.Reader) (*Snapshot, error) { return Limits{}.Read(r) }
+
+// Read reads a snapshot within these limits.
+func (l Limits) Read(r io.Reader) (*Snapshot, error) {
+	plain, err := l.Decompress(r)
 	if err != nil {
 		return nil, err
 	}
@@ -30,43 +43,47 @@ func Read(r io.Reader) (*Snapshot, error) {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
 	switch kind := Sniff(head); kind {
-	case "pickle":
-		return readPickle(in)
-	case "json":
-		return readJSON(in)
-	case "html":
-		return readHTML(in)
-	case "empty":
+	case FormatPickle:
+		return l.readPickle(in)
+	case FormatJSON:
+		return l.readJSON(in)
+	case FormatHTML:
+		return l.readHTML(in)
+	case FormatEmpty:
 		return nil, fmt.Errorf("%w: the file is empty", ErrFormat)
-	case "zip":
+	case FormatZip:
 		return nil, fmt.Errorf("%w: this is a zip archive (a checkpoint written by torch.save?); a snapshot is written by torch.cuda.memory._dump_snapshot", ErrFormat)
 	default:
 		return nil, fmt.Errorf("%w: it begins with %q", ErrFormat, clip(string(bytes.ToValidUTF8(head[:min(len(head), 16)], []byte("?")))))
 	}
 }
 
-// Sniff names the format that the first bytes of uncompressed input promise: pickle, json, html, zip,
-// empty, or text when it is none of them.
-func Sniff(head []byte) string {
+// Sniff tells the format of uncompressed input from its first bytes.
+func Sniff(head []byte) Format {
 	trimmed := bytes.TrimLeft(head, " \t\r\n\ufeff")
 	switch {
 	case len(trimmed) == 0:
-		return "empty"
+		return FormatEmpty
 	case len(head) >= 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5:
-		return "pickle"
+		return FormatPickle
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
-		return "zip"
+		return FormatZip
 	case bytes.HasPrefix(trimmed, []byte("{\"")) || bytes.HasPrefix(trimmed, []byte("[{")) || bytes.HasPrefix(trimmed, []byte("{\n")) || bytes.HasPrefix(trimmed, []byte("[\n")):
-		return "json"
+		return FormatJSON
 	case bytes.HasPrefix(bytes.ToLower(trimmed[:min(len(trimmed), 15)]), []byte("<!doctype html")) || bytes.HasPrefix(bytes.ToLower(trimmed[:min(len(trimmed), 6)]), []byte("<html")):
-		return "html"
+		return FormatHTML
 	}
-	return "text"
+	return FormatText
 }
 
-// Decompress undoes gzip, zstd or xz where the first bytes say so, and otherwise passes the input through.
-func Decompress(r io.Reader) (io.Reader, error) {
-	in := bufio.NewReaderSize(r, 256<<10)
+// Decompress undoes gzip, zstd or xz where the first bytes say so, and otherwise passes the input through. What it
+// returns ends with ErrTooLarge where the input expands beyond the default Limits.
+func Decompress(r io.Reader) (io.Reader, error) { return Limits{}.Decompress(r) }
+
+// Decompress undoes compression within these limits.
+func (l Limits) Decompress(r io.Reader) (io.Reader, error) {
+	from := &counter{r: r}
+	in := bufio.NewReaderSize(from, 256<<10)
 	magic, err := in.Peek(6)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read input: %w", err)
@@ -84,27 +101,36 @@ func Decompress(r io.Reader) (io.Reader, error) {
 		return in, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("decompress input: %w", err)
+		return nil, fmt.Errorf("%w: its compressed form is damaged: %w", ErrFormat, err)
 	}
-	return plain, nil
+	return &inflated{plain: plain, from: from, limit: l.expansion()}, nil
 }
 
-func readPickle(r io.Reader) (*Snapshot, error) {
-	b := newBuilder()
+func (l Limits) readPickle(r io.Reader) (*Snapshot, error) {
+	b := newBuilder(l)
 	top, err := pickle.Read(r, b)
 	if err != nil {
-		return nil, fmt.Errorf("read snapshot: %w", err)
+		return nil, readError(err)
 	}
 	return b.finish(top)
 }
 
+// readError gives an error of the pickle machine its kind: one that is none of the other kinds means a damaged file.
+func readError(err error) error {
+	var at *pickle.Error
+	if errors.As(err, &at) && !errors.Is(err, ErrTruncated) && !errors.Is(err, ErrFormat) && !errors.Is(err, ErrTooLarge) {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	return fmt.Errorf("read snapshot: %w", err)
+}
+
 // readHTML finds the snapshot that _memory_viz.py embeds: JSON of the form [{"name": …, "base64": "…"}], a
 // pickle padded with zero bytes.
-func readHTML(in *bufio.Reader) (*Snapshot, error) {
+func (l Limits) readHTML(in *bufio.Reader) (*Snapshot, error) {
 	if err := skipPast(in, []byte(`"base64": "`)); err != nil {
 		return nil, fmt.Errorf("%w: a web page without an embedded snapshot", ErrFormat)
 	}
-	return readPickle(base64.NewDecoder(base64.StdEncoding, untilQuote{in}))
+	return l.readPickle(base64.NewDecoder(base64.StdEncoding, untilQuote{in}))
 }
 
 // skipPast consumes input up to and including a marker.

@@ -50,7 +50,10 @@ func (b *builder) setEvent(i int, pairs []pickle.Value) error {
 		case fieldAddr, fieldDeviceFree:
 			t.Addr[i] = asUint(v)
 		case fieldSize:
-			t.Size[i] = asInt(v)
+			if v.Kind != pickle.Int {
+				return fmt.Errorf("%w: event %d: its size is not a whole number", ErrFormat, i)
+			}
+			t.Size[i] = int64(v.N)
 		case fieldStream:
 			stream, err := b.stream(asUint(v))
 			if err != nil {
@@ -286,7 +289,7 @@ func (b *builder) setSegment(n uint32, pairs []pickle.Value) error {
 		v := pairs[i+1]
 		switch b.fieldOf(pairs[i]) {
 		case fieldDevice:
-			s.Device = int(asInt(v))
+			s.Device = int(asInt(v)) // validate refuses what cannot be
 		case fieldAddress:
 			s.Address = asUint(v)
 		case fieldTotalSize:

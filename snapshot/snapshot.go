@@ -1,13 +1,3 @@
-// Package snapshot reads PyTorch CUDA memory snapshots.
-//
-// In goes what torch.cuda.memory._dump_snapshot wrote (pickle protocols 2 to 5 by CPython or by torch's C++
-// pickler), the same shape as JSON, the page that _memory_viz.py makes of it, or the bare list of segments of
-// PyTorch 1.13, plain or compressed with gzip, zstd or xz; out comes a Snapshot: segments, and the
-// history of every device as columns with interned stacks. Nothing in a file is ever executed: a pickle that
-// asks for a class, a call or a persistent object is refused with the offset and the opcode.
-//
-// Field names and versions: the format is written by torch/csrc/cuda/memory_snapshot.cpp and
-// torch/csrc/cuda/Module.cpp (PyTorch 1.13 to 2.15).
 package snapshot
 
 // Snapshot is one memory snapshot of one process. Sizes are bytes.
@@ -77,6 +67,16 @@ const (
 	ActionAnnotate
 	ActionUserDefined
 )
+
+// String is the action as PyTorch writes it.
+func (a Action) String() string {
+	for name, action := range actionNames {
+		if action == a {
+			return name
+		}
+	}
+	return "unknown"
+}
 
 // Trace is the recorded history of one device, one column a field: event i is Action[i], Addr[i], …
 type Trace struct {

@@ -10,8 +10,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/plimsoll/plimsoll/internal/evidence/pickle"
 )
 
 func read(t testing.TB, path string) *Snapshot {
@@ -174,7 +172,7 @@ func TestWhatIsNoSnapshotIsRefusedWithAReason(t *testing.T) {
 		{"a list of numbers", "\x80\x04](K\x01e.", "something else than segments"},
 		{"a dict of numbers", "\x80\x04}\x8c\x01aK\x01s.", "neither segments"},
 		{"other JSON", `{"a": 1}`, "neither segments"},
-		{"cut JSON", `{"segments": [{"address": 1`, "ends before"},
+		{"cut JSON", `{"segments": [{"address": 1`, "ends here"},
 		{"deep JSON", `{"a": ` + strings.Repeat("[", 1000), "nested"},
 		{"a page without data", "<!DOCTYPE html><html></html>", "without an embedded snapshot"},
 		{"cut inside gzip", zipped.String(), "ends here"},
@@ -188,7 +186,7 @@ func TestWhatIsNoSnapshotIsRefusedWithAReason(t *testing.T) {
 			t.Errorf("%s: %v; want a reason with %q", c.name, err, c.reason)
 		}
 	}
-	if _, err := Read(strings.NewReader("\x80\x04cos\nsystem\n.")); !errors.Is(err, pickle.ErrUnsafe) {
+	if _, err := Read(strings.NewReader("\x80\x04cos\nsystem\n.")); !errors.Is(err, ErrUnsafe) {
 		t.Errorf("a hostile pickle is not told as such: %v", err)
 	}
 }

@@ -31,7 +31,7 @@ var layers = []layer{
 	{name: "words", packages: []string{"internal/units", "internal/spelling", "internal/torch"}},
 	{name: "evidence: what people have", packages: []string{
 		"internal/evidence/pickle", "snapshot", "internal/memory/tape", "internal/evidence/recording", "internal/evidence/callsite",
-		"internal/evidence/oomtext", "internal/evidence/probenotes",
+		"internal/evidence/oomtext", "internal/evidence/probenotes", "internal/evidence/holders",
 	}},
 	{name: "report: what every answer is made of", packages: []string{"internal/answer/report"}},
 	{name: "memory: what the allocator does with it", packages: []string{"internal/memory/alloc", "internal/memory/timeline", "internal/memory/replay", "internal/gpu"}},

@@ -53,6 +53,9 @@ func expand(path string) ([]string, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
+		if isHolders(path) {
+			return recordingOf(path)
+		}
 		return []string{path}, nil
 	}
 	var files []string
@@ -66,7 +69,7 @@ func expand(path string) ([]string, error) {
 		err = fmt.Errorf("directory %s has no files", path)
 	}
 	slices.Sort(files)
-	return files, err
+	return slices.DeleteFunc(files, isHolders), err
 }
 
 func readFile(env Env, name string) (explain.Evidence, error) {
@@ -79,7 +82,11 @@ func readFile(env Env, name string) (explain.Evidence, error) {
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 		size = info.Size()
 	}
-	return readOne(env, name, f, size)
+	e, err := readOne(env, name, f, size)
+	if err == nil && e.Snapshot != nil {
+		e.Holders, err = holdersBeside(name)
+	}
+	return e, err
 }
 
 // readOne reads a snapshot or a text, told apart by the first bytes.
@@ -95,7 +102,7 @@ func readOne(env Env, name string, r io.Reader, size int64) (explain.Evidence, e
 	defer next.Close()
 	in := bufio.NewReaderSize(next, 256<<10)
 	head, _ := in.Peek(512) // what is shorter is peeked whole
-	if kind := snapshot.Sniff(head); kind == "text" || kind == "json" && !looksLikeSnapshot(in) {
+	if kind := snapshot.Sniff(head); kind == snapshot.FormatText || kind == snapshot.FormatJSON && !looksLikeSnapshot(in) {
 		log, err := oomtext.Read(in)
 		if err != nil {
 			return e, unreadable(fmt.Errorf("%s: %w", name, err))

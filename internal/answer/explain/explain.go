@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/diagnose"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
+	"github.com/plimsoll/plimsoll/internal/evidence/holders"
 	"github.com/plimsoll/plimsoll/internal/evidence/oomtext"
 	"github.com/plimsoll/plimsoll/internal/evidence/recording"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
@@ -24,6 +25,7 @@ import (
 type Evidence struct {
 	Name     string
 	Snapshot *snapshot.Snapshot // nil for a text
+	Holders  *holders.File      // who holds what is alive at the end of Snapshot; nil where the probe did not look
 	Messages []oomtext.Message  // the out-of-memory messages in a text
 	Hints    []oomtext.Hint     // and the warnings that bear on memory
 }
@@ -42,7 +44,11 @@ func Timelines(e Evidence) []*diagnose.Case {
 	origins := callsite.NewTable(&e.Snapshot.Stacks)
 	var cases []*diagnose.Case
 	for _, d := range recording.Devices(e.Snapshot) {
-		cases = append(cases, diagnose.NewCase(e.Name, timeline.New(recording.New(e.Snapshot, d), origins)))
+		t := timeline.New(recording.New(e.Snapshot, d), origins)
+		if e.Holders != nil {
+			t.Adopt(e.Holders)
+		}
+		cases = append(cases, diagnose.NewCase(e.Name, t))
 	}
 	return cases
 }
@@ -102,6 +108,7 @@ func device(c *diagnose.Case) report.Device {
 		d.Peak.Phase = c.Phase[c.Tape.Events[e].ID].String()
 	}
 	d.AtPeak = atPeak(c)
+	d.Holders, d.Walk = holdersOf(c)
 	all := c.Failures()
 	for i, f := range all {
 		if i == len(all)-1 {

@@ -37,6 +37,8 @@ type Device struct {
 	Peak     Peak        `json:"peak"`
 	End      Level       `json:"end"`
 	AtPeak   AtPeak      `json:"at_peak"`
+	Holders  []Holder    `json:"holders,omitempty"` // who keeps what is alive at the end, largest first; they add up to end.requested
+	Walk     *Walk       `json:"walk,omitempty"`    // how the holders were found
 	OOM      []OOM       `json:"oom"`
 	Steps    Steps       `json:"steps"`
 	Pending  units.Bytes `json:"pending_free"` // freed, but another stream may still use it (at the end)
@@ -75,6 +77,32 @@ type Top struct {
 	Category string      `json:"category"`
 	Frames   []string    `json:"frames"` // innermost first; the user's code and what it called
 	Where    *Place      `json:"where,omitempty"`
+}
+
+// Holder is memory that one name keeps alive.
+type Holder struct {
+	Name  string      `json:"name"` // as people read it: feats[*] in train.py:8 main
+	Bytes units.Bytes `json:"bytes"`
+	Count int         `json:"count"`
+	// Role is parameter, gradient, optimizer, buffer, input, saved, variable, library, temporary, or empty where no name reaches it.
+	Role  string   `json:"role,omitempty"`
+	Type  string   `json:"type,omitempty"` // of the variable: list, dict, Tensor
+	Where *Place   `json:"where,omitempty"`
+	Parts []string `json:"parts,omitempty"` // the largest: modules, operations, lines
+	Also  []string `json:"also,omitempty"`  // further names that hold the same: all must let go
+	// PerStep and TensorsPerStep are what every step adds; zero where it does not grow.
+	PerStep        units.Bytes `json:"growth_per_step,omitempty"`
+	TensorsPerStep float64     `json:"tensors_per_step,omitempty"`
+}
+
+// Walk says when and how completely holders were found.
+type Walk struct {
+	When     string  `json:"when"` // oom, growth, peak, demand
+	Seconds  float64 `json:"seconds"`
+	Complete bool    `json:"complete"`
+	Share    float64 `json:"share"` // of the requested bytes alive, those that a name or a role was found for
+	Step     int     `json:"step"`
+	Phase    string  `json:"phase"`
 }
 
 // OOM is a request that failed.
@@ -153,6 +181,7 @@ type Finding struct {
 	Device     int         `json:"device"`
 	Lint       []string    `json:"lint,omitempty"` // lint rules that name the same line
 	Also       []string    `json:"also,omitempty"` // other inputs with the same finding
+	Holders    []Holder    `json:"holders,omitempty"`
 }
 
 // Place is a line of code.

@@ -10,8 +10,8 @@ const longest = 11
 // is to be reported.
 func (m *machine) fast() {
 	buf, i := m.in.buf[:m.in.end], m.in.start
-	stack := m.stack
-	for i+longest <= len(buf) && len(stack) < maxStack {
+	stack, at := m.stack, m.in.offset()
+	for i+longest <= len(buf) && len(stack) < maxStack && within(len(stack), at, 16) {
 		var v Value
 		n := 1
 		switch buf[i] {
@@ -46,11 +46,15 @@ func (m *machine) fast() {
 		case opEmptyList:
 			v = m.build.List()
 		case opMark:
+			if len(m.marks) >= maxMarks {
+				m.in.start, m.stack = i, stack
+				return
+			}
 			m.marks = append(m.marks, len(stack))
 			i++
 			continue
 		case opMemoize:
-			if len(stack) <= m.floor() || m.memo.len() >= maxMemo {
+			if len(stack) <= m.floor() || m.memo.len() >= maxMemo || !within(m.memo.len(), at, 8) {
 				m.in.start, m.stack = i, stack
 				return
 			}

@@ -9,8 +9,6 @@ import (
 const (
 	opMark            = '('
 	opStop            = '.'
-	opPop             = '0'
-	opPopMark         = '1'
 	opBinFloat        = 'G'
 	opBinInt          = 'J'
 	opBinInt1         = 'K'

@@ -57,15 +57,26 @@ const (
 	maxString = 16 << 20 // bytes of one string
 	maxStack  = 16 << 20 // values on the stack: torch's C++ pickler pushes a whole list before one APPENDS
 	maxMemo   = 64 << 20 // memo slots; CPython takes about three for an event
+	maxMarks  = 4 << 10
 )
+
+// within tells whether a count of values is one that a file can have had reason for up to an offset: a few thousand anyway, and beyond that
+// one for so many bytes. A record of a snapshot takes 30 bytes and more; a file that repeats an opcode without end takes one or two.
+func within(n int, offset int64, bytesEach int64) bool { return int64(n) < 4096+offset/bytesEach }
 
 // Error is a pickle that cannot be read.
 type Error struct {
 	Offset int64 // of the opcode
-	Reason string
+	Err    error // why
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("pickle, byte %d: %s", e.Offset, e.Reason) }
+func (e *Error) Error() string { return fmt.Sprintf("pickle, byte %d: %v", e.Offset, e.Err) }
+
+// Unwrap gives the reason.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrTruncated is wrapped where the input ends inside the pickle.
+var ErrTruncated = errors.New("the file ends here")
 
 // ErrUnsafe is wrapped by the refusal of an opcode that could run code.
 var ErrUnsafe = errors.New("it could run code")
@@ -80,7 +91,7 @@ type UnsafeError struct {
 func (e *UnsafeError) Error() string {
 	what := e.Opcode
 	if e.Name != "" {
-		what += " " + e.Name
+		what += fmt.Sprintf(" %q", e.Name) // quoted: the name comes from the file and may hold escape sequences
 	}
 	return fmt.Sprintf("pickle, byte %d: refused opcode %s: %v, and no memory snapshot contains it", e.Offset, what, ErrUnsafe)
 }
@@ -120,12 +131,12 @@ type machine struct {
 }
 
 func (m *machine) fail(format string, args ...any) error {
-	return &Error{m.at, fmt.Sprintf(format, args...)}
+	return &Error{m.at, fmt.Errorf(format, args...)}
 }
 
 func (m *machine) truncated(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return m.fail("the file ends here, before the pickle does (was it cut off while being written or copied?)")
+		return m.fail("%w, before the pickle does (was it cut off while being written or copied?)", ErrTruncated)
 	}
 	return fmt.Errorf("pickle, byte %d: %w", m.at, err)
 }
@@ -146,8 +157,8 @@ func (m *machine) header() error {
 }
 
 func (m *machine) push(v Value) error {
-	if len(m.stack) >= maxStack {
-		return m.fail("more than %d values are pending; no memory snapshot needs that", maxStack)
+	if n := len(m.stack); n >= maxStack || !within(n, m.at, 16) {
+		return m.fail("more than %d values are pending; no memory snapshot needs that", n)
 	}
 	m.stack = append(m.stack, v)
 	return nil
@@ -192,7 +203,7 @@ func (m *machine) top() (Value, error) {
 func (m *machine) step(op byte) error {
 	switch op {
 	case opMark:
-		if len(m.marks) >= maxStack {
+		if len(m.marks) >= maxMarks {
 			return m.fail("marks nest too deeply")
 		}
 		m.marks = append(m.marks, len(m.stack))
@@ -239,16 +250,6 @@ func (m *machine) rare(op byte) error {
 		return m.tuple(op)
 	case opList, opDict:
 		return m.collect(op)
-	case opPop:
-		if len(m.marks) > 0 && m.floor() == len(m.stack) {
-			m.marks = m.marks[:len(m.marks)-1] // POP right after MARK removes the mark
-			return nil
-		}
-		_, err := m.pop()
-		return err
-	case opPopMark:
-		_, err := m.above()
-		return err
 	case opShortBinBytes, opBinBytes, opBinBytes8, opByteArray8, opShortBinString, opBinString:
 		return m.skipBytes(op)
 	}
@@ -342,7 +343,7 @@ func (m *machine) located(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{m.at, err.Error()}
+	return &Error{m.at, err}
 }
 
 func (m *machine) put(op byte) error {
@@ -365,8 +366,7 @@ func (m *machine) put(op byte) error {
 		}
 		slot = uint64(binary.LittleEndian.Uint32(b))
 	}
-	// Every slot costs at least one byte of the file to fill, so a genuine index cannot run ahead of the offset.
-	if slot > uint64(m.at) || slot >= maxMemo {
+	if slot >= maxMemo || !within(int(slot), m.at, 8) {
 		return m.fail("memo index %d is out of reach at this point of the file", slot)
 	}
 	m.memo.put(int(slot), v)

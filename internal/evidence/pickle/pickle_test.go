@@ -26,10 +26,10 @@ func (t *tree) Tuple(items []Value) (Value, error) {
 	return t.add(FirstReference+3, bytes.Clone(nil)), nil
 }
 func (t *tree) Append(l Value, items []Value) error {
-	list, ok := t.items[l.N].(*[]Value)
-	if !ok || l.Kind != FirstReference+2 {
+	if l.Kind != FirstReference+2 {
 		return errors.New("not a list")
 	}
+	list := t.items[l.N].(*[]Value)
 	*list = append(*list, items...)
 	return nil
 }
@@ -78,7 +78,7 @@ func TestValuesArriveAsPythonWroteThem(t *testing.T) {
 		{"a list in two batches", "\x80\x04](K\x01K\x02e(K\x03e.", "[1 2 3]"},
 		{"nested single items", "\x80\x04]]K\x07aa.", "[[7]]"},
 		{"frames are skipped", "\x80\x04\x95\x03\x00\x00\x00\x00\x00\x00\x00]K\x01a.", "[1]"},
-		{"opcodes LIST and POP", "\x80\x02(K\x01K\x02l0](K\x05e.", "[5]"},
+		{"opcode LIST", "\x80\x02(K\x01K\x02l.", "[1 2]"},
 	} {
 		b := &tree{}
 		v, err := Read(strings.NewReader(c.pickle), b)
@@ -133,6 +133,7 @@ func TestBrokenPicklesAreRefusedWithTheirOffset(t *testing.T) {
 		{"an odd dict", "\x80\x04}(K\x01u.", "odd"},
 		{"append to a text", "\x80\x04\x8c\x01aK\x01a.", "not a list"},
 		{"reaching below a mark", "\x80\x04](a.", "fewer"},
+		{"a value thrown away", "\x80\x04NN0.", "opcode"},
 		{"an unknown opcode", "\x80\x04\xff.", "opcode"},
 		{"a giant integer", "\x80\x04\x8b\xff\xff\xff\x7f.", "integer"},
 	} {

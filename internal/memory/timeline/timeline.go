@@ -10,6 +10,7 @@ import (
 	"sort"
 
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
+	"github.com/plimsoll/plimsoll/internal/evidence/holders"
 	"github.com/plimsoll/plimsoll/internal/evidence/recording"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -33,6 +34,9 @@ type Timeline struct {
 	Category []tape.Category  // by allocation ID
 	Phase    []callsite.Phase // by allocation ID: what the program was doing when it asked
 	Certain  bool             // categories rest on stacks
+
+	// Holders says who keeps what is alive at the end; nil where the probe did not look.
+	Holders *holders.Match
 
 	marks     []mark // by tape event; nil where the probe marked none
 	firstMark int    // the first marked event
@@ -128,14 +132,6 @@ func (t *Timeline) Alive(id int, event int) bool {
 		return false
 	}
 	return t.Died[id] == recording.NeverFreed || int(t.Died[id]) > event
-}
-
-// Size is the size of an allocation as it was asked for.
-func (t *Timeline) Size(id int) units.Bytes {
-	if id < len(t.Tape.Initial) {
-		return t.Tape.Initial[id].Size
-	}
-	return t.Tape.Events[t.Born[id]].Size
 }
 
 // StepOf tells in which step a tape event lies, counted from 0; events after the last step's end are in step len(Steps).

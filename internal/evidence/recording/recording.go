@@ -7,6 +7,9 @@
 package recording
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
 	"github.com/plimsoll/plimsoll/snapshot"
@@ -47,21 +50,7 @@ func Devices(s *snapshot.Snapshot) []int {
 	for i := range s.Segments {
 		seen[s.Segments[i].Device] = true
 	}
-	var out []int
-	for d := range 1 + highest(seen) {
-		if seen[d] {
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
-func highest(seen map[int]bool) int {
-	top := -1
-	for d := range seen {
-		top = max(top, d)
-	}
-	return top
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // New makes a recording of one device. Without a history it holds the final state as Initial allocations.
@@ -75,4 +64,12 @@ func New(s *snapshot.Snapshot, device int) *Recording {
 	b.initial()
 	b.events()
 	return r
+}
+
+// Size is the size of an allocation as it was asked for.
+func (r *Recording) Size(id int) units.Bytes {
+	if id < len(r.Tape.Initial) {
+		return r.Tape.Initial[id].Size
+	}
+	return r.Tape.Events[r.Born[id]].Size
 }

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/evidence/holders"
+	"github.com/plimsoll/plimsoll/snapshot"
+)
+
+// A recording NAME.pickle may have the holders of what is alive at its end beside it, in NAME.holders.json.gz.
+const (
+	recordingEnding = ".pickle"
+	holdersEnding   = ".holders.json.gz"
+)
+
+func isHolders(path string) bool { return strings.HasSuffix(path, holdersEnding) }
+
+// holdersBeside reads the holders of a recording; nil: it has none.
+func holdersBeside(recording string) (*holders.File, error) {
+	name := filepath.Base(recording)
+	at := strings.LastIndex(name, recordingEnding) // also of .pickle.gz, .pickle.zst
+	if at < 0 {
+		return nil, nil
+	}
+	path := filepath.Join(filepath.Dir(recording), name[:at]+holdersEnding)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	defer f.Close()
+	plain, err := snapshot.Decompress(f)
+	if err != nil {
+		return nil, unreadable(fmt.Errorf("%s: %w", path, err))
+	}
+	read, err := holders.Read(plain)
+	if err != nil {
+		return nil, unreadable(fmt.Errorf("%s: %w", path, err))
+	}
+	return read, nil
+}
+
+// recordingOf finds the recording that a holders file belongs to.
+func recordingOf(path string) ([]string, error) {
+	found, err := filepath.Glob(strings.TrimSuffix(path, holdersEnding) + recordingEnding + "*")
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("%s says who holds the memory of a recording, and %s is not beside it", path,
+			filepath.Base(strings.TrimSuffix(path, holdersEnding))+recordingEnding)
+	}
+	return found[:min(1, len(found))], err
+}
