@@ -83,6 +83,12 @@ func (m *Message) absorb(next Message) {
 	if m.Device < 0 {
 		m.Device = next.Device
 	}
+	if m.Purpose == "" {
+		m.Purpose = next.Purpose
+	}
+	if len(m.Shape) == 0 && len(next.Shape) > 0 {
+		m.Shape, m.DType, m.Purpose = next.Shape, next.DType, ""
+	}
 	m.lastLine = next.lastLine
 	h, more := &m.Host, next.Host
 	if more.Virtual.Known {

@@ -68,6 +68,12 @@ func readBFC(t squashed, at int) (span, bool) {
 	}
 	m.Requested = amount
 	m.Requested.Text = t.rawText(number, open)
+	if t.has(at, "failedtoallocate") {
+		m.Purpose = "pool"
+	}
+	if strings.Contains(t.s[max(0, at-120):min(len(t.s), at+120)], "rocm") || t.find("hiperror", end, end+30) >= 0 {
+		m.Backend = "hip"
+	}
 	if i := t.find("cudaerroroutofmemory", end, end+40); i >= 0 {
 		end = i + len("cudaerroroutofmemory")
 		if t.has(end, ":outofmemory") {
@@ -175,6 +181,7 @@ func readVLLM(t squashed, at int) (span, bool) {
 	if t.has(at, "noavailable") {
 		return span{&m, start, at + len("noavailablememoryforthecacheblocks")}, true
 	}
+	t.readTokens(&m, at)
 	if t.has(at, "canbestored") {
 		return span{&m, start, at + len("canbestoredinkvcache")}, strings.Contains(t.before(at, 80), "maximumnumberoftokens")
 	}
@@ -209,6 +216,21 @@ func readVLLM(t squashed, at int) (span, bool) {
 		}
 	}
 	return span{&m, start, end}, m.Capacity.Known
+}
+
+// readTokens reads the length a server was asked for, and the length it has room for.
+func (t squashed) readTokens(m *Message, at int) {
+	from, to := t.paragraph(at, at)
+	for _, field := range []struct {
+		anchor string
+		to     *int
+	}{{"maxseqlen(", &m.Tokens}, {"inkvcache(", &m.Room}, {"maximummodellengthis", &m.Room}} {
+		if i := t.find(field.anchor, from, to); i >= 0 {
+			if n, _, ok := t.intAt(i + len(field.anchor)); ok && n > 0 {
+				*field.to = n
+			}
+		}
+	}
 }
 
 func decimal(s string) float64 {

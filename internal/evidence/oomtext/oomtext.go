@@ -121,6 +121,12 @@ type Message struct {
 	Repeats int // how often the same message came again
 	// Tracebacks are the ones printed above it, in that order; the last ends in this message.
 	Tracebacks []Traceback
+	Scene      Scene
+	Near       string // the text right around it, in lower case
+	// Purpose is what the memory was for, where the words tell: weights, cache, compute, "".
+	Purpose string
+	// Tokens is what a server's cache of keys and values would have to hold, and Room how many it can; 0 unknown.
+	Tokens, Room int
 
 	charDevice bool // the device is printed as a raw character
 	cutAtNUL   bool // the text breaks off where 2.3 prints a NUL for the device

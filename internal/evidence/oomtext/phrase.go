@@ -9,6 +9,7 @@ type phrase struct {
 	format  string
 	library string // who speaks, "" as format
 	backend string
+	purpose string   // what the memory was for
 	maybe   bool     // the words do not say by themselves that memory ran out
 	near    []string // one of these stands within reach in front of the words or behind them; none: nothing is needed
 	not     []string // none of these does
@@ -60,12 +61,15 @@ func (p phrase) read(t squashed, at int) (span, bool) {
 		return span{}, false
 	}
 	m := newMessage(p.kind, p.format)
-	m.Library, m.Backend, m.Certain = p.library, p.backend, !p.maybe
+	m.Library, m.Backend, m.Purpose, m.Certain = p.library, p.backend, p.purpose, !p.maybe
 	if m.Library == "" {
 		m.Library = p.format
 	}
 	if m.Backend == "" {
 		m.Backend = t.backendIn(from, to)
+	}
+	if m.Purpose == "" {
+		m.Purpose = purposeIn(t.before(at, 60))
 	}
 	start, end := at, at+len(p.words)
 	if p.opening != "" {
@@ -89,6 +93,19 @@ func (p phrase) read(t squashed, at int) (span, bool) {
 	}
 	m.Class = class
 	return span{&m, open, end}, true
+}
+
+// purposeIn tells what ggml's function of that name allocates.
+func purposeIn(head string) string {
+	switch {
+	case strings.Contains(head, "alloctensorrange"):
+		return "weights"
+	case strings.Contains(head, "gallocrreserve"):
+		return "compute"
+	case strings.Contains(head, "kvcache"):
+		return "cache"
+	}
+	return ""
 }
 
 // readPlace reads one size and returns the stretch of text it took: nothing is (end of text, 0).

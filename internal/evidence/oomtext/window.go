@@ -168,5 +168,13 @@ func (w *window) place(m Message, start, end int) Message {
 	m.Text = strings.Join(strings.Fields(string(w.text[start:min(end, start+maxText)])), " ")
 	m.Tracebacks = w.tracebacks(first)
 	m.Versions = m.versions()
+	m.Scene = w.scene(start, end)
+	m.Near = w.near(start, end)
+	if len(m.Tracebacks) == 0 {
+		m.Tracebacks = w.traceBelow(last)
+	}
+	if len(m.Tracebacks) == 0 {
+		m.Tracebacks = w.excerpt(first)
+	}
 	return m
 }
