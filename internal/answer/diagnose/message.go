@@ -22,7 +22,7 @@ type textRule func(*Text) (report.Finding, bool)
 // textRules are listed where they are written, in the order of the questions a person should ask: is it memory of the GPU at all, who holds it, is
 // the request sane, was it free, what was the program doing. The last one always speaks.
 func textRules() []textRule {
-	return slices.Concat(systemRules, holderRules, requestRules, symptomRules)
+	return slices.Concat(systemRules, requestRules, holderRules, symptomRules)
 }
 
 // RunText applies every rule to a message. General findings are made only where nothing better was.

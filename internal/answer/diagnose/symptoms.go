@@ -83,7 +83,7 @@ func textCheckpointing(t *Text) (report.Finding, bool) {
 // textModelName: the name of the model tells how large its weights are, and they alone exceed the device.
 func textModelName(t *Text) (report.Finding, bool) {
 	limit, known := t.limit()
-	if !t.onDevice() || !known || t.Scene.Billions == 0 || t.Scene.Quantised {
+	if !t.onDevice() || !known || t.Scene.Billions == 0 || t.Scene.Quantised || t.Scene.Several || t.Rank > 0 || t.Device > 0 {
 		return report.Finding{}, false
 	}
 	weights := units.Bytes(2e9 * t.Scene.Billions)

@@ -21,7 +21,7 @@ var deviceTalk = []string{"cuda", "gpu", "vram", "hip", "rocm", "device memory",
 // readAnyDevice reads "… error …: out of memory" with a word for a device on the same line, as "cudaMalloc failed: out of memory" or "GPU error 2: out of memory".
 func readAnyDevice(t squashed, at int) (span, bool) {
 	line := t.line(at)
-	if !oneOf(line, failing) || !oneOf(line, deviceTalk) || oneOf(line, supposing) || len(line) > 400 {
+	if !oneOf(line, failing) || !oneOf(line, deviceTalk) || oneOf(line, supposing) {
 		return span{}, false
 	}
 	m := newMessage(DeviceOOM, "other")
@@ -32,7 +32,7 @@ func readAnyDevice(t squashed, at int) (span, bool) {
 // readAnyAllocation reads "failed to allocate N bytes" and its kin, where a size stands beside the words.
 func readAnyAllocation(t squashed, at int) (span, bool) {
 	line := t.line(at)
-	if oneOf(line, supposing) || len(line) > 400 || !oneOf(line, failing) && !strings.Contains(line, "not enough memory") {
+	if line == "" || oneOf(line, supposing) || !oneOf(line, failing) && !strings.Contains(line, "not enough memory") {
 		return span{}, false
 	}
 	m := newMessage(HostOOM, "other")
@@ -74,15 +74,22 @@ func (t squashed) anything(m Message, at, end int, line string) (span, bool) {
 	return span{&m, start, end}, true
 }
 
-// line returns the line around position i in lower case.
+// longestLine bounds the lines the readers of last resort look at.
+const longestLine = 400
+
+// line returns the line around position i in lower case, "" where it is too long to be a sentence.
 func (t squashed) line(i int) string {
 	at := int(t.pos[i])
-	from := bytes.LastIndexByte(t.raw[:at], '\n') + 1
-	to := bytes.IndexByte(t.raw[at:], '\n')
-	if to < 0 {
-		to = len(t.raw) - at
+	head := t.raw[max(0, at-longestLine):at]
+	tail := t.raw[at:min(len(t.raw), at+longestLine)]
+	from, to := bytes.LastIndexByte(head, '\n')+1, bytes.IndexByte(tail, '\n')
+	if from == 0 && len(head) == longestLine || to < 0 && len(tail) == longestLine {
+		return ""
 	}
-	return strings.ToLower(string(t.raw[from : at+to]))
+	if to < 0 {
+		to = len(tail)
+	}
+	return strings.ToLower(string(head[from:]) + string(tail[:to]))
 }
 
 // lineStart and lineEnd bound the line around position i in squashed text.

@@ -96,7 +96,7 @@ func read(t *testing.T, text string) []Message {
 func TestEveryFormatIsReadWithAllItsNumbers(t *testing.T) {
 	t.Parallel()
 	for _, f := range formats {
-		messages := read(t, f.text)
+		messages := read(t, f.text+"\n")
 		if len(messages) != 1 {
 			t.Errorf("%d messages in %q", len(messages), f.text)
 			continue

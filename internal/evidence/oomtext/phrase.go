@@ -1,6 +1,9 @@
 package oomtext
 
-import "strings"
+import (
+	"iter"
+	"strings"
+)
 
 // phrase is a message that a few words give away, with sizes that stand near them. Most stacks print one sentence, so one line of a table reads it.
 type phrase struct {
@@ -14,7 +17,7 @@ type phrase struct {
 	near    []string // one of these stands within reach in front of the words or behind them; none: nothing is needed
 	not     []string // none of these does
 	opening string   // the message begins at this, if it stands in front of the words
-	closing string   // and ends behind the last of this
+	closing string   // and ends behind the last of these words, separated by bars
 	sizes   []place
 }
 
@@ -77,10 +80,8 @@ func (p phrase) read(t squashed, at int) (span, bool) {
 			start = from + i
 		}
 	}
-	if p.closing != "" {
-		if i := strings.LastIndex(t.s[end:min(to, end+closingWithin)], p.closing); i >= 0 {
-			end += i + len(p.closing)
-		}
+	for rest, closing := range t.closings(end, min(to, end+closingWithin), p.closing) {
+		end = max(end, rest+len(closing))
 	}
 	for _, s := range p.sizes {
 		first, last := t.readPlace(s, start, to, &m)
@@ -91,8 +92,19 @@ func (p phrase) read(t squashed, at int) (span, bool) {
 	if class == "" && t.inSource(start) {
 		return span{}, false
 	}
-	m.Class = class
+	m.Class, m.Truncated = class, t.cutOff(end)
 	return span{&m, open, end}, true
+}
+
+// closings yields where each of the words, separated by bars, stands last in [from, to).
+func (t squashed) closings(from, to int, words string) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		for w := range strings.SplitSeq(words, "|") {
+			if i := strings.LastIndex(t.s[from:to], w); w != "" && i >= 0 && !yield(from+i, w) {
+				return
+			}
+		}
+	}
 }
 
 // purposeIn tells what ggml's function of that name allocates.

@@ -16,12 +16,14 @@ type Scene struct {
 	// Billions is the size of the model by its name ("Llama-3.1-8B"), 0 unknown; Quantised tells that words of quantisation stand around it.
 	Billions  float64
 	Quantised bool
+	Several   bool // several devices share the work
 }
 
 // How far around a message its scene reaches.
 const (
-	sceneBefore = 24 << 10
-	sceneBehind = 6 << 10
+	sceneBefore = 12 << 10
+	sceneBehind = 4 << 10
+	maxScenes   = 64 // looked at in one log; the messages after them share the last one of their speaker
 )
 
 // mark is a word that tells something about the scene, in lower case, and how much it weighs.
@@ -74,7 +76,7 @@ func sceneOf(text []byte) Scene {
 	text = bytes.ToLower(text)
 	s := Scene{Tests: bytes.Contains(text, []byte("\ne       ")) || bytes.Contains(text, []byte("=== failures ===")) || bytes.Contains(text, []byte("____ test_"))}
 	s.Billions = billions(text)
-	s.Quantised = quantised.Match(text)
+	s.Quantised, s.Several = quantised.Match(text), several.Match(text)
 	s.Stack = heaviest(text, stackMarks, 2)
 	if os := heaviest(text, systemMarks, 2); len(os) > 0 {
 		s.OS = os[0]
@@ -87,6 +89,7 @@ func sceneOf(text []byte) Scene {
 
 var (
 	modelName = regexp.MustCompile(`[a-z0-9.][-_]v?([0-9]{1,3}(?:\.[0-9]{1,2})?)b(?:[^a-z0-9]|$)`)
+	several   = regexp.MustCompile(`rank ?[1-9]|world_size|\b[248]x|tensor[-_]parallel|fsdp|deepspeed|zero-?[23]|device_map|--tp|torchrun|gpus=[2-9]`)
 	quantised = regexp.MustCompile(`awq|gptq|int4|int8|4-?bit|8-?bit|nf4|gguf|fp8|bnb|_q[2-8]_|-q[2-8]`)
 )
 
@@ -124,6 +127,11 @@ func (w *window) near(start, end int) string {
 
 // scene is that of the message on lines [first, last] of the window.
 func (w *window) scene(start, end int) Scene {
+	if *w.scenes == 0 {
+		return w.lastScene
+	}
+	*w.scenes--
 	from := w.lines[w.lineAt(max(0, start-sceneBefore))].start
-	return sceneOf(w.text[from:min(len(w.text), end+sceneBehind)])
+	w.lastScene = sceneOf(append([]byte(w.label+"\n"), w.text[from:min(len(w.text), end+sceneBehind)]...))
+	return w.lastScene
 }

@@ -36,15 +36,17 @@ func (t squashed) sizeAt(i int) (Amount, int, bool) {
 			return a, stop, ok
 		}
 	}
-	if strings.Contains(number, ".") || t.cutOff(end) {
-		return Amount{}, i, false
+	if strings.Contains(number, ".") || t.has(end, ",") && strings.Trim(t.s[end+1:min(len(t.s), end+4)], "0123456789") == "" && end+4 > len(t.s) {
+		return Amount{}, i, false // a fraction without a unit, or thousands cut inside
 	}
 	a, ok := newAmount(number, unit{"", "bytes", 1})
 	return a, end, ok
 }
 
-// cutOff tells a bare number at the very end of the text: its last digits or its unit may be missing.
-func (t squashed) cutOff(end int) bool { return end >= len(t.s) && t.rawAfter(end-1) != '\n' }
+// cutOff tells a bare number at the very end of a text that ends without a line feed: its last digits may be missing.
+func (t squashed) cutOff(end int) bool {
+	return end == len(t.s) && end > 0 && digit(t.s[end-1]) && int(t.pos[end-1])+1 == len(t.raw)
+}
 
 // sizeBefore reads the size that ends at end and returns where it starts.
 func (t squashed) sizeBefore(end int) (Amount, int, bool) {

@@ -58,8 +58,8 @@ var stackPhrases = []phrase{
 	// RMM, cuDF, Thrust: https://github.com/rapidsai/rmm/blob/v24.10.00/include/rmm/detail/error.hpp. CUDA words beat bad_alloc, which they throw.
 	{words: "rmmerroroutofmemory", kind: DeviceOOM, format: "rmm", backend: "cuda"},
 	{words: "maximumpoolsizeexceeded", kind: DeviceOOM, format: "rmm", backend: "cuda", sizes: []place{behind(requested, "failedtoallocate")}},
-	{words: "badalloc", kind: DeviceOOM, format: "rmm", backend: "cuda", near: []string{"cudaerrormemoryallocation", "rmmfailure", "cudaerror"}, not: []string{"xgboost", "memoryallocationerror"}, closing: "outofmemory"},
-	{words: "memoryallocationerroronworker", kind: DeviceOOM, format: "xgboost", backend: "cuda", closing: "outofmemory", sizes: []place{behind(free, "freememory:"), behind(requested, "requestedmemory:")}},
+	{words: "badalloc", kind: DeviceOOM, format: "rmm", backend: "cuda", near: []string{"cudaerrormemoryallocation", "rmmfailure", "cudaerror"}, not: []string{"xgboost", "memoryallocationerror"}, closing: "outofmemory|cudaerrormemoryallocation|poolsizeexceeded"},
+	{words: "memoryallocationerroronworker", kind: DeviceOOM, format: "xgboost", backend: "cuda", closing: "outofmemory|cudaerrormemoryallocation", sizes: []place{behind(free, "freememory:"), behind(requested, "requestedmemory:")}},
 	{words: "standardgpuresources:allocfail", kind: DeviceOOM, format: "faiss", backend: "cuda", closing: "outofmemory", sizes: []place{behind(requested, "size")}},
 	{words: "cumemallocfailed:outofmemory", kind: DeviceOOM, format: "pycuda", backend: "cuda"},
 	{words: "gpuapicall)outofmemory", kind: DeviceOOM, format: "opencv", backend: "cuda"},

@@ -2,9 +2,10 @@ package oomtext
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
-	"sort"
 	"strings"
+	"sync"
 )
 
 // span is a message and the bytes of the squashed text it stands on.
@@ -65,35 +66,62 @@ var lastTemplates = []template{
 	{[]string{"failedtoallocate", "unabletoallocate", "couldnotallocate", "cannotallocate", "allocationfailed", "failedtoalloc", "insufficientmemory", "notenoughmemory"}, readAnyAllocation},
 }
 
+// trigger is one word of a template.
+type trigger struct {
+	word     string
+	core     int // its length up to the last letter or digit
+	template int
+}
+
+// triggers lists the words of all templates; their number is that of the automaton.
+var triggers = sync.OnceValue(func() []trigger {
+	var out []trigger
+	for i, t := range templates {
+		for _, w := range t.triggers {
+			core := len(w)
+			for classOf(w[core-1]) == skipping {
+				core--
+			}
+			out = append(out, trigger{w, core, i})
+		}
+	}
+	return out
+})
+
 func triggerWords() []string {
 	var words []string
-	for _, t := range templates {
-		words = append(words, t.triggers...)
+	for _, t := range triggers() {
+		words = append(words, t.word)
 	}
 	return words
 }
 
 // readAll reads every message of a text, in order, none inside another.
 func readAll(t squashed) []span {
-	var found []span
-	for _, tpl := range templates {
-		for _, trigger := range tpl.triggers {
-			for at := t.find(trigger, 0, len(t.s)); at >= 0; at = t.find(trigger, at+len(trigger), len(t.s)) {
-				if s, ok := tpl.read(t, at); ok {
-					found = append(found, s)
-				}
-			}
-		}
+	type candidate struct {
+		span
+		template int
 	}
-	sort.SliceStable(found, func(i, j int) bool { return found[i].start < found[j].start })
-	kept := found[:0]
+	var found []candidate
+	words := triggers()
+	triggerAutomaton().hits(t.s, func(word uint16, last int) {
+		w := words[word]
+		at := last + 1 - w.core
+		if !t.has(at, w.word) {
+			return
+		}
+		if s, ok := templates[w.template].read(t, at); ok {
+			found = append(found, candidate{s, w.template})
+		}
+	})
+	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Or(a.start-b.start, a.template-b.template) })
+	var kept []span
 	end := 0
 	for _, s := range found {
-		if s.start < end {
-			continue
+		if s.start >= end {
+			kept = append(kept, s.span)
+			end = s.end
 		}
-		kept = append(kept, s)
-		end = s.end
 	}
 	return kept
 }
