@@ -75,6 +75,7 @@ var findHolders = []Remedy{
 	frees(with(anyone, "xpu"), "find out who they are: xpu-smi ps; stop them if they are yours, or wait"),
 	frees(with(anyone, "npu"), "find out who they are: npu-smi info; stop them if they are yours, or wait"),
 	frees(with(anyone, "mps"), "close other programs that use the GPU: its memory is the computer's"),
+	{Action: "find out who else uses the device", Last: true},
 }
 
 // otherDevice says how to choose another device, by backend.
@@ -121,6 +122,7 @@ var smallerModel = []Remedy{
 	numerics(jax, "parameters in bfloat16; shard them over the devices (jax.sharding)"),
 	numerics(on("tensorflow", "paddle", "mxnet", "mindspore"), "weights in 16 bits, or a smaller model"),
 	numerics(on("onnxruntime", "ctranslate2", "tensorrt"), "a smaller or quantised model (int8, float16)"),
+	{Action: "a smaller or quantised model, or several devices", Last: true},
 }
 
 // lessAtOnce is for a computation that needs too much at once.
@@ -168,6 +170,7 @@ var lessAtOnce = []Remedy{
 	do(mlx, "a shorter prompt or context; a quantised model; a quantised cache (kv_bits=8)"),
 	do(on("metal"), "close other programs: the GPU's memory is the computer's"),
 	do(on("other", "vulkan", "opencv", "faiss", "caffe", "tvm", "cuda.jl"), "less at once: smaller inputs, batches or tiles"),
+	{Action: "less at once: smaller inputs or batches", Last: true},
 }
 
 // cacheRoom is for a server whose cache of keys and values has no room.
@@ -189,6 +192,7 @@ var cacheRoom = []Remedy{
 	do(llama, "fewer layers on the GPU: -ngl 20 (Ollama: num_gpu)"),
 	do(mlx, "a shorter context, or a quantised cache (kv_bits=8)"),
 	do(inference, "shorter prompts or fewer new tokens; a quantised cache: cache_implementation=\"quantized\""),
+	{Action: "shorter requests, fewer at once, or several GPUs", Last: true},
 }
 
 // hostRoom is for main memory that ran out, by who says so.
@@ -223,4 +227,5 @@ var libraryRoom = []Remedy{
 	do(tf, "TensorFlow takes the whole GPU and leaves its libraries nothing: tf.config.experimental.set_memory_growth(gpu, True), or TF_FORCE_GPU_ALLOW_GROWTH=true"),
 	do(jax, "JAX takes 75% of the GPU and leaves its libraries the rest: XLA_PYTHON_CLIENT_MEM_FRACTION=.6"),
 	do(on("ctranslate2", "onnxruntime", "cupy", "paddle", "mxnet", "tensorrt", "llama.cpp"), "leave room: a smaller model, batch or input"),
+	{Action: "leave more room on the device: smaller inputs, or a smaller share for the cache of the framework", Last: true},
 }

@@ -65,3 +65,16 @@ func TestAdviceIsForWhomItFits(t *testing.T) {
 		}
 	}
 }
+
+// Whoever asks is offered something by the findings that anyone can get.
+func TestNobodyIsLeftWithoutARemedy(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"activations-dominate", "unknown", "model-load", "model-too-large", "kv-cache", "host-oom", "library-oom", "other-process", "one-large-tensor", "absurd-request", "free-but-fails"} {
+		e, _ := ByID(id)
+		for _, who := range []Asker{{}, Trainer, {Stack: []string{"jax"}, Backend: "tpu"}, {Stack: []string{"other"}, Work: Data}, {Stack: []string{"vllm", PyTorch}, Backend: "hip", Work: Serving}, {Stack: []string{PyTorch}, Backend: "mps", OS: "macos", Work: Diffusion}} {
+			if len(e.remedies(who, 0)) == 0 {
+				t.Errorf("%s offers %+v nothing", id, who)
+			}
+		}
+	}
+}

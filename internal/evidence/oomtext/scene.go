@@ -35,7 +35,7 @@ type mark struct {
 
 // stackMarks name frameworks and programs. Files and loggers weigh more than a word in a sentence.
 var stackMarks = []mark{
-	{"vllm/", "vllm", 3}, {"vllm", "vllm", 2}, {"sglang/", "sglang", 3}, {"sglang", "sglang", 2}, {"text_generation_server", "tgi", 3}, {"text-generation-launcher", "tgi", 3}, {"text_generation_launcher", "tgi", 3},
+	{"vllm/", "vllm", 3}, {"vllm", "vllm", 2}, {"enginecore", "vllm", 3}, {"sglang/", "sglang", 3}, {"sglang", "sglang", 2}, {"text_generation_server", "tgi", 3}, {"text-generation-launcher", "tgi", 3}, {"text_generation_launcher", "tgi", 3},
 	{"tensorrt_llm", "tensorrt-llm", 3}, {"tensorrt-llm", "tensorrt-llm", 3}, {"lmdeploy", "lmdeploy", 3}, {"[trt]", "tensorrt", 3},
 	{"comfyui", "comfyui", 3}, {"ksampler", "comfyui", 2}, {"comfy/", "comfyui", 3}, {"stable-diffusion-webui", "sd-webui", 3}, {"sd-webui", "sd-webui", 3}, {"modules/processing.py", "sd-webui", 3}, {"webui.py", "sd-webui", 2},
 	{"modules/sd_", "sd-webui", 3}, {"webui-user", "sd-webui", 3}, {"invokeai", "sd-webui", 3}, {"fooocus", "sd-webui", 3}, {"diffusers/", "diffusers", 3}, {"diffusers", "diffusers", 2}, {"stablediffusion", "diffusers", 2},

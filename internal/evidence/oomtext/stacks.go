@@ -4,7 +4,7 @@ package oomtext
 var stackPhrases = []phrase{
 	// llama.cpp, whisper.cpp, stable-diffusion.cpp, Ollama: https://github.com/ggml-org/llama.cpp/blob/b6000/ggml/src/ggml-cuda/ggml-cuda.cu (ggml_backend_cuda_buffer_type_alloc_buffer),
 	// ggml/src/ggml-backend.cpp and ggml-alloc.c (alloc_tensor_range, ggml_gallocr_reserve_n), ggml-vulkan.cpp, ggml-metal.m, ggml-sycl.cpp.
-	{words: "cudamallocfailed:outofmemory", kind: DeviceOOM, format: "ggml", backend: "cuda", near: []string{"ggml", "llama", "ondevice"}, opening: "allocating", sizes: []place{behind(requested, "allocating")}},
+	{words: "cudamallocfailed:outofmemory", kind: DeviceOOM, format: "ggml", backend: "cuda", near: []string{"ggml", "ondevice"}, opening: "allocating", sizes: []place{behind(requested, "allocating")}},
 	{words: "cudamallocfailed:outofmemory", kind: DeviceOOM, format: "mxnet", backend: "cuda", near: []string{"mxnet", "storagemanager", "storage/"}},
 	{words: "cudamallocretryfailed:outofmemory", kind: DeviceOOM, format: "mxnet", backend: "cuda"},
 	{words: "failedtoallocatecuda", kind: DeviceOOM, format: "ggml", backend: "cuda", sizes: []place{behind(requested, "bufferofsize")}},
@@ -13,7 +13,7 @@ var stackPhrases = []phrase{
 	{words: "failedtoallocatesycl", kind: DeviceOOM, format: "ggml", backend: "xpu", sizes: []place{behind(requested, "bufferofsize")}},
 	{words: "failedtoallocatemetal", kind: DeviceOOM, format: "ggml", backend: "mps", sizes: []place{behind(requested, "bufferofsize")}},
 	{words: "failedtoallocatecpubuffer", kind: HostOOM, format: "ggml", backend: "cpu", sizes: []place{behind(requested, "bufferofsize")}},
-	{words: "failedtoallocatebufferofsize", kind: HostOOM, format: "ggml", backend: "cpu", near: []string{"ggml", "llama"}, sizes: []place{behind(requested, "bufferofsize")}},
+	{words: "failedtoallocatebufferofsize", kind: HostOOM, format: "ggml", backend: "cpu", near: []string{"ggml"}, sizes: []place{behind(requested, "bufferofsize")}},
 	{words: "unabletoallocatecuda", kind: DeviceOOM, format: "ggml", purpose: "weights", backend: "cuda", closing: "buffer"},
 	{words: "unabletoallocatebackendbuffer", kind: DeviceOOM, format: "ggml", purpose: "weights"},
 	{words: "failedtoallocatecomputebuffers", kind: DeviceOOM, format: "ggml", purpose: "compute"},
