@@ -1,7 +1,10 @@
 # Each target is one script; read the script to see what it does.
-.PHONY: build test bench accuracy planning handover messages web screenshots old-torch
+.PHONY: build test test-torch test-browser fuzz bench bench-explain accuracy planning handover messages web screenshots old-torch
 build: ; @scripts/build.sh
 test:  ; @scripts/test.sh
+test-torch: ; @scripts/test-torch.sh
+test-browser: ; @scripts/test-browser.sh
+fuzz:  ; @scripts/fuzz.sh
 bench: ; @scripts/bench.sh
 accuracy: ; @scripts/accuracy.sh
 planning: ; @scripts/planning.sh
@@ -9,4 +12,5 @@ handover: ; @scripts/handover.sh
 web:   ; @scripts/web.sh
 screenshots: ; @scripts/screenshots.sh
 messages: ; @scripts/messages.sh
+bench-explain: ; @DIR=$(DIR) scripts/bench-explain.sh
 old-torch: ; @scripts/old-torch-check.sh 2.1.2 2.4.1 2.6.0

@@ -28,7 +28,7 @@ type layer struct {
 
 // layers is the whole house, from the ground up. docs/architecture.md describes the same list.
 var layers = []layer{
-	{name: "words", packages: []string{"internal/units", "internal/spelling", "internal/torch"}},
+	{name: "words", packages: []string{"internal/units", "internal/spelling", "internal/torch", "internal/setup"}},
 	{name: "evidence: what people have", packages: []string{
 		"internal/evidence/pickle", "snapshot", "internal/memory/tape", "internal/evidence/recording", "internal/evidence/callsite",
 		"internal/evidence/oomtext", "internal/evidence/probenotes", "internal/evidence/holders",
@@ -37,21 +37,21 @@ var layers = []layer{
 	{name: "memory: what the allocator does with it", packages: []string{"internal/memory/alloc", "internal/memory/timeline", "internal/memory/replay", "internal/gpu"}},
 	{name: "model: a training step, computed", packages: []string{
 		"internal/model/tensor", "internal/model/hfconfig", "internal/model/exported", "internal/model/job", "internal/model/shard", "internal/model/deepen",
-		"internal/model/eager", "internal/model/families", "internal/model/graphrun",
+		"internal/model/eager", "internal/model/families", "internal/model/graphrun", "internal/model/traced",
 	}},
 	{name: "answer: conclusions", packages: []string{
 		"internal/answer/finding", "internal/answer/diagnose", "internal/answer/compare", "internal/answer/explain", "internal/answer/cost", "internal/answer/predict",
 		"internal/answer/plan", "internal/answer/planfile",
 	}},
-	{name: "code: what source says", packages: []string{"internal/code/pysource", "internal/code/flow", "internal/code/lint"}},
+	{name: "code: what source says", packages: []string{"internal/code/pysource", "internal/code/flow", "internal/code/lint", "internal/code/blame"}},
 	{name: "watch: what the machine's cards do now", packages: []string{"internal/live/watch", "internal/live/simgpu", "internal/live/doctor"}},
-	{name: "script: deciding how a script may fit", packages: []string{"internal/script/attempt", "internal/script/forecast"}},
+	{name: "script: deciding how a script may fit", packages: []string{"internal/script/attempt", "internal/script/forecast", "internal/script/verdict"}},
 	{name: "show: how answers look", packages: []string{
 		"internal/show/screen", "internal/show/viewdata", "internal/show/textout", "internal/show/traceout", "internal/show/lintout", "internal/show/page",
 	}},
 	{name: "machine: what asks and changes the outside", effects: true, packages: []string{
-		"internal/live/nvml", "internal/live/proc", "internal/live/machine", "internal/live/metrics",
-		"internal/script/runner", "internal/script/probe", "internal/script/capture",
+		"internal/live/nvml", "internal/live/proc", "internal/live/machine", "internal/live/listener", "internal/live/metrics",
+		"internal/script/runner", "internal/script/probe", "internal/script/capture", "internal/script/observe", "internal/script/fitrun",
 		"internal/show/web", "internal/show/tui",
 	}},
 	{name: "command line", effects: true, packages: []string{"internal/cli", "cmd/plimsoll"}},

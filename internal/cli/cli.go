@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,8 +46,12 @@ type Env struct {
 	StdinIsTerminal, StdoutIsTerminal, StderrIsTerminal bool
 	// Cards reads the GPUs of this machine; nil where there is no asking.
 	Cards func() []watch.Card
-	// Browse opens an address in the person's browser; nil where there is none to open.
-	Browse func(url string) error
+	// Driver connects to the driver of this machine's cards; nil where there is no asking.
+	Driver func() (source watch.Source, close func())
+	// Helper is the command line that starts this program as a helper of itself; empty where it cannot be.
+	Helper []string
+	// Browse opens a file in the person's browser; nil where there is none to open.
+	Browse func(file string) error
 }
 
 // OS is the real world.
@@ -55,8 +61,19 @@ func OS() Env {
 		Style:           terminalStyle(os.Stdout, os.Getenv),
 		StdinIsTerminal: isTerminal(os.Stdin), StdoutIsTerminal: isTerminal(os.Stdout), StderrIsTerminal: isTerminal(os.Stderr),
 		Cards:  func() []watch.Card { return cardsHere(os.Getenv) },
+		Driver: func() (watch.Source, func()) { return driverHere(os.Getenv) },
+		Helper: helperHere(),
 		Browse: browse,
 	}
+}
+
+// helperHere is how to start this very program again, whatever its file is called by now.
+func helperHere() []string {
+	path, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return []string{path, "helper"}
 }
 
 // coded is an error that knows its exit code. A nil cause exits silently: the screen has said it already.
@@ -81,7 +98,13 @@ func unreadable(err error) error { return coded{exitUnreadable, err} }
 func findingExit() error         { return coded{code: exitFinding} }
 
 // Run executes one command line and returns the exit code.
-func Run(ctx context.Context, env Env, args []string) int {
+func Run(ctx context.Context, env Env, args []string) (code int) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			crashed(env, args, problem, debug.Stack())
+			code = exitFailure
+		}
+	}()
 	root := newRootCommand(env)
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)
@@ -96,9 +119,17 @@ func Run(ctx context.Context, env Env, args []string) int {
 		c = coded{exitFailure, err}
 	}
 	if c.cause != nil {
-		fmt.Fprintf(env.Stderr, "plimsoll: %v\n", c.cause)
+		fmt.Fprintf(env.Stderr, "plimsoll: %s\n", screen.CleanLines(c.cause.Error()))
 	}
 	return c.code
+}
+
+// crashed turns a bug in this program into a report that a person can send.
+func crashed(env Env, args []string, problem any, stack []byte) {
+	fmt.Fprintf(env.Stderr, `plimsoll: this is a bug in plimsoll, not in your job: %s
+plimsoll: version %s, %s/%s, command: plimsoll %s
+plimsoll: please report it with the lines below, and the smallest input that shows it.
+%s`, screen.Clean(fmt.Sprint(problem)), Version, runtime.GOOS, runtime.GOARCH, screen.Clean(strings.Join(args, " ")), stack)
 }
 
 func newRootCommand(env Env) *cobra.Command {
@@ -166,6 +197,7 @@ func commands(env Env) []*cobra.Command {
 		newMetricsCommand(env),
 		newDoctorCommand(env),
 		newRunCommand(env),
+		newHelperCommand(),
 	}
 }
 

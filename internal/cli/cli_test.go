@@ -40,7 +40,7 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 func TestEveryCommandHasHelpWithExamples(t *testing.T) {
 	t.Parallel()
 	for _, c := range newRootCommand(Env{}).Commands() {
-		if c.Name() == "help" || c.Name() == "completion" {
+		if c.Name() == "help" || c.Name() == "completion" || c.Hidden {
 			continue
 		}
 		if c.Example == "" || c.Long == "" {

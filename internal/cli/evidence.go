@@ -37,7 +37,10 @@ func readEvidence(env Env, args []string) ([]explain.Evidence, error) {
 		}
 		for _, name := range files {
 			e, err := readFile(env, name)
-			if err != nil {
+			if err != nil && len(files) > 1 {
+				e = explain.Evidence{Name: name, Unreadable: err.Error()}
+				fmt.Fprintf(env.Stderr, "plimsoll: skipped %v\n", err)
+			} else if err != nil {
 				return nil, err
 			}
 			all = append(all, e)

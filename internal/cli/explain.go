@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -16,11 +17,9 @@ import (
 )
 
 type explainOptions struct {
-	JSON     bool
-	PProf    string
-	Perfetto string
-	Folded   bool
-	Source   string // folder or file of the code that ran
+	JSON    bool
+	Exports []export
+	Source  string // folder or file of the code that ran
 }
 
 func newExplainCommand(env Env) *cobra.Command {
@@ -44,9 +43,7 @@ them, one for each rank. "-" reads standard input.`,
 		RunE: func(_ *cobra.Command, args []string) error { return runExplain(env, o, args) },
 	}
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print the report as JSON ("+report.ExplainSchema+")")
-	cmd.Flags().StringVar(&o.PProf, "pprof", "", "write what was alive at the peak as a pprof profile to this file")
-	cmd.Flags().StringVar(&o.Perfetto, "perfetto", "", "write the timeline as a Chrome/Perfetto trace to this file")
-	cmd.Flags().BoolVar(&o.Folded, "folded", false, "print what was alive at the peak as folded stacks for a flame graph")
+	o.Exports = exportFlags(cmd.Flags())
 	cmd.Flags().StringVar(&o.Source, "source", "", "the code that ran: lint findings on the guilty lines are named with the cause")
 	return cmd
 }
@@ -56,7 +53,7 @@ func runExplain(env Env, o explainOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	if done, err := exportEvidence(env, o, all); done || err != nil {
+	if done, err := exportEvidence(env, o.Exports, all); done || err != nil {
 		return err
 	}
 	r := explain.Build(all)
@@ -77,6 +74,9 @@ func runExplain(env Env, o explainOptions, args []string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("write the report: %w", err)
+	}
+	if slices.ContainsFunc(r.Inputs, func(in report.Input) bool { return in.Kind == "unreadable" }) {
+		return unreadable(errors.New("some files were skipped"))
 	}
 	if slices.ContainsFunc(r.Findings, func(f report.Finding) bool { return f.Severity == report.Error }) {
 		return findingExit()

@@ -156,3 +156,22 @@ func TestUnreadableInputExitsWithFour(t *testing.T) {
 		t.Errorf("a missing file: exit %d", r.code)
 	}
 }
+
+// One broken file of a folder does not stand in the way of the others: it is skipped, named, and the exit code says so.
+func TestAFolderWithABrokenFileIsExplained(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	good, err := os.ReadFile(recordings + "mlp-adam.pickle.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"rank0.pickle.gz": good, "rank1.pickle.gz": good[:len(good)/2]} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := plimsoll(t, "", "explain", dir)
+	if r.code != exitUnreadable || !strings.Contains(r.stdout, "never ran out of memory") || !strings.Contains(r.stdout, "rank1.pickle.gz") || !strings.Contains(r.stderr, "skipped") {
+		t.Errorf("exit %d, %s%s", r.code, r.stdout, r.stderr)
+	}
+}

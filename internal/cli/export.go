@@ -2,33 +2,61 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"os"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/answer/diagnose"
 	"github.com/plimsoll/plimsoll/internal/answer/explain"
 	"github.com/plimsoll/plimsoll/internal/memory/timeline"
 	"github.com/plimsoll/plimsoll/internal/show/traceout"
+	"github.com/spf13/pflag"
 )
 
+// export is a format of another tool and whether it was asked for.
+type export struct {
+	traceout.Format
+	file  *string // nil for formats that are printed
+	print *bool
+}
+
+// exportFlags adds a flag for every format.
+func exportFlags(flags *pflag.FlagSet) []export {
+	var out []export
+	for _, f := range traceout.Formats {
+		e := export{Format: f}
+		if f.Open == "" {
+			e.print = flags.Bool(f.Flag, false, f.Help)
+		} else {
+			e.file = flags.String(f.Flag, "", f.Help)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func (e export) wanted() bool { return e.file != nil && *e.file != "" || e.print != nil && *e.print }
+
 // exportEvidence writes the formats of other tools that were asked for. It reports done when they replace the screen.
-func exportEvidence(env Env, o explainOptions, all []explain.Evidence) (done bool, err error) {
-	if o.PProf == "" && o.Perfetto == "" && !o.Folded {
-		return false, nil
-	}
-	c := highest(all)
-	if c == nil {
-		return true, usageError("--pprof, --perfetto and --folded need a memory snapshot, and the input has none")
-	}
-	if o.Folded {
-		if err := traceout.Folded(env.Stdout, c.Timeline); err != nil {
+func exportEvidence(env Env, exports []export, all []explain.Evidence) (done bool, err error) {
+	for _, e := range exports {
+		if !e.wanted() {
+			continue
+		}
+		c := highest(all)
+		if c == nil {
+			return true, usageError("--%s needs a memory snapshot, and the input has none", e.Flag)
+		}
+		if e.print != nil {
+			err = e.Write(env.Stdout, c.Timeline)
+		} else {
+			err = exportTo(env, e, c.Timeline)
+		}
+		if err != nil {
 			return true, err
 		}
+		done = true
 	}
-	if err := exportTo(env, o.PProf, c.Timeline, traceout.Profile, "go tool pprof -http=: "+o.PProf); err != nil {
-		return true, err
-	}
-	return true, exportTo(env, o.Perfetto, c.Timeline, traceout.Trace, "open it at ui.perfetto.dev or chrome://tracing")
+	return done, nil
 }
 
 // highest picks the device with the highest peak: an export shows one.
@@ -47,21 +75,18 @@ func highest(all []explain.Evidence) *diagnose.Case {
 	return best
 }
 
-func exportTo(env Env, name string, t *timeline.Timeline, write func(io.Writer, *timeline.Timeline) error, next string) error {
-	if name == "" {
-		return nil
-	}
-	f, err := os.Create(name)
+func exportTo(env Env, e export, t *timeline.Timeline) error {
+	f, err := os.Create(*e.file)
 	if err != nil {
 		return fmt.Errorf("write the export: %w", err)
 	}
-	if err := write(f, t); err != nil {
+	if err := e.Write(f, t); err != nil {
 		f.Close()
 		return err
 	}
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("write the export: %w", err)
 	}
-	fmt.Fprintf(env.Stderr, "plimsoll: wrote %s (%s)\n", name, next)
+	fmt.Fprintf(env.Stderr, "plimsoll: wrote %s (%s)\n", *e.file, strings.ReplaceAll(e.Open, "%s", *e.file))
 	return nil
 }

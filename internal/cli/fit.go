@@ -13,32 +13,23 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/planfile"
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
-	"github.com/plimsoll/plimsoll/internal/model/job"
-	"github.com/plimsoll/plimsoll/internal/model/shard"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/show/textout"
 	"github.com/plimsoll/plimsoll/internal/spelling"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 type fitOptions struct {
 	jobFlags
 	machineFlags
-	Effective     int
-	MicroBatch    []int
-	Precisions    []string
-	Checkpointing []string
-	Optimizers    []string
-	Attns         []string
-	Loops         []string
-	Offload       []string
-	Sharding      []string
-	Tensor        []int
-	Stages        []int
-	GPUs          int
-	Allow         []string
-	Write         string
-	Plan          int
-	JSON          bool
+	Effective int
+	Axes      plan.Axes
+	GPUs      int
+	Allow     []string
+	Write     string
+	Plan      int
+	JSON      bool
 }
 
 func newFitCommand(env Env) *cobra.Command {
@@ -69,17 +60,17 @@ Exit code 3: nothing fits; the answer then says what the least is that would.`,
 	o.machineFlags.add(cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&o.Effective, "effective-batch", 0, "samples of one optimizer step, over all cards (default: batch × accumulate × cards)")
-	flags.IntSliceVar(&o.MicroBatch, "micro-batch", nil, "micro-batches to try (default: every divisor)")
-	flags.StringSliceVar(&o.Precisions, "precision", nil, "precisions to try, the first is the job's: "+strings.Join(job.Precisions(), ", "))
-	flags.StringSliceVar(&o.Checkpointing, "checkpointing", nil, "none, selective, full (default: all the model can)")
-	flags.StringSliceVar(&o.Optimizers, "optimizer", nil, "optimizers to try, the first is the job's (default: forms of adamw)")
-	flags.StringSliceVar(&o.Attns, "attn", nil, "attention: sdpa, eager (default: the job's, and sdpa)")
-	flags.StringSliceVar(&o.Loops, "loop", nil, "loop: function, plain, script (default: the job's, and function)")
-	flags.StringSliceVar(&o.Offload, "offload", nil, "what is on the host: none, optimizer (state and step), activations, both (default: none, optimizer)")
+	flags.IntSliceVar(&o.Axes.MicroBatch, "micro-batch", nil, "micro-batches to try (default: every divisor)")
+	addWords(flags, &o.Axes.Precision, "precision", "precisions to try, the first is the job's: "+strings.Join(torch.Precisions(), ", "), torch.ParsePrecision)
+	addWords(flags, &o.Axes.Checkpointing, "checkpointing", "none, selective, full (default: all the model can)", setup.ParseCheckpointing)
+	addWords(flags, &o.Axes.Optimizer, "optimizer", "optimizers to try, the first is the job's (default: forms of "+string(torch.DefaultOptimizer)+")", torch.ParseOptimizer)
+	addWords(flags, &o.Axes.Attn, "attn", "attention: sdpa, eager (default: the job's, and sdpa)", setup.ParseAttention)
+	addWords(flags, &o.Axes.Loop, "loop", "loop: function, plain, script (default: the job's, and function)", setup.ParseLoop)
+	addWords(flags, &o.Axes.Offload, "offload", "what is on the host: none, optimizer (state and step), activations, both (default: none, optimizer)", setup.ParseOffload)
 	flags.IntVar(&o.GPUs, "gpus", 1, "cards in all (what several add is analytic: not measured)")
-	flags.StringSliceVar(&o.Sharding, "sharding", nil, "with --gpus: "+strings.Join(shard.Kinds(), ", ")+" (default: all)")
-	flags.IntSliceVar(&o.Tensor, "tensor", nil, "with --gpus: cards that share every layer (default: 1, 2, 4, 8)")
-	flags.IntSliceVar(&o.Stages, "stages", nil, "with --gpus: pipeline stages (default: powers of two)")
+	addWords(flags, &o.Axes.Sharding, "sharding", "with --gpus: "+strings.Join(setup.Words(setup.Shardings()), ", ")+" (default: all)", setup.ParseSharding)
+	flags.IntSliceVar(&o.Axes.Tensor, "tensor", nil, "with --gpus: cards that share every layer (default: 1, 2, 4, 8)")
+	flags.IntSliceVar(&o.Axes.Stages, "stages", nil, "with --gpus: pipeline stages (default: powers of two)")
 	flags.StringSliceVar(&o.Allow, "allow", nil, "numerics: precision and the kind of optimizer may change")
 	flags.StringVar(&o.Write, "write", "", "print what a framework reads: "+strings.Join(planfile.Formats(), ", "))
 	flags.IntVar(&o.Plan, "plan", 1, "with --write: which plan of the table")
@@ -122,33 +113,22 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 	if err != nil {
 		return fmt.Errorf("write the plans: %w", err)
 	}
-	if !anyFits(fit) {
+	if !plan.AnyFits(fit) {
 		return findingExit()
 	}
 	return nil
 }
 
-func anyFits(fit *report.Fit) bool {
-	return slices.ContainsFunc(fit.Plans, func(p report.Plan) bool { return p.Fits })
-}
-
-// beyond asks once more with numerics allowed, where they are not: what would that buy?
+// beyond adds what changing numerics would buy, where the command line does not allow it already.
 func (o *fitOptions) beyond(fit *report.Fit, r plan.Request) error {
-	if r.Numerics || len(o.Precisions) > 1 || len(o.Optimizers) > 1 || o.Write != "" {
+	if r.Numerics || len(o.Axes.Precision) > 1 || len(o.Axes.Optimizer) > 1 || o.Write != "" {
 		return nil
 	}
-	r.Numerics, r.Plans = true, 1
-	r.Axes.Precision, r.Axes.Optimizer = nil, nil
-	wide, err := plan.Find(r)
+	wide, err := plan.Beyond(fit, r)
 	if err != nil {
 		return usageError("%w", err)
 	}
-	if !anyFits(wide) || !wide.Plans[0].ChangesNumerics {
-		return nil
-	}
-	if !anyFits(fit) || wide.Plans[0].StepMS < 0.95*fit.Plans[0].StepMS {
-		fit.Numerics = &wide.Plans[0]
-	}
+	fit.Numerics = wide
 	return nil
 }
 
@@ -166,30 +146,18 @@ func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) 
 	if err != nil {
 		return r, err
 	}
-	if err := o.settings(&j); err != nil {
-		return r, err
-	}
+	o.settings(&j)
 	files := newModelFiles()
 	if r.Source, err = files.source(&j); err != nil {
 		return r, err
 	}
 	r.Job, r.Numerics = j.Job, slices.Contains(o.Allow, "numerics")
-	r.Axes = plan.Axes{
-		MicroBatch: o.MicroBatch, Precision: o.Precisions, Checkpointing: o.Checkpointing, Optimizer: o.Optimizers,
-		Attn: o.Attns, Loop: o.Loops, Sharding: o.Sharding,
-		Tensor: o.Tensor, Stages: o.Stages,
-	}
-	for _, place := range o.Offload {
-		if place == "none" {
-			place = ""
-		}
-		r.Axes.Offload = append(r.Axes.Offload, place)
-	}
+	r.Axes = o.Axes
 	if r.Numerics { // one value names what the job does now; numerics may change
-		if len(o.Precisions) == 1 {
+		if len(o.Axes.Precision) == 1 {
 			r.Axes.Precision = nil
 		}
-		if len(o.Optimizers) == 1 {
+		if len(o.Axes.Optimizer) == 1 {
 			r.Axes.Optimizer = nil
 		}
 	}
@@ -215,53 +183,37 @@ func (o *fitOptions) check(cmd *cobra.Command) error {
 	if o.GPUs < 1 {
 		return usageError("--gpus %d: there is at least one", o.GPUs)
 	}
-	for _, p := range o.Precisions {
-		if !slices.Contains(job.Precisions(), p) {
-			return usageError("precision %.40q is not known%s", p, spelling.Hint(p, job.Precisions()))
-		}
-	}
-	for _, p := range o.Optimizers {
-		if !slices.Contains(job.Optimizers(), p) {
-			return usageError("optimizer %.40q is not known%s", p, spelling.Hint(p, job.Optimizers()))
-		}
-	}
-	for _, p := range o.Offload {
-		if known := append([]string{"none"}, plan.Offloads()...); !slices.Contains(known, p) {
-			return usageError("--offload %.30q is not known%s", p, spelling.Hint(p, known))
-		}
-	}
 	return nil
 }
 
 // settings give the job what it is now: what its file says, else the first value of each axis.
-func (o *fitOptions) settings(j *fileJob) error {
-	if len(o.Precisions) > 0 && j.ParamDType == "" && j.Autocast == "" {
-		if err := j.SetPrecision(o.Precisions[0]); err != nil {
-			return usageError("%w", err)
-		}
+func (o *fitOptions) settings(j *fileJob) {
+	if len(o.Axes.Precision) > 0 && j.ParamDType == "" && j.Autocast == "" {
+		j.SetPrecision(o.Axes.Precision[0])
 	}
-	for _, axis := range []struct {
-		field *string
-		words []string
-	}{{&j.Optimizer, o.Optimizers}, {&j.Attn, o.Attns}, {&j.Loop, o.Loops}} {
-		if *axis.field == "" && len(axis.words) > 0 {
-			*axis.field = axis.words[0]
-		}
-	}
+	first(&j.Optimizer, o.Axes.Optimizer)
+	first(&j.Attn, o.Axes.Attn)
+	first(&j.Loop, o.Axes.Loop)
 	if j.Batch == 0 {
 		switch {
 		case o.Effective > 0:
 			j.Batch = max(1, o.Effective/max(1, o.GPUs))
-		case len(o.MicroBatch) > 0:
-			j.Batch = max(1, slices.Max(o.MicroBatch))
+		case len(o.Axes.MicroBatch) > 0:
+			j.Batch = max(1, slices.Max(o.Axes.MicroBatch))
 		}
 	}
-	return nil
+}
+
+// first gives a field that was not set the first word of its axis.
+func first[T ~string](field *T, words []T) {
+	if *field == "" && len(words) > 0 {
+		*field = words[0]
+	}
 }
 
 // writePlan prints one plan for a framework.
 func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
-	if !anyFits(fit) {
+	if !plan.AnyFits(fit) {
 		return coded{exitFinding, fmt.Errorf("nothing fits, so there is nothing to write; without --write the answer says what would")}
 	}
 	if o.Plan < 1 || o.Plan > len(fit.Plans) || !fit.Plans[o.Plan-1].Fits {

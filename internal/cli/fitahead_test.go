@@ -110,36 +110,3 @@ func TestARefusedPlanIsReplacedByAnotherThatIsPredictedToFit(t *testing.T) {
 	got := runsOn(t, []watch.Card{h200With(beside(t, 175*units.MiB))}, nil, "run", "--fit", "--", python, path, "16", "256")
 	got.wants(t, 0, "starting with micro-batch", "micro-batches left alone: BatchNorm1d", "starting with activation checkpointing", "seen in effect: checkpointing of 4 blocks")
 }
-
-func TestTheCardThatDecidesIsTheOneTheCommandTakes(t *testing.T) {
-	t.Parallel()
-	a, b := h200With(9*units.GiB), h200With(5*units.GiB)
-	b.ID = "GPU-1b"
-	small := watch.Card{ID: "GPU-2c", Name: "NVIDIA L4", Total: 24 * units.GiB, Free: 3 * units.GiB}
-	for _, c := range []struct {
-		cards   []watch.Card
-		environ []string
-		ranks   int
-		want    units.Bytes // 0: none
-	}{
-		{[]watch.Card{a, b}, nil, 1, 9 * units.GiB},
-		{[]watch.Card{a, b}, nil, 2, 5 * units.GiB},
-		{[]watch.Card{a, b}, []string{"CUDA_VISIBLE_DEVICES=1"}, 1, 5 * units.GiB},
-		{[]watch.Card{a, b}, []string{"CUDA_VISIBLE_DEVICES=GPU-1b,0"}, 1, 5 * units.GiB},
-		{[]watch.Card{a, b}, []string{"CUDA_VISIBLE_DEVICES=1,7,0"}, 2, 5 * units.GiB},
-		{[]watch.Card{a, b}, []string{"CUDA_VISIBLE_DEVICES="}, 1, 0},
-		{[]watch.Card{a, b}, []string{"CUDA_VISIBLE_DEVICES=-1"}, 1, 0},
-		{[]watch.Card{a, small}, []string{"CUDA_VISIBLE_DEVICES=0"}, 1, 3 * units.GiB}, // CUDA's number 0 may be either
-		{[]watch.Card{a, small}, []string{"CUDA_VISIBLE_DEVICES=GPU-0"}, 1, 9 * units.GiB},
-		{nil, nil, 1, 0},
-	} {
-		visible, alike := visibleCards(c.cards, c.environ)
-		var got units.Bytes
-		if len(visible) > 0 {
-			got = takenCard(visible, alike, c.ranks).Free
-		}
-		if got != c.want {
-			t.Errorf("%v for %d ranks: %s, want %s", c.environ, c.ranks, got, c.want)
-		}
-	}
-}

@@ -3,10 +3,8 @@ package cli
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/plimsoll/plimsoll/internal/evidence/probenotes"
 	"github.com/plimsoll/plimsoll/internal/live/watch"
 	"github.com/plimsoll/plimsoll/internal/script/probe/probetest"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -67,7 +65,7 @@ func TestAnOutOfMemoryOnOneRankStartsAllOfThemAnew(t *testing.T) {
 	t.Parallel()
 	python := probetest.Python(t)
 	got := runs(t, oneThread, append([]string{"run", "--fit"}, pair(python, "torchrun", "ranks.py", "oom")...)...)
-	got.wants(t, 0, "out of memory on rank 1", "Starting anew: micro-batch 4 × 2", "seen in effect on 2 ranks: 2 micro-batches a batch")
+	got.wants(t, 0, "out of memory on rank 1", "Starting again: micro-batch 4 × 2", "seen in effect on 2 ranks: 2 micro-batches a batch")
 	if got.numbers(t) == nil {
 		t.Error("they did not finish")
 	}
@@ -103,40 +101,14 @@ func TestRanksThatWaitForADeadOneAreEndedWithIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := runs(t, oneThread, "run", "--fit", "--", python, launcher, filepath.Join("testdata", "fit", "ranks.py"), "oom", "hang")
-	got.wants(t, 0, "out of memory on rank 1", "Starting anew: micro-batch 4 × 2", "seen in effect on 2 ranks")
+	got.wants(t, 0, "out of memory on rank 1", "Starting again: micro-batch 4 × 2", "seen in effect on 2 ranks")
 	if got.numbers(t) == nil {
 		t.Error("they did not finish")
 	}
 }
 
-func TestOneOfSeveralDecidersLeavesTheJobAlone(t *testing.T) {
+func TestOneOfSeveralRanksIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		args    []string
-		environ []string
-		want    string
-	}{
-		{[]string{"torchrun", "--nnodes", "2", "train.py"}, nil, "several machines (--nnodes 2)"},
-		{[]string{"torchrun", "--nnodes=1:4", "train.py"}, nil, "several machines (--nnodes 1:4)"},
-		{[]string{"accelerate", "launch", "--num_machines", "2", "train.py"}, nil, "several machines (--num-machines 2)"},
-		{[]string{"srun", "python", "train.py"}, []string{"SLURM_NNODES=2"}, "several machines (SLURM_NNODES=2)"},
-		{[]string{"python", "train.py"}, []string{"WORLD_SIZE=4", "RANK=1"}, "one rank of several (WORLD_SIZE=4)"},
-		{[]string{"python", "train.py"}, []string{"SLURM_NNODES=2"}, ""},
-		{[]string{"torchrun", "--nnodes", "1", "train.py", "--nnodes-of-tree=x"}, nil, ""},
-	} {
-		r := observedRun{env: Env{Environ: func() []string { return c.environ }}}
-		if got := beyondUs(c.args, r.variable); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
-			t.Errorf("%v %v: %q, want %q", c.args, c.environ, got, c.want)
-		}
-	}
 	got := runs(t, []string{"WORLD_SIZE=2", "RANK=0"}, "run", "--fit", "--", "sh", "-c", "exit 3")
 	got.wants(t, 3, "left alone: this is one rank of several (WORLD_SIZE=2); put plimsoll in front of the launcher")
-}
-
-func TestWhatOnlySomeRanksHaveSeenIsNotClaimed(t *testing.T) {
-	t.Parallel()
-	acted := []probenotes.Process{{Fit: &probenotes.Fit{Applied: []string{"a", "b"}}}, {Fit: &probenotes.Fit{Applied: []string{"b"}}}}
-	if got := onAll(acted); len(got) != 1 || got[0] != "b" {
-		t.Errorf("claimed %v", got)
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/shard"
+	"github.com/plimsoll/plimsoll/internal/model/traced"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/show/textout"
 	"github.com/plimsoll/plimsoll/internal/torch"
@@ -26,9 +29,12 @@ type predictOptions struct {
 	Jobs    string
 	Sweep   string
 	Capture string // folder to keep a script's captured step in
+	Follow  time.Duration
 	Weights []string
 	Moments int
 	JSON    bool
+
+	trace *traced.Trace // of a command: what it did past its first step
 }
 
 func newPredictCommand(env Env) *cobra.Command {
@@ -47,7 +53,9 @@ the same settings as JSON; flags override it. Files named in it are relative to 
 
 A COMMAND (python train.py …) is run on the CPU as far as its first training step,
 which is captured and predicted; nothing is trained. What it does before that step
-(files it writes, data it downloads) happens. It needs Python with PyTorch 2.6 or newer.
+(files it writes, data it downloads) happens. Then it is run again on tensors without
+data, through further steps, evaluation and checkpoints, for at most --follow: the peak
+is the highest of all phases. It needs Python with PyTorch 2.4 or newer.
 
 Exit code 3: it does not fit.`,
 		Example: `  plimsoll predict --config config.json --batch 4 --seq 2048 --precision amp-bf16 --gpu rtx-4090
@@ -64,12 +72,7 @@ Exit code 3: it does not fit.`,
 			if cmd.ArgsLenAtDash() != 0 {
 				return usageError("unknown argument %q; write a command to predict after -- (see plimsoll predict --help)", args[0])
 			}
-			forget, err := o.captureInto(env, args)
-			if err != nil {
-				return err
-			}
-			defer forget()
-			return runPredict(env, cmd, o)
+			return o.predictScript(env, cmd, args)
 		},
 	}
 	o.jobFlags.add(cmd)
@@ -77,6 +80,7 @@ Exit code 3: it does not fit.`,
 	o.spreadFlags.add(cmd)
 	cmd.Flags().StringVar(&o.Jobs, "jobs", "", "file with one job as JSON a line")
 	cmd.Flags().StringVar(&o.Capture, "capture", "", "with a command: keep the captured job and its graph in this folder")
+	cmd.Flags().DurationVar(&o.Follow, "follow", 2*time.Minute, "with a command: how long to follow it past its first step; 0 predicts the first step alone")
 	cmd.Flags().StringVar(&o.Sweep, "sweep", "", "try every combination of values, for example batch=1..64,seq=512,1024 (a..b doubles)")
 	cmd.Flags().StringSliceVar(&o.Weights, "weights", nil, "safetensors files of the model: their parameters are counted and compared (headers only are read)")
 	cmd.Flags().IntVar(&o.Moments, "timeline", 0, "with --json: add about this many instants of the run by category, and other batches (for plimsoll view)")
@@ -113,6 +117,11 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	res, err := predict.Run(j.Job, src, m)
 	if err != nil {
 		return usageError("%w", err)
+	}
+	if o.trace != nil {
+		if res, err = predict.WithPhases(res, o.trace, m); err != nil {
+			return err
+		}
 	}
 	r := res.Report
 	r.Largest = predict.Largest(j.Job, src, m)
@@ -165,7 +174,7 @@ func predictSpread(env Env, o predictOptions, j fileJob, src predict.Source, m p
 // spreadFlags say how a job is distributed over cards.
 type spreadFlags struct {
 	GPUs       int
-	Sharding   string
+	Sharding   setup.Sharding
 	BucketView bool
 	Tensor     int
 	Stages     int
@@ -173,7 +182,8 @@ type spreadFlags struct {
 
 func (f *spreadFlags) add(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.GPUs, "gpus", 1, "cards that see different data (analytic: not measured)")
-	cmd.Flags().StringVar(&f.Sharding, "sharding", "ddp", "with --gpus: "+strings.Join(shard.Kinds(), ", "))
+	f.Sharding = setup.DDP
+	addWord(cmd.Flags(), &f.Sharding, "sharding", "with --gpus: "+strings.Join(setup.Words(setup.Shardings()), ", "), setup.ParseSharding)
 	cmd.Flags().BoolVar(&f.BucketView, "bucket-view", false, "DDP with gradient_as_bucket_view=True")
 	cmd.Flags().IntVar(&f.Tensor, "tensor", 1, "cards that share every layer (tensor parallel)")
 	cmd.Flags().IntVar(&f.Stages, "stages", 1, "pipeline stages")
@@ -265,21 +275,26 @@ func (f *machineFlags) machine() (predict.Machine, error) {
 type jobFlags struct {
 	job.Job
 	JobFile   string
-	Precision string
+	Precision torch.Precision
 	InputText string
 }
 
 func (f *jobFlags) add(cmd *cobra.Command) {
 	f.addModel(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.Precision, "precision", "", strings.Join(job.Precisions(), ", ")+" (default fp32)")
-	flags.StringVar(&f.Optimizer, "optimizer", "", "adamw, adamw-fused, adamw-loop, sgd, sgdm, adafactor, … (default adamw)")
+	addWord(flags, &f.Precision, "precision", strings.Join(torch.Precisions(), ", ")+" (default fp32)", torch.ParsePrecision)
+	addWord(flags, &f.Optimizer, "optimizer", optimizerHelp(), torch.ParseOptimizer)
 	flags.BoolVar(&f.Checkpointing, "checkpointing", false, "activation checkpointing of every layer")
 	flags.IntVar(&f.Layers, "checkpoint-layers", 0, "with --checkpointing: only so many of the first layers")
 	flags.BoolVar(&f.OffloadActivations, "offload-activations", false, "what autograd saves is kept on the host (save_on_cpu)")
-	flags.StringVar(&f.Attn, "attn", "", "attention: sdpa or eager (default sdpa)")
+	addWord(flags, &f.Attn, "attn", "attention: sdpa or eager (default sdpa)", setup.ParseAttention)
 	flags.StringVar(&f.ZeroGrad, "zero-grad", "", "when gradients are set to None: before-forward, before-backward (default before-forward)")
-	flags.StringVar(&f.Loop, "loop", "", "function: the step's locals die; plain: those of the last iteration live on; script: all but its batch (default function)")
+	addWord(flags, &f.Loop, "loop", "function: the step's locals die; plain: those of the last iteration live on; script: all but its batch (default function)", setup.ParseLoop)
+}
+
+// optimizerHelp names the default optimizer in its forms and where the others are listed.
+func optimizerHelp() string {
+	return strings.Join(setup.Words(torch.DefaultOptimizer.Forms()), ", ") + ", … (default " + string(torch.DefaultOptimizer) + "; all: docs/predict.md)"
 }
 
 // addModel adds the flags of the model and its data: what stays when the way to train it varies.
@@ -378,9 +393,7 @@ func (f *jobFlags) overlaySettings(cmd *cobra.Command, j *fileJob) error {
 		}
 	}
 	if said("precision") {
-		if err := j.SetPrecision(f.Precision); err != nil {
-			return usageError("%w", err)
-		}
+		j.SetPrecision(f.Precision)
 	}
 	return nil
 }

@@ -3,10 +3,97 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/plimsoll/plimsoll/internal/answer/predict"
+	"github.com/plimsoll/plimsoll/internal/model/traced"
 	"github.com/plimsoll/plimsoll/internal/script/capture"
 )
+
+// predictScript predicts a training command: its first step operator by operator, and what it does after that from a trace. A script whose step cannot be
+// captured is answered from the trace alone.
+func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []string) error {
+	begun := time.Now()
+	forget, failed := o.captureInto(env, args)
+	if failed == nil {
+		defer forget()
+	}
+	var why capture.Failed
+	if failed != nil && !errors.As(failed, &why) || o.Follow == 0 || o.changed(cmd) {
+		if failed != nil {
+			return failed
+		}
+		return runPredict(env, cmd, *o)
+	}
+	t, err := follow(env, args, max(o.Follow-time.Since(begun), o.Follow/2))
+	var interrupted capture.Interrupted
+	switch {
+	case errors.As(err, &interrupted):
+		return coded{128 + int(interrupted.Outcome.Asked), err}
+	case failed == nil:
+		if err == nil && t.Followed() {
+			o.trace = t
+		}
+		return runPredict(env, cmd, *o)
+	case err != nil || !t.Followed():
+		return failed
+	}
+	m, err := o.machine()
+	if err != nil {
+		return err
+	}
+	res, err := predict.Followed(t, scriptName(args), m)
+	if err != nil {
+		return err
+	}
+	res.Report.Assumptions = append(res.Report.Assumptions, "only this batch size is known: "+why.Error())
+	return printPrediction(env, o.JSON, res.Report)
+}
+
+// changed tells whether a flag asks for another job than the script's own, which a trace cannot answer.
+func (o *predictOptions) changed(cmd *cobra.Command) bool {
+	other := false
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "gpu", "memory", "torch", "conf", "json", "capture", "follow", "timeline":
+		default:
+			other = true
+		}
+	})
+	return other
+}
+
+// follow runs a command through all it does, on tensors without data, for at most the given time.
+func follow(env Env, args []string, limit time.Duration) (*traced.Trace, error) {
+	dir, err := os.MkdirTemp("", "plimsoll-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the trace: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	begun := time.Now()
+	stop := progress(env, func() string {
+		return fmt.Sprintf("following the script past its first step: %s of at most %s", time.Since(begun).Round(time.Second), limit.Round(time.Second))
+	})
+	defer stop()
+	return capture.Trace(capture.Request{Args: args, Env: env.Environ(), Dir: dir, Stdout: io.Discard, Stderr: io.Discard}, limit)
+}
+
+// scriptName is the file of a command that looks like a script.
+func scriptName(args []string) string {
+	for _, a := range args {
+		if strings.HasSuffix(a, ".py") {
+			return filepath.Base(a)
+		}
+	}
+	return filepath.Base(args[0])
+}
 
 // captureInto runs a training command as far as its first step and makes the job it was about to do the one to predict. The
 // command's own output goes to stderr: stdout carries the prediction.
@@ -24,7 +111,7 @@ func (o *predictOptions) captureInto(env Env, args []string) (forget func(), err
 	} else if err = os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make a folder for the capture: %w", err)
 	}
-	o.JobFile, err = capture.Run(capture.Request{Args: args, Env: env.Environ(), Dir: dir, Stdin: env.Stdin, Stdout: env.Stderr, Stderr: env.Stderr})
+	o.JobFile, err = capture.Run(capture.Request{Args: args, Env: env.Environ(), Dir: dir, Stdin: env.Stdin, Stdout: env.Stderr, Stderr: env.Stderr, Limit: o.Follow})
 	if err == nil {
 		return forget, nil
 	}

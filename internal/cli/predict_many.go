@@ -14,9 +14,11 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/show/textout"
 	"github.com/plimsoll/plimsoll/internal/spelling"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // predictMany predicts every line of a file, in parallel, and prints in the file's order.
@@ -227,11 +229,15 @@ func setAxis(j *fileJob, name, value string) error {
 	}
 	switch name {
 	case "precision":
-		return j.SetPrecision(value)
+		p, err := torch.ParsePrecision(value)
+		if err != nil {
+			return err
+		}
+		j.SetPrecision(p)
 	case "optimizer":
-		j.Optimizer = value
+		j.Optimizer = torch.Optimizer(value)
 	case "attn":
-		j.Attn = value
+		j.Attn = setup.Attention(value)
 	case "checkpointing":
 		j.Checkpointing = value == "full" || value == "true"
 		if !j.Checkpointing && value != "none" && value != "false" {
@@ -259,11 +265,11 @@ func sweepID(j fileJob, axes []axis) string {
 		case "accumulate":
 			parts = append(parts, fmt.Sprintf("accumulate %d", j.Accumulate))
 		case "precision":
-			parts = append(parts, j.Precision())
+			parts = append(parts, string(j.Precision()))
 		case "optimizer":
-			parts = append(parts, j.Optimizer)
+			parts = append(parts, string(j.Optimizer))
 		case "attn":
-			parts = append(parts, j.Attn)
+			parts = append(parts, string(j.Attn))
 		case "checkpointing":
 			parts = append(parts, map[bool]string{true: "checkpointed", false: "plain"}[j.Checkpointing])
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -160,8 +161,12 @@ func readRecording(env Env, path string, device int) (*recording.Recording, erro
 	s := evidence[0].Snapshot
 	if with := withHistory(s); device < 0 && len(with) > 0 {
 		device = with[0]
+		if failed := slices.IndexFunc(with, func(d int) bool { return slices.Contains(s.Traces[d].Action, snapshot.ActionOOM) }); failed >= 0 {
+			device = with[failed]
+		}
 		if len(with) > 1 {
-			fmt.Fprintf(env.Stderr, "plimsoll: replaying device %d; devices %v have a history too (--device)\n", device, with[1:])
+			others := slices.DeleteFunc(slices.Clone(with), func(d int) bool { return d == device })
+			fmt.Fprintf(env.Stderr, "plimsoll: replaying device %d; devices %v have a history too (--device)\n", device, others)
 		}
 	}
 	return recording.New(s, max(device, 0)), nil

@@ -1,26 +1,35 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/plimsoll/plimsoll/internal/evidence/probenotes"
+	"github.com/plimsoll/plimsoll/internal/code/lint"
+	"github.com/plimsoll/plimsoll/internal/live/machine"
+	"github.com/plimsoll/plimsoll/internal/live/watch"
+	"github.com/plimsoll/plimsoll/internal/script/fitrun"
+	"github.com/plimsoll/plimsoll/internal/script/observe"
 	"github.com/plimsoll/plimsoll/internal/script/probe"
 	"github.com/plimsoll/plimsoll/internal/script/runner"
+	"github.com/plimsoll/plimsoll/internal/script/verdict"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
 )
 
 type runOptions struct {
 	report string
 	record string
-	fit    fitRunOptions
 	json   bool
+
+	fit   bool
+	allow []string
+	how   fitrun.Options
 }
 
 func newRunCommand(env Env) *cobra.Command {
@@ -38,190 +47,136 @@ keeps that below 3 % of the step time (--record stacks: always, light: never).
 With --fit the first training step is captured on the CPU and its peak predicted. The
 command then starts with the mildest change that fits: micro-batches, checkpointing,
 allocator and optimizer settings, the same effective batch. After an out-of-memory it
-starts anew with what the recording calls for. All ranks of a job run the same plan.`,
+starts again with what the recording calls for. All ranks of a job run the same plan.`,
 		Example: `  plimsoll run -- python train.py --epochs 3
   plimsoll run --report out -- torchrun --nproc-per-node 4 train.py
   plimsoll run --fit -- python train.py`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return runRun(env, opts, args) },
 	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError("%w%s; flags of the command you run go after --: plimsoll run -- python train.py (see plimsoll run --help)", err, nearFlag(cmd, err))
+	})
 	cmd.Flags().StringVar(&opts.report, "report", "", "keep snapshots and notes in this folder")
-	cmd.Flags().StringVar(&opts.record, "record", "auto", "stacks recorded with allocations: auto, stacks, light, off")
+	cmd.Flags().StringVar(&opts.record, "record", string(probe.Auto), "stacks recorded with allocations: auto, stacks, light, off")
 	cmd.Flags().BoolVar(&opts.json, "json", false, "close with one line of JSON on stderr instead of text")
-	opts.fit.flags(cmd)
+	cmd.Flags().BoolVar(&opts.fit, "fit", false, "make it fit: predict its peak, change what has to be, start again after an out-of-memory")
+	cmd.Flags().StringSliceVar(&opts.allow, "allow", nil, "with --fit: numerics permits changes of precision")
+	cmd.Flags().IntVar(&opts.how.Split, "split", 1, "with --fit: start with so many micro-batches a batch")
+	cmd.Flags().BoolVar(&opts.how.Checkpoint, "checkpoint", false, "with --fit: start with activation checkpointing")
+	cmd.Flags().BoolVar(&opts.how.Blind, "no-predict", false, "with --fit: start at once, without capturing the first step on the CPU")
+	cmd.Flags().BoolVar(&opts.how.Losses, "losses", false, "with --fit: note the loss of every whole batch in the report")
 	return cmd
 }
 
-func runRun(env Env, opts runOptions, args []string) error {
-	switch opts.record {
-	case "auto", "stacks", "light", "off":
-	default:
-		return usageError("--record %s: want auto, stacks, light or off", opts.record)
+func (o *runOptions) check() error {
+	if !slices.Contains(probe.Records(), probe.Record(o.record)) {
+		return usageError("--record %s: want auto, stacks, light or off", o.record)
 	}
-	if err := opts.fit.check(); err != nil {
+	for _, a := range o.allow {
+		if a != "numerics" {
+			return usageError("--allow %s: the only thing to allow is numerics", a)
+		}
+	}
+	if o.how.Split < 1 {
+		return usageError("--split %d: want at least 1", o.how.Split)
+	}
+	if !o.fit && (o.how.Split > 1 || o.how.Checkpoint || o.how.Blind || len(o.allow) > 0) {
+		return usageError("--split, --checkpoint, --no-predict and --allow go with --fit")
+	}
+	return nil
+}
+
+func runRun(env Env, o runOptions, args []string) error {
+	if err := o.check(); err != nil {
 		return err
 	}
-	job, err := openRun(env, opts)
+	say := func(line string) { fmt.Fprintf(env.Stderr, "plimsoll: %s\n", line) }
+	request := observe.Request{Args: args, Env: env.Environ(), Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr,
+		Report: o.report, Record: probe.Record(o.record), Say: say, Helper: env.Helper}
+	if env.Driver != nil {
+		var close func()
+		request.Driver, close = env.Driver()
+		defer close()
+	}
+	run, err := observe.Open(request)
 	if err != nil {
-		fmt.Fprintf(env.Stderr, "plimsoll: %v; the command runs unobserved.\n", err)
-		return exitWith(runner.Run(childOf(env, args, env.Environ())))
+		say(fmt.Sprintf("%v; the command runs unobserved.", err))
 	}
-	defer job.close()
-	if opts.fit.on {
-		return job.runToFit(args)
-	}
-	outcome, err := job.attempt(args, "", nil)
+	defer run.Close()
+	done, err := o.carryOut(env, run)
 	if err != nil {
-		return exitWith(outcome, err)
+		return exitWith(done.Outcome, err)
 	}
-	job.conclude(outcome, args)
-	return exitWith(outcome, nil)
-}
-
-// observedRun is one command under observation: where its probe lies and where its record goes.
-type observedRun struct {
-	env    Env
-	opts   runOptions
-	folder string // temporary: the probe, and the report when nobody asked to keep it
-	report string
-	keep   bool
-}
-
-func openRun(env Env, opts runOptions) (*observedRun, error) {
-	folder, err := os.MkdirTemp("", "plimsoll-")
-	if err != nil {
-		return nil, fmt.Errorf("make a folder for the probe: %w", err)
-	}
-	r := &observedRun{env: env, opts: opts, folder: folder, report: filepath.Join(folder, "report")}
-	if opts.report != "" {
-		r.report, err = filepath.Abs(opts.report)
-	}
-	if err == nil {
-		err = os.MkdirAll(r.report, 0o755)
-	}
-	if err == nil {
-		err = writable(r.report)
-	}
-	if err == nil {
-		err = probe.Install(filepath.Join(folder, "probe"))
-	}
-	if err != nil {
-		os.RemoveAll(folder)
-		return nil, fmt.Errorf("prepare the record: %w", err)
-	}
-	return r, nil
-}
-
-func writable(folder string) error {
-	f, err := os.CreateTemp(folder, ".plimsoll-*")
-	if err != nil {
+	r := run.Conclude(done.Outcome)
+	if err := printRun(env, o, r, say); err != nil {
 		return err
 	}
-	f.Close()
-	return os.Remove(f.Name())
-}
-
-func (r *observedRun) close() {
-	if r.keep && r.opts.report == "" {
-		os.RemoveAll(filepath.Join(r.folder, "probe"))
-		return
-	}
-	os.RemoveAll(r.folder)
-}
-
-// attempt runs the command once in fresh processes, with a plan of what to change when fitting, until it ends or stop is closed.
-func (r *observedRun) attempt(args []string, plan string, stop <-chan struct{}) (runner.Outcome, error) {
-	base := r.env.Environ()
-	if plan != "" {
-		base = append(base, r.opts.fit.variables(plan, base)...)
-	}
-	environ := probe.Environ(base, filepath.Join(r.folder, "probe"),
-		probe.Settings{Mode: probe.Observe, Report: r.report, Record: r.opts.record, Fit: plan})
-	command := childOf(r.env, args, environ)
-	command.Stop = stop
-	return runner.Run(command)
-}
-
-func childOf(env Env, args, environ []string) runner.Command {
-	return runner.Command{Args: args, Env: environ, Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr}
-}
-
-// conclude says, after the command's own output, what it did to memory.
-func (r *observedRun) conclude(outcome runner.Outcome, args []string) {
-	processes := r.collect()
-	dead := probenotes.Died(processes)
-	if outcome.Code == 0 {
-		dead = nil // it survived its failures
-	}
-	r.write(outcome, args, processes)
-	if r.opts.json {
-		return
-	}
-	switch {
-	case len(dead) > 0:
-		r.explain(dead, processes)
-	case outcome.Code != 0 && outcome.Killed():
-		r.say(killedLine(outcome, processes))
-	case outcome.Code != 0:
-		r.say("%s ended with code %d, not for want of memory.%s", args[0], outcome.Code, peakOf(processes))
-	default:
-		for _, line := range probenotes.Healthy(processes) {
-			r.say("%s", line)
+	if o.fit && done.Outcome.Code == 0 {
+		for _, line := range fitrun.Changes(done.Plan, r.Notes) {
+			say(line)
 		}
 	}
+	return exitWith(done.Outcome, nil)
 }
 
-func (r *observedRun) say(format string, args ...any) {
-	fmt.Fprintf(r.env.Stderr, "plimsoll: "+format+"\n", args...)
+// carryOut runs the command, once or until it fits.
+func (o runOptions) carryOut(env Env, run *observe.Run) (fitrun.Result, error) {
+	if !o.fit {
+		outcome, err := run.Attempt(nil, nil)
+		return fitrun.Result{Outcome: outcome}, err
+	}
+	how := o.how
+	how.Numerics, how.Cards = len(o.allow) > 0, env.Cards
+	how.Progress = func(what string) func() { return progress(env, func() string { return what }) }
+	return fitrun.Run(run, how)
 }
 
-// collect reads the notes of every process of the run; what cannot be read is left out.
-func (r *observedRun) collect() []probenotes.Process {
-	paths, _ := filepath.Glob(filepath.Join(r.report, "rank*.json"))
-	var all []probenotes.Process
-	for _, path := range paths {
-		f, err := os.Open(path)
+// printRun says, after the command's own output, what it did to memory.
+func printRun(env Env, o runOptions, r observe.Result, say func(string)) error {
+	if o.json {
+		data, err := json.Marshal(r.Record)
 		if err != nil {
-			continue
+			return fmt.Errorf("write the outcome: %w", err)
 		}
-		p, err := probenotes.Read(f)
-		f.Close()
-		if err != nil {
-			r.say("%s: %v", filepath.Base(path), err)
-			continue
-		}
-		all = append(all, p)
+		fmt.Fprintf(env.Stderr, "%s\n", data)
+		return nil
 	}
-	return all
+	for _, line := range r.Lines {
+		say(line)
+	}
+	if r.Kind == verdict.OutOfMemory || r.Printed {
+		printCause(env, r, say)
+	}
+	return nil
 }
 
-// explain shows why memory ran out, from the snapshots where there are any, and from the errors' texts.
-func (r *observedRun) explain(dead, all []probenotes.Process) {
-	if who := probenotes.WhoDied(dead, all); who != "" {
-		r.say("%s", who)
-	}
-	var snapshots, texts []string
-	for _, p := range dead {
-		snapshots = append(snapshots, r.snapshotOf(p)...)
-		texts = append(texts, r.textOf(p)...)
-	}
-	evidence := slices.Concat(snapshots, texts)
-	if len(evidence) == 0 {
-		r.say("memory ran out, but nothing could be written that would tell why.")
+// printCause shows why memory ran out, from the snapshots where there are any, and from the errors' texts.
+func printCause(env Env, r observe.Result, say func(string)) {
+	if r.KeptIn == "" {
+		say("memory ran out, but nothing could be written that would tell why.")
 		return
 	}
-	r.keep = true
 	// The command owns stdout.
-	env := r.env
 	env.Stdout, env.Style.Color = env.Stderr, env.Style.Color && env.StderrIsTerminal
-	if err := runExplain(env, explainOptions{}, evidence); err != nil && isUnreadable(err) && len(snapshots) > 0 {
-		err = runExplain(env, explainOptions{}, snapshots)
-		if isUnreadable(err) {
-			r.say("%v", err)
-		}
+	err := runExplain(env, explainOptions{}, slices.Concat(r.Snapshots, r.Texts))
+	if isUnreadable(err) && len(r.Snapshots) > 0 {
+		err = runExplain(env, explainOptions{}, r.Snapshots)
 	}
-	r.tieToCode(dead)
-	r.say("the record is kept in %s", r.report)
+	if isUnreadable(err) && len(r.Snapshots) > 0 {
+		say(err.Error())
+	}
+	for _, f := range r.InSource {
+		sayFinding(f, say)
+	}
+	say("the record is kept in " + r.KeptIn)
+}
+
+func sayFinding(f lint.Finding, say func(string)) {
+	say(fmt.Sprintf("%s:%d %s %s", filepath.Base(f.File), f.Line, f.Rule, screen.Clean(f.Message)))
+	if f.Fix != "" {
+		say("  " + screen.Clean(f.Fix))
+	}
 }
 
 func isUnreadable(err error) bool {
@@ -229,85 +184,44 @@ func isUnreadable(err error) bool {
 	return errors.As(err, &c) && c.code == exitUnreadable
 }
 
-func (r *observedRun) snapshotOf(p probenotes.Process) []string {
-	if p.Snapshot == "" || filepath.Base(p.Snapshot) != p.Snapshot {
-		return nil
-	}
-	path := filepath.Join(r.report, p.Snapshot)
-	if _, err := os.Stat(path); err != nil {
-		return nil
-	}
-	return []string{path}
-}
-
-func (r *observedRun) textOf(p probenotes.Process) []string {
-	if p.Error == nil {
-		return nil
-	}
-	path := filepath.Join(r.report, fmt.Sprintf("rank%d-%d.txt", p.Rank, p.PID))
-	if err := os.WriteFile(path, []byte(p.Error.Traceback), 0o644); err != nil {
-		return nil
-	}
-	return []string{path}
-}
-
-// record is the run's outcome as JSON (schema plimsoll.run/1).
-type record struct {
-	Schema    string   `json:"schema"`
-	Command   []string `json:"command"`
-	Code      int      `json:"code"`
-	Signal    string   `json:"signal,omitempty"`
-	Killed    bool     `json:"killed"`
-	OutOfMem  bool     `json:"out_of_memory"`
-	Processes int      `json:"processes"`
-	Peak      int64    `json:"peak_allocated"`
-	Summary   []string `json:"summary"`
-}
-
-func (r *observedRun) write(outcome runner.Outcome, args []string, processes []probenotes.Process) {
-	rec := record{Schema: "plimsoll.run/1", Command: args, Code: outcome.Code, Killed: outcome.Killed() && outcome.Code != 0,
-		OutOfMem: len(probenotes.Died(processes)) > 0 && outcome.Code != 0, Processes: len(processes), Summary: probenotes.Healthy(processes)}
-	if outcome.Signal != 0 {
-		rec.Signal = outcome.Signal.String()
-	}
-	for _, p := range processes {
-		rec.Peak = max(rec.Peak, int64(p.Peak.Allocated))
-	}
-	data, err := json.Marshal(rec)
-	if err != nil {
-		return
-	}
-	if err := os.WriteFile(filepath.Join(r.report, "run.json"), append(data, '\n'), 0o644); err != nil {
-		r.say("cannot write %s: %v", filepath.Join(r.report, "run.json"), errors.Unwrap(err))
-	}
-	if r.opts.json {
-		fmt.Fprintf(r.env.Stderr, "%s\n", data)
-	}
-}
-
-func killedLine(outcome runner.Outcome, processes []probenotes.Process) string {
-	line := "the command was killed (SIGKILL) from outside; its GPU memory did not do it."
-	if outcome.KernelKills > 0 {
-		line = "the kernel killed it: host memory ran out, not the GPU's (fewer DataLoader workers, smaller host caches)."
-	}
-	return line + peakOf(processes)
-}
-
-func peakOf(processes []probenotes.Process) string {
-	lines := probenotes.Healthy(processes)
-	if len(processes) == 0 || !strings.HasPrefix(lines[0], "peak") {
-		return ""
-	}
-	return " P" + lines[0][1:]
-}
-
 // exitWith ends plimsoll as the command ended.
 func exitWith(outcome runner.Outcome, err error) error {
-	if err != nil {
+	var interrupted fitrun.Interrupted
+	switch {
+	case errors.As(err, &interrupted):
+		return coded{code: 128 + int(interrupted.Signal)}
+	case err != nil:
 		return coded{outcome.Code, err}
-	}
-	if outcome.Code == 0 {
+	case outcome.Code == 0:
 		return nil
 	}
 	return coded{code: outcome.Code}
+}
+
+// driverHere connects to the driver of this machine; nil where there is none.
+func driverHere(getenv func(string) string) (source watch.Source, close func()) {
+	m, err := machine.Open(getenv("XDG_RUNTIME_DIR"))
+	if err != nil {
+		return nil, func() {}
+	}
+	return m, func() { m.Close() }
+}
+
+// newHelperCommand is what plimsoll starts itself as, to look after a command should it be killed (runner.Help).
+func newHelperCommand() *cobra.Command {
+	return &cobra.Command{Use: "helper", Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, args []string) error { return runner.Help(args) }}
+}
+
+// cardsHere reads the GPUs of this machine once; none where none can be read.
+func cardsHere(getenv func(string) string) []watch.Card {
+	m, err := machine.Open(getenv("XDG_RUNTIME_DIR"))
+	if err != nil {
+		return nil
+	}
+	defer m.Close()
+	r, err := m.Read(context.Background(), time.Now())
+	if err != nil {
+		return nil
+	}
+	return r.Cards
 }

@@ -135,7 +135,7 @@ func TestARunThatDiesIsStartedAnewUntilItFits(t *testing.T) {
 	t.Parallel()
 	python := probetest.Python(t)
 	got := runs(t, nil, "run", "--fit", "--", python, filepath.Join("testdata", "fit", "toolarge.py"))
-	got.wants(t, 0, "Starting anew: micro-batch 8 × 2", "Starting anew: micro-batch 4 × 4", "it ran with: micro-batch 4 × 4")
+	got.wants(t, 0, "Starting again: micro-batch 8 × 2", "Starting again: micro-batch 4 × 4", "it ran with: micro-batch 4 × 4")
 	if got.numbers(t) == nil {
 		t.Error("it did not finish")
 	}

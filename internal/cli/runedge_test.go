@@ -25,13 +25,19 @@ for _ in range(3):
 func TestTheCommandsOwnOutputAndCodePassThrough(t *testing.T) {
 	t.Parallel()
 	got := runs(t, nil, "run", "--", "sh", "-c", "printf 'out\\n'; printf 'err\\n' >&2; exit 7")
-	got.wants(t, 7, "err\n", "plimsoll: sh ended with code 7, not for want of memory.\n")
+	got.wants(t, 7, "err\n", "plimsoll: sh ended with code 7; no memory error was seen.\n")
 	if got.stdout != "out\n" {
 		t.Errorf("stdout %q", got.stdout)
 	}
 	if n := strings.Count(got.stderr, "plimsoll:"); n != 1 {
 		t.Errorf("%d lines of plimsoll's, want one:\n%s", n, got.stderr)
 	}
+}
+
+func TestACommandWithoutDashesIsToldOfThem(t *testing.T) {
+	t.Parallel()
+	runs(t, nil, "run", "python", "-c", "pass").wants(t, exitUsage, "flags of the command you run go after --: plimsoll run -- python train.py")
+	runs(t, nil, "run", "--reprot", "x", "--", "true").wants(t, exitUsage, "did you mean --report?")
 }
 
 func TestAMissingCommandIsSaidAsAShellWould(t *testing.T) {
@@ -49,7 +55,7 @@ func TestAnErrorOfTheScriptPrintsAsWithoutTheProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := runs(t, nil, "run", "--", python, path)
-	got.wants(t, 1, "RuntimeError: Trying to backward through the graph a second time", "ended with code 1, not for want of memory")
+	got.wants(t, 1, "RuntimeError: Trying to backward through the graph a second time", "ended with code 1: RuntimeError, not a memory error")
 	if strings.Contains(got.stderr, "_frames.py") || strings.Contains(got.stderr, "plimsoll-") {
 		t.Errorf("the probe shows in the traceback:\n%s", got.stderr)
 	}
@@ -59,7 +65,7 @@ func TestWithoutTorchNothingIsObservedAndNothingChanges(t *testing.T) {
 	t.Parallel()
 	python := probetest.Python(t)
 	got := runs(t, nil, "run", "--", python, "-c", "import sys; sys.modules['torch'] = None\ntry:\n import torch\nexcept ImportError: print('no torch')")
-	got.wants(t, 0, "no GPU memory was used")
+	got.wants(t, 0, "no GPU memory was seen in use")
 	if got.stdout != "no torch\n" {
 		t.Errorf("stdout %q", got.stdout)
 	}
@@ -75,7 +81,7 @@ func TestAMissingTorchFailsAsWithoutTheTool(t *testing.T) {
 	}
 	for _, flags := range [][]string{{"run"}, {"run", "--fit"}} {
 		got := runs(t, nil, append(flags, "--", python, "-c", script)...)
-		got.wants(t, 1, string(bare), "ended with code 1, not for want of memory")
+		got.wants(t, 1, string(bare), "ended with code 1; no memory error was seen")
 		if n := strings.Count(got.stderr, "plimsoll:"); n != 1 {
 			t.Errorf("%v: %d lines of plimsoll's, want one:\n%s", flags, n, got.stderr)
 		}
@@ -91,7 +97,7 @@ func TestADiskThatIsFullDoesNotKeepAScriptFromRunningUntouched(t *testing.T) {
 	}
 	full := strings.Replace(string(source), "for x, y in", "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nfor x, y in", 1)
 	got := runs(t, nil, "run", "--fit", "--split", "4", "--", python, "-c", full)
-	got.wants(t, 0, "cannot write", "cannot be honoured", "starting anew untouched")
+	got.wants(t, 0, "cannot write", "cannot be made", "starting again unchanged")
 	if got.numbers(t) == nil {
 		t.Error("it did not train")
 	}

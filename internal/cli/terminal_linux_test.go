@@ -216,13 +216,50 @@ func TestATerminationIsTheScripts(t *testing.T) {
 	}
 }
 
-func TestWithoutAFolderForTheProbeTheCommandRunsUnobserved(t *testing.T) {
+func TestWithoutAPlaceForTemporaryFilesTheCommandStillRuns(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command(os.Args[0], "run", "--fit", "--", "sh", "-c", "echo ran; exit 5")
-	cmd.Env = append(os.Environ(), "PLIMSOLL_AS_COMMAND=1", "TMPDIR=/proc") // where nothing can be made, whoever asks
-	out, _ := cmd.CombinedOutput()
-	if text := string(out); cmd.ProcessState.ExitCode() != 5 || !strings.Contains(text, "ran\n") || strings.Count(text, "plimsoll:") != 1 ||
-		!strings.Contains(text, "the command runs unobserved") {
-		t.Errorf("exit code %d, output %q", cmd.ProcessState.ExitCode(), text)
+	for _, fit := range []bool{false, true} {
+		args := []string{"run", "--", "sh", "-c", "echo ran; exit 5"}
+		if fit {
+			args = append([]string{"run", "--fit"}, args[1:]...)
+		}
+		cmd := exec.Command(os.Args[0], args...)
+		cmd.Env = append(os.Environ(), "PLIMSOLL_AS_COMMAND=1", "TMPDIR=/proc") // where nothing can be made, whoever asks
+		out, _ := cmd.CombinedOutput()
+		if text := string(out); cmd.ProcessState.ExitCode() != 5 || !strings.HasPrefix(text, "ran\n") {
+			t.Errorf("exit code %d, output %q", cmd.ProcessState.ExitCode(), text)
+		}
+	}
+}
+
+const ctrlZ = "\x1a"
+
+func TestAStoppedCommandGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
+	// A shell with job control stands for the person's: it starts plimsoll in a group of its own and brings it back with fg.
+	x := openTerminal(t)
+	inner := "i=0; while [ $i -lt 400 ]; do i=$((i+1)); [ $i = 5 ] && echo going >&2; sleep 0.01; done; echo through; exit 3"
+	cmd := x.start(t, []string{"PLIMSOLL_AS_COMMAND=1", "INNER=" + inner, "PLIMSOLL=" + os.Args[0]}, "bash", "-mc", `"$PLIMSOLL" run -- sh -c "$INNER"; echo "stopped $?"; fg >/dev/null; echo "ended $?"`)
+	x.wait(t, cmd, "going")
+	x.press(t, ctrlZ)
+	x.wait(t, cmd, "stopped 148")
+	if code := x.wait(t, cmd, ""); code != 0 || !strings.Contains(x.shown.String(), "through") || !strings.Contains(x.shown.String(), "ended 3") {
+		t.Errorf("code %d, the terminal shows\n%s", code, x.shown.String())
+	}
+}
+
+func TestAReaderThatHasGoneDoesNotChangeTheExitCode(t *testing.T) {
+	t.Parallel()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.Close()
+	defer writer.Close()
+	cmd := exec.Command(os.Args[0], "run", "--", "sh", "-c", "exit 3")
+	cmd.Env = append(os.Environ(), "PLIMSOLL_AS_COMMAND=1")
+	cmd.Stderr = writer
+	if _ = cmd.Run(); cmd.ProcessState.ExitCode() != 3 {
+		t.Errorf("%v", cmd.ProcessState)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -197,7 +198,9 @@ func servePage(ctx context.Context, env Env, o viewOptions, args []string) error
 	}
 	fmt.Fprintln(env.Stderr, "plimsoll: the page is at the address above until Ctrl-C")
 	if !o.noBrowser && env.Browse != nil {
-		if err := env.Browse(s.URL()); err != nil {
+		remove, err := openInBrowser(env, s.Opener())
+		defer remove()
+		if err != nil {
 			fmt.Fprintf(env.Stderr, "plimsoll: no browser could be opened (%v): open the address yourself\n", err)
 		}
 	}
@@ -218,6 +221,20 @@ func servePage(ctx context.Context, env Env, o viewOptions, args []string) error
 	return nil
 }
 
+// openInBrowser writes a page that only this user can read and opens it.
+func openInBrowser(env Env, page []byte) (remove func(), err error) {
+	dir, err := os.MkdirTemp("", "plimsoll-view-") // readable by its owner alone
+	if err != nil {
+		return func() {}, err
+	}
+	remove = func() { _ = os.RemoveAll(dir) }
+	file := filepath.Join(dir, "open.html")
+	if err := os.WriteFile(file, page, 0o600); err != nil {
+		return remove, err
+	}
+	return remove, env.Browse(file)
+}
+
 // show reads the files and gives the page what it shows, the curve before the conclusions.
 func show(env Env, s *web.Server, o viewOptions, args []string) error {
 	a, err := readAlbum(env, o, args)
@@ -231,14 +248,14 @@ func show(env Env, s *web.Server, o viewOptions, args []string) error {
 	return nil
 }
 
-// browse opens an address in the person's browser.
-func browse(url string) error {
-	name, args := "xdg-open", []string{url}
+// browse opens a file in the person's browser.
+func browse(file string) error {
+	name, args := "xdg-open", []string{file}
 	switch runtime.GOOS {
 	case "darwin":
 		name = "open"
 	case "windows":
-		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", url}
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", file}
 	}
 	return exec.Command(name, args...).Start()
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -49,9 +50,14 @@ func TestViewServesUntilItIsStopped(t *testing.T) {
 	defer stop()
 	out, in := io.Pipe()
 	opened := make(chan string, 1)
-	env := Env{Stdin: strings.NewReader(""), Stdout: in, Stderr: io.Discard, Getenv: func(string) string { return "" }, Browse: func(url string) error {
-		opened <- url
-		return nil
+	env := Env{Stdin: strings.NewReader(""), Stdout: in, Stderr: io.Discard, Getenv: func(string) string { return "" }, Browse: func(file string) error {
+		info, err := os.Stat(file)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("others may read the address: %v, %v", info, err)
+		}
+		b, err := os.ReadFile(file)
+		opened <- regexp.MustCompile(`http://[^"]+`).FindString(string(b))
+		return err
 	}}
 	code := make(chan int)
 	go func() { code <- Run(ctx, env, []string{"view", recordings + "mlp-adam.pickle.gz"}) }()

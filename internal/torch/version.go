@@ -28,12 +28,14 @@ var (
 	V2_4  = Version{2, 4}
 	V2_5  = Version{2, 5}
 	V2_6  = Version{2, 6}
+	V2_7  = Version{2, 7}
 	V2_8  = Version{2, 8}
 	V2_9  = Version{2, 9}
 	V2_10 = Version{2, 10}
 	V2_11 = Version{2, 11}
 	V2_12 = Version{2, 12}
 	V2_13 = Version{2, 13}
+	V2_14 = Version{2, 14} // allocates as 2.13
 	V2_15 = Version{2, 15}
 )
 

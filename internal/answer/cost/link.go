@@ -1,6 +1,10 @@
 package cost
 
-import "github.com/plimsoll/plimsoll/internal/gpu"
+import (
+	"github.com/plimsoll/plimsoll/internal/gpu"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
+)
 
 // What leaves the card. None of this was measured: rates are the links' own, efficiencies are assumed.
 
@@ -48,12 +52,12 @@ type Ranks struct {
 // Collectives is the time one optimizer step spends in communication over a number of ranks. A ring sends (n-1)/n of what is gathered
 // or scattered. DDP and ZeRO-1 and -2 reduce gradients once a step and gather what was updated; ZeRO-3 and FSDP2 gather parameters in forward and again in backward
 // of every micro-batch and scatter gradients.
-func Collectives(c gpu.Card, kind string, ranks Ranks, micro int, t Trained) float64 {
+func Collectives(c gpu.Card, kind setup.Sharding, ranks Ranks, micro int, t Trained) float64 {
 	once := t.Elements * t.Width * float64(ranks.Count-1) / float64(ranks.Count) / between(c, ranks.Span)
 	switch kind {
-	case "zero3", "fsdp2":
+	case setup.ZeRO3, setup.FSDP2:
 		return 3 * once * float64(micro)
-	case "zero2":
+	case setup.ZeRO2:
 		return once * float64(micro+1)
 	}
 	return 2 * once
@@ -96,5 +100,5 @@ const hostMemory = 150e9
 // overlap with the arithmetic of another.
 func HostOptimizer(c gpu.Card, t Trained) float64 {
 	bytes := t.Elements * t.Width
-	return max(2*bytes/(c.Host*linkShare), fusedAccesses*t.Elements*4/hostMemory)
+	return max(2*bytes/(c.Host*linkShare), torch.FusedAccesses*t.Elements*4/hostMemory)
 }

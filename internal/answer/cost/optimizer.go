@@ -1,35 +1,16 @@
 package cost
 
-import "strings"
+import (
+	"fmt"
+
+	"github.com/plimsoll/plimsoll/internal/torch"
+)
 
 // Trained is what an optimizer works on.
 type Trained struct {
 	Tensors  int     // parameters that are trained
 	Elements float64 // of all of them
 	Width    float64 // bytes of one
-}
-
-// rule is an optimizer's step: kernels over all parameters and how often they touch an element.
-type rule struct{ passes, accesses float64 }
-
-// rules of the default (foreach) implementations: _multi_tensor_* of torch/optim, 2.11, without weight decay where that is not the optimizer's name.
-// AdamW: mul, lerp, mul, addcmul, sqrt, div, add, addcdiv.
-var rules = map[string]rule{
-	"sgd":        {1, 3},
-	"sgdm":       {3, 8},
-	"adam":       {7, 18},
-	"adamw":      {8, 20},
-	"amsgrad":    {8, 21},
-	"nadam":      {10, 25},
-	"radam":      {12, 30},
-	"adamax":     {7, 18},
-	"adagrad":    {6, 15},
-	"adadelta":   {10, 25},
-	"rmsprop":    {5, 14},
-	"asgd":       {6, 14},
-	"rprop":      {10, 22},
-	"adafactor":  {10, 20},
-	"adamw-8bit": {1, 4},
 }
 
 // Shares of the bandwidth that foreach kernels reach. Measured: AdamW on llama-1b and vit-large, the same rates for four times the size.
@@ -41,21 +22,13 @@ const (
 	spreadWeight  = 4.7 // over AdamW's eight passes
 )
 
-// fusedAccesses: parameter, gradient and two moments read, three written (aten/src/ATen/native/cuda/fused_adam_utils.cuh).
-const fusedAccesses = 7
-
 // Optimizer is how much later than the end of backward an optimizer's step ends, in seconds. Nothing waits between them, so the host's work
-// hides behind what the card has still to do.
-func (r Rates) Optimizer(name string, t Trained, s Step) float64 {
-	base, form := name, ""
-	for _, suffix := range []string{"-fused", "-loop"} {
-		if strings.HasSuffix(name, suffix) {
-			base, form = strings.TrimSuffix(name, suffix), suffix
-		}
-	}
-	u := rules[base]
-	if u.passes == 0 {
-		u = rules["adamw"]
+// hides behind what the card has still to do. Passes and accesses are those of package torch; an optimizer it does not know is refused.
+func (r Rates) Optimizer(name torch.Optimizer, t Trained, s Step) (float64, error) {
+	u, ok := name.Step()
+	if !ok {
+		_, err := torch.ParseOptimizer(string(name))
+		return 0, fmt.Errorf("the time of its step is not known: %w", err)
 	}
 	share := foreachShare
 	if t.Width < 4 {
@@ -64,21 +37,18 @@ func (r Rates) Optimizer(name string, t Trained, s Step) float64 {
 	before := collectWeight * float64(t.Tensors)
 	between := spreadWeight / 8 * float64(t.Tensors)
 	gaps := 0.0
-	switch {
-	case form == "-fused":
-		u = rule{1, fusedAccesses}
-	case form == "-loop", base == "adafactor", base == "adamw-8bit":
+	if u.PerTensor {
 		between = operatorWeight * float64(t.Tensors) // every pass is an operator of its own for every tensor
 		gaps = launch * float64(t.Tensors)
 	}
 	host, gpu := s.Seconds-s.Ahead, s.Seconds
 	host += r.Host * before
-	kernel := u.accesses*t.Elements*t.Width/(r.Bandwidth*share)/u.passes + gaps
-	for range int(u.passes) {
+	kernel := u.Accesses*t.Elements*t.Width/(r.Bandwidth*share)/u.Passes + gaps
+	for range int(u.Passes) {
 		host += r.Host * between
 		gpu = max(gpu, host) + kernel
 	}
-	return max(host, gpu) - s.Seconds
+	return max(host, gpu) - s.Seconds, nil
 }
 
 // Accumulate is what adding a further micro-batch's gradients to those already there costs: two read, one written.

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
@@ -12,46 +13,79 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-var activationRules = []rule{exceptionHolds, inputSpike, logits, attention, checkpointingIneffective, activations}
+var activationRules = []rule{exceptionHolds, inputSpike, logits, attention, oneLargeTensor, evalBatch, checkpointingIneffective, recomputed, activations}
 
 // activations: the graph of the forward pass is most of what is in use.
-func activations(c *Case) (report.Finding, bool) {
-	if c.OOM == nil || c.OOM.Phase == callsite.Load {
-		return report.Finding{}, false
+func activations(c *Case) (claim, bool) {
+	if c.OOM == nil || c.OOM.Phase == callsite.Load || c.OOM.Eval {
+		return claim{}, false
 	}
 	act := c.thisStep(tape.Activations)
 	if c.OOM.Step > 0 {
 		act += c.thisStep(tape.Inputs) // in the first step they may be a data set
 	}
 	if 2*act < c.InUse {
-		return report.Finding{}, false
+		return claim{}, false
 	}
 	f := report.Finding{
-		ID: "activations-dominate", Severity: report.Error, Confidence: share(act, c.InUse), Bytes: act, Where: c.failurePlace(),
+		ID: "activations-dominate", Severity: report.Error, Confidence: min(0.9, share(act, c.InUse)), Bytes: act, Where: c.failurePlace(),
 		Title: "activations dominate: the batch is too large for this card",
 	}
 	f.Evidence = []string{fmt.Sprintf("%s of %s in use are activations of this step, which shrink with the batch", act, c.InUse)}
 	if layers, each := c.layers(); layers > 1 && !c.Origins.Of(c.OOM.Stack).Compiled {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("the forward pass keeps about %s a layer for backward, and was in layer %d", each, layers))
+		f.Evidence = append(f.Evidence, c.reached(layers, each))
 	}
 	if unused := c.OOM.Held - c.InUse; 20*unused < c.OOM.Held {
 		f.Evidence = append(f.Evidence, notFragmentation(unused))
 	}
-	if c.OOM.Eval {
-		f.Title = "the evaluation batch is too large for this card"
-		f.Remedies = []report.Remedy{
-			{Action: "a smaller evaluation batch: results do not depend on it", Saves: act / 2, CheckedBy: report.ByArithmetic},
-			{Action: "torch.inference_mode() around evaluation, if it is not there yet", CheckedBy: report.ByRule},
-		}
-		return f, true
-	}
-	f.Remedies = []report.Remedy{{Action: halve, Saves: act / 2, CheckedBy: report.ByArithmetic}}
+	half, ch := c.smallerBatch(act)
+	out := claim{Finding: f, kind: normal, without: c.batchScaled(0.5)}
+	out.remedy(half, ch)
 	if c.checkpointing() {
-		f.Evidence = append(f.Evidence, "activation checkpointing is on already")
+		out.Evidence = append(out.Evidence, "activation checkpointing is on already")
 	} else {
-		f.Remedies = append(f.Remedies, saving(c.checkpointed(act), "activation checkpointing: model.gradient_checkpointing_enable() or torch.utils.checkpoint, about a third more time"))
+		saves, each := c.checkpointed(act)
+		out.remedy(saving(saves, "activation checkpointing: model.gradient_checkpointing_enable() or torch.utils.checkpoint, about a third more time"), change{saves: saves, coming: each})
 	}
-	f.Remedies = append(f.Remedies, report.Remedy{Action: `torch.autocast("cuda", dtype=torch.bfloat16) around forward and loss`, CheckedBy: report.ByRule, Numerics: true})
+	out.remedy(report.Remedy{Action: `torch.autocast("cuda", dtype=torch.bfloat16) around forward and loss`, CheckedBy: report.ByRule, Numerics: true}, change{})
+	return out, true
+}
+
+// reached says how far the forward pass had come.
+func (c *Case) reached(layers int, each units.Bytes) string {
+	text := fmt.Sprintf("the forward pass keeps about %s a layer for backward, and was in layer %d", each, layers)
+	if total := c.modelLayers(); total > layers && c.OOM.Phase == callsite.Forward {
+		text += fmt.Sprintf(" of %d", total)
+	}
+	return text
+}
+
+// evalBatch: one batch of evaluation does not fit, although nothing of it is kept for a backward pass.
+func evalBatch(c *Case) (claim, bool) {
+	if c.OOM == nil || !c.OOM.Eval || c.OOM.Phase != callsite.Forward && c.OOM.Phase != callsite.User {
+		return claim{}, false
+	}
+	if _, told := evalKept(c); told {
+		return claim{}, false
+	}
+	if _, told := evalGraph(c); told {
+		return claim{}, false
+	}
+	act := c.thisStep(tape.Activations) + c.thisStep(tape.Inputs)
+	if 4*(act+c.OOM.Request) < c.InUse {
+		return claim{}, false
+	}
+	half := c.batchScaled(0.5)
+	f := claim{without: half, Finding: report.Finding{
+		ID: "eval-batch-too-large", Severity: report.Error, Confidence: 0.85, Bytes: act + c.OOM.Request, Where: c.loopPlaces(c.OOM.Stack),
+		Title: "the evaluation batch is too large for this card",
+		Evidence: []string{
+			fmt.Sprintf("one batch of evaluation takes %s and asked for %s more; nothing of it is kept for backward", act, c.OOM.Request),
+			"training fitted, so the evaluation batch, or its sequences or images, are larger than those of training",
+		},
+	}}
+	f.remedy(saving((act+c.OOM.Request)/2, "halve the evaluation batch: results do not depend on it"), half)
+	f.remedy(report.Remedy{Action: "torch.inference_mode() around evaluation, if it is not there yet", CheckedBy: report.ByRule}, change{})
 	return f, true
 }
 
@@ -64,7 +98,7 @@ func notFragmentation(unused units.Bytes) string {
 }
 
 // halve is the remedy that costs nothing but a line.
-const halve = "halve the micro-batch, accumulate two: same training"
+const halve = "halve the micro-batch, accumulate two"
 
 // saving is a remedy whose bytes were computed, or, where they could not be, one that is merely known to help.
 func saving(bytes units.Bytes, action string) report.Remedy {
@@ -88,7 +122,7 @@ const checkpointFile = "torch/utils/checkpoint.py"
 
 // checkpointingIneffective: layers run under checkpointing, yet their inner tensors stay. A checkpointed layer leaves its output
 // alone; what else stays, line by line and layer by layer, is held by something else, as by a cache of keys and values.
-func checkpointingIneffective(c *Case) (report.Finding, bool) {
+func checkpointingIneffective(c *Case) (claim, bool) {
 	var kept, output units.Bytes
 	var stacks []snapshot.StackID
 	for _, g := range c.forwardGroups() {
@@ -103,9 +137,10 @@ func checkpointingIneffective(c *Case) (report.Finding, bool) {
 	}
 	kept -= output
 	if len(stacks) < 3 || 5*kept < c.InUse {
-		return report.Finding{}, false
+		return claim{}, false
 	}
-	return report.Finding{
+	undo := change{never: c.inside(stacks)}
+	return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
 		ID: "checkpointing-ineffective", Severity: c.severity(report.Warning), Confidence: 0.85, Bytes: kept, Where: c.places(stacks...),
 		Title: fmt.Sprintf("checkpointing is on, but %s from inside the layers stay", kept),
 		Evidence: []string{
@@ -116,7 +151,63 @@ func checkpointingIneffective(c *Case) (report.Finding, bool) {
 			{Action: "model.config.use_cache = False, output_hidden_states=False, no hooks that keep tensors", Saves: kept, CheckedBy: report.ByArithmetic},
 			{Action: "gradient_checkpointing_kwargs={\"use_reentrant\": False}; with adapters also model.enable_input_require_grads()", CheckedBy: report.ByRule},
 		},
-	}, true
+	}}, true
+}
+
+// recomputed: checkpointing is on, and the backward pass holds what it recomputes of many layers at once: the stretch between two checkpoints is too long.
+func recomputed(c *Case) (claim, bool) {
+	if c.OOM == nil || c.OOM.Phase != callsite.Backward {
+		return claim{}, false
+	}
+	ids, sum := c.aliveWhere(func(id int) bool {
+		return c.Phase[id] == callsite.Backward && c.Origins.Of(c.Stack[id]).Recompute && c.Category[id] != tape.Gradients
+	})
+	if 2*sum < c.InUse {
+		return claim{}, false
+	}
+	most := map[snapshot.StackID]int{}
+	layers := 0
+	var stacks []snapshot.StackID
+	for _, id := range ids {
+		if most[c.Stack[id]]++; most[c.Stack[id]] == 1 {
+			stacks = append(stacks, c.Stack[id])
+		}
+		layers = max(layers, most[c.Stack[id]])
+	}
+	if layers < 3 {
+		return claim{}, false
+	}
+	undo := change{saves: sum - sum/units.Bytes(layers)}
+	f := claim{without: undo, Finding: report.Finding{
+		ID: "checkpointing-ineffective", Severity: report.Error, Confidence: 0.88, Bytes: sum, Where: append(c.checkpointPlaces(stacks[0]), c.places(stacks...)...),
+		Title: fmt.Sprintf("the backward pass recomputes many layers at once: %s", sum),
+		Evidence: []string{
+			fmt.Sprintf("%s of %s in use were recomputed from one checkpoint, several tensors of each line: the checkpointed stretch spans many layers", sum, c.InUse),
+			"a checkpoint frees what lies between it and the next one; around the whole model it only moves the peak from the forward to the backward pass",
+		},
+	}}
+	f.remedy(saving(undo.saves, "checkpoint every layer on its own: x = checkpoint(layer, x, use_reentrant=False) inside the loop over layers"), undo)
+	return f, true
+}
+
+// checkpointPlaces is the line that called checkpoint() for a recomputed tensor: the first of the user's outside the recomputation in the forward pass.
+func (c *Case) checkpointPlaces(stack snapshot.StackID) []report.Place {
+	for id := range c.Died {
+		s := c.Stack[id]
+		if c.Phase[id] != callsite.Forward || !c.passes(s, checkpointFile) {
+			continue
+		}
+		frames := c.Origins.Stacks.Stack(s)
+		inside := false
+		for _, f := range frames {
+			frame := c.Origins.Stacks.Frames[f]
+			inside = inside || strings.Contains(frame.File, checkpointFile)
+			if inside && c.Origins.IsUser(f) {
+				return []report.Place{{File: frame.File, Line: frame.Line, Function: frame.Function}}
+			}
+		}
+	}
+	return nil
 }
 
 // share turns a share of the memory into a confidence: half leaves doubt, nine tenths hardly any.
@@ -160,11 +251,11 @@ func (c *Case) forwardGroups() []timeline.Group {
 }
 
 // checkpointed is what checkpointing every layer would free at this instant: everything but the layer at work and one
-// input a layer, taken as the smallest sizeable tensor that layers keep once.
-func (c *Case) checkpointed(act units.Bytes) units.Bytes {
+// input a layer, taken as the smallest sizeable tensor that layers keep once. share is what a checkpointed layer keeps of what it kept.
+func (c *Case) checkpointed(act units.Bytes) (saves units.Bytes, share float64) {
 	layers, each := c.layers()
-	if layers < 2 {
-		return 0
+	if layers < 2 || each == 0 {
+		return 0, 0
 	}
 	input := each
 	for _, g := range c.forwardGroups() {
@@ -172,154 +263,7 @@ func (c *Case) checkpointed(act units.Bytes) units.Bytes {
 			input = min(input, g.Largest)
 		}
 	}
-	return max(0, act-each-units.Bytes(layers)*input)
-}
-
-// inputSpike: this batch is larger than any before it.
-func inputSpike(c *Case) (report.Finding, bool) {
-	if c.OOM == nil || c.OOM.Phase != callsite.Forward && c.OOM.Phase != callsite.Backward {
-		return report.Finding{}, false
-	}
-	ratio, earlier, now, stack := c.spike()
-	if ratio < 1.25 {
-		return report.Finding{}, false
-	}
-	if _, trying := exceptionHolds(c); trying {
-		return report.Finding{}, false // larger on purpose
-	}
-	act := c.since(c.lastQuiet(), tape.Activations, tape.Inputs)
-	return report.Finding{
-		ID: "input-spike", Severity: report.Error, Confidence: 0.85, Bytes: act, Where: c.places(stack, c.OOM.Stack),
-		Title: fmt.Sprintf("this batch is %.1f times as large as any before it", ratio),
-		Evidence: []string{
-			fmt.Sprintf("the same line asked for at most %s in earlier steps and for %s in this one", earlier, now),
-			fmt.Sprintf("activations follow: %s so far in this step", act),
-		},
-		Remedies: []report.Remedy{
-			{Action: "cap or bucket the length of samples (truncate, sort by length, batch by tokens)", Saves: act - units.Bytes(float64(act)/ratio), CheckedBy: report.ByArithmetic},
-			{Action: "try the longest batch first: it fails in the first minute instead of the tenth hour", CheckedBy: report.ByRule},
-			{Action: halve, Saves: act / 2, CheckedBy: report.ByArithmetic},
-		},
-	}, true
-}
-
-// spike compares what each line of the program asked for in the failing step with the most it ever asked for before.
-func (c *Case) spike() (ratio float64, earlier, now units.Bytes, stack snapshot.StackID) {
-	from := c.lastQuiet()
-	before, since := map[snapshot.StackID]units.Bytes{}, map[snapshot.StackID]units.Bytes{}
-	for i := range c.OOM.Event {
-		e := &c.Tape.Events[i]
-		if e.Kind != tape.Alloc || c.Stack[e.ID] == 0 {
-			continue
-		}
-		if p := c.phaseOf(e.ID); p != callsite.Forward && p != callsite.User && p != callsite.Data {
-			continue
-		}
-		most := before
-		if i > from {
-			most = since
-		}
-		most[c.Stack[e.ID]] = max(most[c.Stack[e.ID]], e.Size)
-	}
-	for s, size := range since {
-		old := before[s]
-		if old < 64*units.KiB {
-			continue
-		}
-		if r := float64(size) / float64(old); r > ratio || r == ratio && s < stack {
-			ratio, earlier, now, stack = r, old, size, s
-		}
-	}
-	return ratio, earlier, now, stack
-}
-
-// lastQuiet is the event where the failing step began.
-func (c *Case) lastQuiet() int { return c.quietBefore(*c.OOM) }
-
-// quietBefore is the event where the step of a failure began: the last step's end, or the last moment after a backward.
-func (c *Case) quietBefore(f Failure) int {
-	if n := f.Step; n > 0 && n <= len(c.Steps) {
-		return c.Steps[n-1]
-	}
-	sawForward := false
-	for i := f.Event - 1; i >= 0; i-- {
-		e := &c.Tape.Events[i]
-		if e.Kind != tape.Alloc {
-			continue
-		}
-		switch c.phaseOf(e.ID) {
-		case callsite.Forward:
-			sawForward = true
-		case callsite.Backward, callsite.Optimizer:
-			if sawForward {
-				return i
-			}
-		}
-	}
-	return -1
-}
-
-// exceptionHolds: the program tries sizes and catches the error. The traceback of a caught exception keeps every
-// frame of the failed attempt, and so its tensors, alive until the except block is left. Several failures show it: what the
-// first attempt made is still there at the last. Seen from the first failure only the pattern tells: the last call of a
-// line is a multiple of the one before, and no optimizer has stepped: a finder of batch sizes does not train.
-func exceptionHolds(c *Case) (report.Finding, bool) {
-	if f, ok := retriedWhileHeld(c); ok {
-		return f, true
-	}
-	if c.OOM == nil || c.Stepped() || c.By[tape.Optimizer] > 0 {
-		return report.Finding{}, false
-	}
-	ratio, earlier, now, stack := c.spike()
-	whole := float64(int(ratio+0.5)) == ratio && int(ratio)&(int(ratio)-1) == 0
-	if ratio < 2 || !whole {
-		return report.Finding{}, false
-	}
-	held := c.since(c.lastQuiet(), tape.Activations, tape.Inputs)
-	return report.Finding{
-		ID: "exception-holds-tensors", Severity: report.Error, Confidence: 0.86, Bytes: held, Where: c.places(stack, c.OOM.Stack),
-		Title: "a caught out-of-memory error keeps the failed attempt alive",
-		Evidence: []string{
-			fmt.Sprintf("the program is trying sizes: the same line asked for %s, then for exactly %d times as much (%s)", earlier, int(ratio), now),
-			fmt.Sprintf("the failed attempt holds %s, and its traceback keeps them alive as long as the except block runs: a retry inside it fails too, however small", held),
-		},
-		Remedies: []report.Remedy{
-			{Action: "only set a flag inside except, leave the block, then retry (and call gc.collect())", Saves: held, CheckedBy: report.ByArithmetic},
-			{Action: "try each size in a fresh process", Saves: held, CheckedBy: report.ByRule},
-		},
-	}, true
-}
-
-// retriedWhileHeld: a request failed, the program went on, and at the next failure the tensors of the first attempt are still alive.
-func retriedWhileHeld(c *Case) (report.Finding, bool) {
-	all := c.Failures()
-	if len(all) < 2 {
-		return report.Finding{}, false
-	}
-	first, last := all[0], all[len(all)-1]
-	from := c.quietBefore(first)
-	var held units.Bytes
-	for id := len(c.Tape.Initial); id < len(c.Died); id++ {
-		temporary := c.Category[id] == tape.Activations || c.Category[id] == tape.Inputs
-		if born := int(c.Born[id]); temporary && born > from && born < first.Event && c.Alive(id, last.Event) {
-			held += c.Size(id)
-		}
-	}
-	if 4*held < c.InUse {
-		return report.Finding{}, false
-	}
-	return report.Finding{
-		ID: "exception-holds-tensors", Severity: report.Error, Confidence: 0.97, Bytes: held, Where: c.places(first.Stack, last.Stack),
-		Title: "the caught error keeps the failed attempt alive, so every retry fails",
-		Evidence: []string{
-			fmt.Sprintf("%d requests failed, from %s down to %s, while %s that the first attempt had made stayed alive", len(all), first.Request, last.Request, held),
-			"the traceback of an exception refers to the frames it passed through, and they to their tensors, until the except block is left",
-		},
-		Remedies: []report.Remedy{
-			{Action: "only set a flag inside except, leave the block, then retry (and call gc.collect())", Saves: held, CheckedBy: report.ByArithmetic},
-			{Action: "try each size in a fresh process", Saves: held, CheckedBy: report.ByRule},
-		},
-	}, true
+	return max(0, act-each-units.Bytes(layers)*input), float64(input) / float64(each)
 }
 
 // since sums what is alive that was made after an event, of the categories asked for.
@@ -333,103 +277,12 @@ func (c *Case) since(event int, of ...tape.Category) units.Bytes {
 	return sum
 }
 
+// sinceBlocks lists the activations and inputs alive that were made after an event.
+func (c *Case) sinceBlocks(event int) ([]int, units.Bytes) {
+	return c.aliveWhere(func(id int) bool {
+		return id >= len(c.Tape.Initial) && int(c.Born[id]) > event && (c.Category[id] == tape.Activations || c.Category[id] == tape.Inputs)
+	})
+}
+
 // thisStep is what the failing step made of a category: what earlier steps left behind is another matter.
-func (c *Case) thisStep(category tape.Category) units.Bytes {
-	if n := len(c.Batches); c.OOM.Eval && n > 0 {
-		return c.since(c.Batches[n-1], category)
-	}
-	if n := c.OOM.Step; n > 0 && n <= len(c.Steps) {
-		return c.since(c.Steps[n-1], category)
-	}
-	return c.since(-1, category)
-}
-
-// logits: the output over the whole vocabulary, and what the loss makes of it, is a large part.
-func logits(c *Case) (report.Finding, bool) {
-	var sum units.Bytes
-	var stacks []snapshot.StackID
-	for _, g := range c.Groups {
-		if o := c.Origins.Of(g.Stack); o.Logits && g.Category == tape.Activations {
-			sum += g.Bytes
-			stacks = append(stacks, g.Stack)
-		}
-	}
-	failing := c.OOM != nil && c.Origins.Of(c.OOM.Stack).Logits
-	if failing {
-		sum += c.OOM.Request
-		stacks = append(stacks, c.OOM.Stack)
-	}
-	if 4*sum < c.InUse {
-		return report.Finding{}, false
-	}
-	severity := report.Remark
-	if failing {
-		severity = report.Error
-	}
-	return report.Finding{
-		ID: "logits", Severity: severity, Confidence: 0.9, Bytes: sum, Where: c.places(stacks...),
-		Title:    fmt.Sprintf("the logits and their loss take %s", sum),
-		Evidence: []string{"cross-entropy holds the logits, their log-probabilities and their gradient at once: 12 to 16 bytes for every token and word of the vocabulary"},
-		Remedies: []report.Remedy{
-			{Action: "fused or chunked cross-entropy (Liger kernel, or torch's linear_cross_entropy): never holds all logits", Saves: sum * 3 / 4, CheckedBy: report.ByArithmetic},
-			{Action: "do not keep outputs.logits beyond the loss: del outputs before backward", Saves: sum / 4, CheckedBy: report.ByArithmetic},
-		},
-	}, true
-}
-
-// attention: scores of every token with every token.
-func attention(c *Case) (report.Finding, bool) {
-	var sum units.Bytes
-	var stacks []snapshot.StackID
-	scores := c.scores()
-	for _, g := range c.Groups {
-		if g.Category == tape.Activations && (c.namedAttention(g.Stack) || scores[c.score(g)]) {
-			sum += g.Bytes
-			stacks = append(stacks, g.Stack)
-		}
-	}
-	if 3*sum < c.InUse {
-		return report.Finding{}, false
-	}
-	severity := report.Remark
-	if c.OOM != nil && (c.Origins.Of(c.OOM.Stack).Attention || c.OOM.Phase == callsite.Forward || c.OOM.Phase == callsite.Backward) {
-		severity = report.Error
-	}
-	return report.Finding{
-		ID: "attention-quadratic", Severity: severity, Confidence: 0.85, Bytes: sum, Where: c.places(stacks...),
-		Title:    fmt.Sprintf("attention scores take %s: they grow with the square of the sequence", sum),
-		Evidence: []string{"the scores of every token with every token are kept for backward in each layer"},
-		Remedies: []report.Remedy{
-			{Action: `attn_implementation="sdpa" (or F.scaled_dot_product_attention): keeps no scores`, Saves: sum, CheckedBy: report.ByRule},
-			{Action: "half the sequence length: a quarter of the scores", Saves: sum * 3 / 4, CheckedBy: report.ByArithmetic},
-		},
-	}, true
-}
-
-// namedAttention tells scores by the names of functions.
-func (c *Case) namedAttention(stack snapshot.StackID) bool {
-	return c.Origins.Of(stack).Attention && c.innermost(stack, "softmax", "eager_attention_forward", "matmul", "dropout")
-}
-
-// score names the kind of tensor a group holds: the function it was made in and its size.
-type score struct {
-	file, function string
-	size           units.Bytes
-}
-
-func (c *Case) score(g timeline.Group) score {
-	p, _ := c.place(g.Stack)
-	return score{p.File, p.Function, g.Largest}
-}
-
-// scores finds attention that people wrote themselves: a softmax inside the model, in several layers and not in the loss, and what else the
-// same function makes of the same size (the product before it, the mask, the dropout after it).
-func (c *Case) scores() map[score]bool {
-	found := map[score]bool{}
-	for _, g := range c.forwardGroups() {
-		if g.Count >= 2 && g.Largest >= units.MiB && !c.Origins.Of(g.Stack).Logits && c.innermost(g.Stack, "softmax") {
-			found[c.score(g)] = true
-		}
-	}
-	return found
-}
+func (c *Case) thisStep(category tape.Category) units.Bytes { return c.since(c.stepBegin(), category) }

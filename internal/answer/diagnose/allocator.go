@@ -1,7 +1,10 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
@@ -10,18 +13,18 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-var allocatorRules = []rule{fragmentation, streamHeld, cudnnWorkspace, confConflict}
+var allocatorRules = []rule{fragmentation, streamHeld, cudnnWorkspace, confConflict, streamsApart}
 
 // fragmentation: enough was held and free to serve the request, but in pieces. The allocator model decides: it
 // replays the run under other settings within the same limit.
-func fragmentation(c *Case) (report.Finding, bool) {
+func fragmentation(c *Case) (claim, bool) {
 	if c.OOM == nil || c.Snapshot.Settings.Expandable {
-		return report.Finding{}, false
+		return claim{}, false
 	}
 	unused := c.OOM.Held - c.InUse
 	enough := unused >= c.OOM.Request && 50*unused >= c.OOM.Held
 	if !enough && !(c.Frag != nil && c.Frag.Survives) {
-		return report.Finding{}, false
+		return claim{}, false
 	}
 	f := report.Finding{
 		ID: "fragmentation", Severity: report.Error, Bytes: unused, Confidence: 0.75,
@@ -32,42 +35,42 @@ func fragmentation(c *Case) (report.Finding, bool) {
 	}
 	if c.Frag == nil {
 		f.Remedies = []report.Remedy{{Action: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", Saves: unused, CheckedBy: report.ByRule, Command: "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"}}
-		return f, true
+		return claim{Finding: f, kind: allocator}, true
 	}
 	return c.replayed(f), true
 }
 
-// replayed adds what the allocator model found.
-func (c *Case) replayed(f report.Finding) report.Finding {
+// replayed adds what the allocator model found. A setting that serves the request and leaves less than the step still needs only puts the failure off.
+func (c *Case) replayed(f report.Finding) claim {
 	f.Where = c.Frag.Pins
 	line := c.Frag.Variable + "=" + c.Frag.Conf
+	out := claim{Finding: f, kind: allocator}
 	if !c.Frag.Survives {
-		f.Confidence = 0.4
-		f.Evidence = append(f.Evidence, "a replay under every sensible allocator setting fails at the same request: settings alone do not save this run")
-		return f
+		out.Confidence = 0.4
+		out.Evidence = append(out.Evidence, "a replay under every sensible allocator setting fails at the same request: settings alone do not save this run")
+		return out
 	}
-	f.Confidence = 0.85
+	out.without = change{setting: &c.Frag.Setting}
+	out.Confidence = 0.8
 	if c.Frag.Valid {
-		f.Confidence = 0.98
-		f.Evidence = append(f.Evidence, "replayed: the recorded run is reproduced address by address, and the same requests run within the same limit under "+c.Frag.Conf)
+		out.Confidence = 0.95
+		out.Evidence = append(out.Evidence, "replayed: the recorded run is reproduced address by address, and the same requests run within the same limit under "+c.Frag.Conf)
 	}
 	if 10*f.Bytes < c.OOM.Held {
-		f.Confidence = 0.65
-		f.Evidence = append(f.Evidence, "but little is to be won: the card is nearly full, and a larger request later in the run may fail again")
+		out.Confidence = 0.6
+		out.Evidence = append(out.Evidence, "but little is to be won: the card is nearly full, and a larger request later in the run may fail again")
 	}
-	f.Remedies = []report.Remedy{{
-		Action: line, Saves: max(0, c.OOM.Held+c.OOM.Segment-c.Frag.Peak), CheckedBy: report.ByReplay, Command: "export " + line,
-	}}
-	return f
+	out.remedy(report.Remedy{Action: line, Saves: max(0, c.OOM.Held+c.OOM.Segment-c.Frag.Peak), CheckedBy: report.ByReplay, Command: "export " + line}, out.without)
+	return out
 }
 
 // streamHeld: memory that was freed but still waits for another stream.
-func streamHeld(c *Case) (report.Finding, bool) {
+func streamHeld(c *Case) (claim, bool) {
 	pending := c.PendingFree()
 	if 20*pending < c.Peak.Reserved || pending == 0 {
-		return report.Finding{}, false
+		return claim{}, false
 	}
-	return report.Finding{
+	return claim{without: change{saves: pending}, Finding: report.Finding{
 		ID: "stream-held", Severity: c.severity(report.Warning), Confidence: 0.8, Bytes: pending, Where: c.pendingPlaces(),
 		Title:    fmt.Sprintf("%s are freed but wait for another stream", pending),
 		Evidence: []string{"tensors used on a second stream (record_stream: prefetching, FSDP, NCCL) return to the pool only when that stream has passed"},
@@ -75,7 +78,50 @@ func streamHeld(c *Case) (report.Finding, bool) {
 			{Action: "limit how far the side stream runs ahead (FSDP: limit_all_gathers=True; prefetch one batch)", Saves: pending, CheckedBy: report.ByRule},
 			{Action: "TORCH_NCCL_AVOID_RECORD_STREAMS=1 for collectives", CheckedBy: report.ByRule},
 		},
-	}, true
+	}}, true
+}
+
+// streamsApart: memory that one stream has freed serves no other (https://github.com/pytorch/pytorch/blob/v2.11.0/c10/cuda/CUDACachingAllocator.cpp, BlockComparatorSize
+// orders free blocks by stream first), so that several streams with the same work hold it several times.
+func streamsApart(c *Case) (claim, bool) {
+	held := map[uint64]units.Bytes{}
+	var total, active units.Bytes
+	for i := range c.Snapshot.Segments {
+		if s := &c.Snapshot.Segments[i]; s.Device == c.Device && s.PoolID == [2]int64{} {
+			held[s.Stream] += units.Bytes(s.TotalSize)
+			total += units.Bytes(s.TotalSize)
+			active += units.Bytes(s.ActiveSize)
+		}
+	}
+	large := 0
+	for _, b := range held {
+		large += one(10*b >= total)
+	}
+	unused := min(total-active, c.Peak.Reserved-c.Peak.Requested)
+	if large < 2 || 2*unused < c.Peak.Reserved {
+		return claim{}, false
+	}
+	return claim{kind: allocator, Finding: report.Finding{
+		ID: "stream-held", Severity: report.Warning, Confidence: 0.8, Bytes: unused, Where: c.streamPlaces(),
+		Title: fmt.Sprintf("%d streams hold memory apart: %s held, at most %s in use", large, c.Peak.Reserved, c.Peak.Requested),
+		Evidence: []string{
+			"memory that was freed on one stream is kept for that stream: work that moves from stream to stream holds it once for each",
+		},
+		Remedies: []report.Remedy{{Action: "allocate on one stream and use record_stream(), or do the work of all branches on one stream", Saves: unused, CheckedBy: report.ByRule}},
+	}}, true
+}
+
+// streamPlaces are the lines that asked for most on streams other than the default.
+func (c *Case) streamPlaces() []report.Place {
+	sums := map[snapshot.StackID]units.Bytes{}
+	for i := range c.Tape.Events {
+		if e := &c.Tape.Events[i]; e.Kind == tape.Alloc && e.Stream != 0 {
+			sums[c.Stack[e.ID]] += e.Size
+		}
+	}
+	stacks := slices.Collect(maps.Keys(sums))
+	slices.SortFunc(stacks, func(a, b snapshot.StackID) int { return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b)) })
+	return c.loopPlaces(stacks...)
 }
 
 // pendingPlaces are the lines that made what waits.
@@ -109,40 +155,8 @@ func (c *Case) PendingFree() units.Bytes {
 	return sum
 }
 
-// cudnnWorkspace: a convolution's scratch memory failed, or is a large part of the peak.
-func cudnnWorkspace(c *Case) (report.Finding, bool) {
-	if c.OOM == nil || !c.innermost(c.OOM.Stack, "_conv_forward", "conv1d", "conv2d", "conv3d", "conv_transpose", "run_conv_plan") {
-		return report.Finding{}, false
-	}
-	var largest units.Bytes
-	from, before := c.lastQuiet(), false
-	for i := range c.OOM.Event {
-		e := &c.Tape.Events[i]
-		if e.Kind == tape.Alloc && c.Stack[e.ID] == c.OOM.Stack {
-			largest = max(largest, e.Size)
-			before = before || i <= from
-		}
-	}
-	if c.OOM.Request <= largest || largest == 0 {
-		return report.Finding{}, false
-	}
-	severity, confidence := report.Warning, 0.55
-	if ratio, _, _, _ := c.spike(); before && ratio < 1.25 {
-		severity, confidence = report.Error, 0.72 // earlier steps ran it with inputs as large
-	}
-	return report.Finding{
-		ID: "cudnn-workspace", Severity: severity, Confidence: confidence, Bytes: c.OOM.Request, Where: c.failurePlace(),
-		Title:    "the request may be a convolution's workspace",
-		Evidence: []string{fmt.Sprintf("a convolution asked for %s, more than the %s of any earlier tensor from that line", c.OOM.Request, largest)},
-		Remedies: []report.Remedy{
-			{Action: "torch.backends.cudnn.benchmark = False: smaller workspaces", CheckedBy: report.ByRule},
-			{Action: "channels_last memory format: most convolutions then need no workspace copies", CheckedBy: report.ByRule},
-		},
-	}, true
-}
-
 // confConflict: allocator settings that work against each other or do nothing.
-func confConflict(c *Case) (report.Finding, bool) {
+func confConflict(c *Case) (claim, bool) {
 	s := &c.Snapshot.Settings
 	var why []string
 	if s.Expandable && s.MaxSplitSize >= 0 {
@@ -155,11 +169,11 @@ func confConflict(c *Case) (report.Finding, bool) {
 		why = append(why, "backend:cudaMallocAsync ignores the other settings")
 	}
 	if len(why) == 0 {
-		return report.Finding{}, false
+		return claim{}, false
 	}
-	return report.Finding{
+	return claim{kind: allocator, Finding: report.Finding{
 		ID: "alloc-conf-conflict", Severity: report.Warning, Confidence: 0.9, Title: "allocator settings that work against each other",
 		Evidence: append([]string{"set: " + s.Conf}, why...),
 		Remedies: []report.Remedy{{Action: "expandable_segments:True alone", CheckedBy: report.ByRule, Command: "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"}},
-	}, true
+	}}, true
 }

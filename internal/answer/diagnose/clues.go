@@ -70,8 +70,8 @@ type prose struct {
 	title string
 }
 
-// remarks in the order they are tried.
-var remarks = []prose{
+// hearsay in the order they are tried.
+var hearsay = []prose{
 	{"fsdp-gather", []string{"_state_dict_utils.py", "full_state_dict", "full state dict", "fsdp.py\", line", "failed to clone() tensor"}, "a full state dict of sharded parameters was being gathered"},
 	{"checkpoint-save", []string{"saving model checkpoint", "saving checkpoint", "saving the model", "when saving", "while saving", "save_pretrained", "at the end of training"}, "a checkpoint was being saved"},
 	{"resume-doubles", []string{"checkpoint is loaded", "resume_from_checkpoint", "after resuming", "when resuming", "resuming from", "loading the checkpoint", "loaded checkpoint", "after loading a checkpoint"}, "a checkpoint had just been loaded"},
@@ -85,7 +85,7 @@ func textProse(t *Text) (report.Finding, bool) {
 	if !t.onDevice() {
 		return report.Finding{}, false
 	}
-	for _, p := range remarks {
+	for _, p := range hearsay {
 		for _, w := range p.words {
 			if !strings.Contains(t.Near, w) || p.id == "eval-graph-kept" && t.Asker().Work != finding.Training {
 				continue

@@ -8,12 +8,12 @@ package diagnose
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/answer/finding"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
+	"github.com/plimsoll/plimsoll/internal/memory/replay"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/memory/timeline"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -28,12 +28,15 @@ type Case struct {
 
 	Instant int                          // tape event the findings are about: the failure, else the peak
 	InUse   units.Bytes                  // alive then
+	Blocks  units.Bytes                  // the same in whole blocks, as the allocator model knows them; 0: not known
 	By      [tape.Categories]units.Bytes // the same by category
 	Groups  []timeline.Group             // the same by stack
 	Growth  []timeline.Growth
 	// EvalGrowth is what batches of evaluation leave behind.
 	EvalGrowth []timeline.Growth
 	Frag       *Fragmentation // what the allocator model says, nil when it was not asked
+	Replay     *replay.Case   // the recording in the allocator model, nil where it cannot be played
+	Coming     Coming         // what the step that failed would still have needed
 	// BlocksExact says that Peak.Allocated comes from the allocator model; otherwise it is a lower bound.
 	BlocksExact bool
 }
@@ -54,12 +57,13 @@ type Failure struct {
 
 // Fragmentation is what a replay of the run under other allocator settings says.
 type Fragmentation struct {
-	Valid    bool        // the model reproduces the recorded run
-	Unused   units.Bytes // held and not in use at the failure
-	Conf     string      // the best setting found
-	Variable string      // the environment variable that this PyTorch reads
-	Survives bool        // the failing request is served under Conf within the same limit
-	Peak     units.Bytes // reserved peak under Conf
+	Valid    bool           // the model reproduces the recorded run
+	Unused   units.Bytes    // held and not in use at the failure
+	Setting  replay.Setting // the best setting found
+	Conf     string         // its text
+	Variable string         // the environment variable that this PyTorch reads
+	Survives bool           // the failing request is served under Conf within the same limit
+	Peak     units.Bytes    // reserved peak under Conf
 	Pins     []report.Place
 }
 
@@ -82,62 +86,54 @@ func NewCase(input string, t *timeline.Timeline) *Case {
 		c.InUse += b
 	}
 	c.Groups = t.ByStack(c.Instant)
-	c.Growth = t.Growing(minGrowthSteps)
-	c.EvalGrowth = t.EvalGrowing(minGrowthSteps)
+	c.Growth = t.Growing(fewGrowthSteps)
+	c.EvalGrowth = t.EvalGrowing(fewGrowthSteps)
+	if c.OOM != nil {
+		c.Coming = c.coming()
+	}
 	return c
 }
 
 // rule looks at a case and speaks or stays silent.
-type rule func(*Case) (report.Finding, bool)
+type rule func(*Case) (claim, bool)
 
 // rules are listed where they are written; where two findings are equally sure, the order of the lists decides.
 func rules() []rule {
 	return slices.Concat(growthRules, loadRules, optimizerRules, allocatorRules, heldRules, parallelRules, activationRules)
 }
 
-// Run applies every rule. Findings about the failure come before remarks, certain ones before likely ones.
+// Run applies every rule, plays the run without each cause, and puts the causes in order.
 func Run(c *Case) []report.Finding {
-	var found []report.Finding
-	for _, r := range rules() {
-		if f, ok := r(c); ok {
-			found = append(found, f)
-		}
-	}
-	found = c.subordinate(found)
-	if c.OOM != nil && !slices.ContainsFunc(found, func(f report.Finding) bool { return f.Severity == report.Error }) {
-		found = append(found, c.simplyFull())
-	}
-	for i := range found {
-		finding.Complete(&found[i], finding.Trainer)
-		found[i].Input, found[i].Device = c.Input, c.Device
-	}
-	Rank(found)
+	found, _ := RunWithBlocks(c)
 	return found
 }
 
-// subordinate puts what a better explanation covers behind it. A GPU that is full fails wherever the program happens to be: waste covers
-// where the request failed when giving it up would have served the request, and then leaves nothing to say in general: a smaller batch would
-// only put it off.
-func (c *Case) subordinate(found []report.Finding) []report.Finding {
-	wasted := false
-	for i := range found {
-		f := &found[i]
-		for j := range found {
-			by := &found[j]
-			if i == j || by.Severity != report.Error || by.Confidence <= 0.5 {
-				continue
-			}
-			enough := finding.Is(by.ID, finding.Waste) && (c.OOM == nil || by.Bytes >= c.OOM.Request)
-			wasted = wasted || enough && by.Confidence >= 0.7
-			postponed := f.ID == "fragmentation" && finding.Is(by.ID, finding.Lasting) && by.Bytes >= f.Bytes
-			special := finding.Is(f.ID, finding.General) && finding.Is(by.ID, finding.Special)
-			if special || finding.Is(f.ID, finding.WhereItFailed) && enough || postponed {
-				f.Confidence = math.Round(100*min(f.Confidence, by.Confidence-0.05)) / 100
-			}
+// RunWithBlocks also lists the allocations that each finding is about, where it is about some.
+func RunWithBlocks(c *Case) ([]report.Finding, [][]int) {
+	var claims []claim
+	for _, r := range rules() {
+		f, ok := r(c)
+		if !ok || f.Bytes <= 0 && !weightless[f.ID] {
+			continue
 		}
+		claims = append(claims, f)
 	}
-	return slices.DeleteFunc(found, func(f report.Finding) bool { return wasted && finding.Is(f.ID, finding.General) })
+	claims = c.weigh(claims)
+	if c.OOM != nil && !slices.ContainsFunc(claims, func(f claim) bool { return f.Severity == report.Error }) {
+		claims = append([]claim{c.simplyFull()}, claims...)
+	}
+	found, blocks := make([]report.Finding, len(claims)), make([][]int, len(claims))
+	for i := range claims {
+		c.judge(&claims[i], claims)
+		found[i], blocks[i] = claims[i].Finding, claims[i].without.never
+		finding.Complete(&found[i], finding.Trainer)
+		found[i].Input, found[i].Device = c.Input, c.Device
+	}
+	return found, blocks
 }
+
+// weightless are findings that are not about bytes.
+var weightless = map[string]bool{"alloc-conf-conflict": true, "unknown": true}
 
 // Rank orders findings: errors first, then by confidence.
 func Rank(found []report.Finding) {

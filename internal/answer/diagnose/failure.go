@@ -38,12 +38,14 @@ func (c *Case) failure(event int) Failure {
 		Step:       c.StepOf(event),
 	}
 	f.Segment = alloc.Conf{}.SegmentSize(f.Request) // the recorded request is rounded already
-	o := c.Origins.Of(f.Stack)
-	f.Phase, f.Eval = c.PhaseAt(event, f.Stack), o.Eval
+	f.Phase, f.Eval = c.PhaseAt(event, f.Stack), c.IsEval(f.Stack)
 	if f.Phase == callsite.User && c.forwardBefore(event) {
 		f.Phase = callsite.Forward
 	}
 	if c.Unnamed && len(c.Batches) > 0 && event > c.Batches[0] {
+		f.Eval = true
+	}
+	if eval, _ := c.runsEval(); eval && f.Stack == 0 {
 		f.Eval = true
 	}
 	f.Limit = c.limit(f)

@@ -8,19 +8,22 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
-	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // plural names categories in a sentence.
 var plural = map[tape.Category]string{tape.Activations: "activations", tape.Parameters: "parameters", tape.Gradients: "gradients", tape.Optimizer: "the optimizer's tensors"}
 
-// simplyFull is said about a failure that no rule explains: what there is, largest first, and what makes each smaller.
-func (c *Case) simplyFull() report.Finding {
-	act := c.thisStep(tape.Activations)
-	f := report.Finding{
-		ID: "activations-dominate", Severity: report.Error, Confidence: 0.45, Bytes: act, Where: c.failurePlace(),
-		Title: "the job needs a little more than there is, and no single cause stands out",
+// simplyFull is said about a failure that no rule explains: what there is, largest first, and what makes each smaller; or, where most of it has no
+// known purpose, that the cause is not known and what would tell.
+func (c *Case) simplyFull() claim {
+	if known := c.InUse - c.By[tape.Other] - c.By[tape.Inputs]; 2*known < c.InUse {
+		return c.unknown()
 	}
+	act := c.thisStep(tape.Activations)
+	f := claim{kind: normal, Finding: report.Finding{
+		ID: "activations-dominate", Severity: report.Error, Confidence: 0.45, Bytes: max(act, 1), Where: c.failurePlace(),
+		Title: "the job needs more than there is, and no single cause stands out",
+	}}
 	kinds := []tape.Category{tape.Activations, tape.Parameters, tape.Gradients, tape.Optimizer}
 	slices.SortStableFunc(kinds, func(a, b tape.Category) int { return cmp.Compare(c.By[b], c.By[a]) })
 	f.Evidence = []string{fmt.Sprintf("of %s in use, %s take %s and %s %s", c.InUse, plural[kinds[0]], c.By[kinds[0]], plural[kinds[1]], c.By[kinds[1]])}
@@ -28,11 +31,27 @@ func (c *Case) simplyFull() report.Finding {
 		f.Evidence = append(f.Evidence, notFragmentation(unused))
 	}
 	if c.OOM.Phase == callsite.Forward && c.By[tape.Gradients] > 0 {
-		f.Remedies = append(f.Remedies, saving(c.By[tape.Gradients], "optimizer.zero_grad(set_to_none=True) before the forward pass"))
+		grads, sum := c.aliveWhere(func(id int) bool { return c.Category[id] == tape.Gradients })
+		f.remedy(saving(sum, "optimizer.zero_grad(set_to_none=True) before the forward pass"), change{never: grads})
 	}
-	f.Remedies = append(f.Remedies, saving(act/2, halve))
-	if state := c.By[tape.Optimizer]; state > units.Bytes(0) {
-		f.Remedies = append(f.Remedies, report.Remedy{Action: "8-bit Adam (bitsandbytes): a quarter of the state", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true})
+	f.remedy(c.smallerBatch(act))
+	if state := c.By[tape.Optimizer]; state > 0 {
+		f.remedy(report.Remedy{Action: "8-bit Adam (bitsandbytes): a quarter of the state", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true}, change{saves: state * 3 / 4})
 	}
+	return f
+}
+
+// unknown says that the recording does not tell the cause.
+func (c *Case) unknown() claim {
+	dark := c.By[tape.Other] + c.By[tape.Inputs]
+	f := claim{kind: normal, Finding: report.Finding{
+		ID: "unknown", Severity: report.Error, Confidence: 0.3, Bytes: dark, Where: c.failurePlace(),
+		Title:    fmt.Sprintf("not known: this recording does not say what %s of %s in use are for", dark, c.InUse),
+		Evidence: []string{"the request found the card full, but neither stacks nor steps of training say what filled it"},
+	}}
+	if c.Certain {
+		f.Evidence[0] = "the request found the card full of tensors that no model, batch or optimizer of this recording accounts for"
+	}
+	f.remedy(report.Remedy{Action: "record it from the start with stacks: plimsoll run -- python train.py", CheckedBy: report.ByRule, Command: "plimsoll run -- python train.py"}, change{})
 	return f
 }

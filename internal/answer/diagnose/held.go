@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,12 +40,12 @@ func (c *Case) passes(stack snapshot.StackID, file string) bool {
 }
 
 func (c *Case) fromSerialization(stack snapshot.StackID) bool {
-	return c.passes(stack, "torch/serialization.py") || c.passes(stack, "safetensors/torch.py")
+	return c.Origins.Of(stack).Loaded
 }
 
 // datasetOnGPU: tensors made by the user's code before training, and kept through it. Many from one line prove it; few must
 // have stayed through whole steps, since the first batch looks the same until it goes.
-func datasetOnGPU(c *Case) (report.Finding, bool) {
+func datasetOnGPU(c *Case) (claim, bool) {
 	var sum units.Bytes
 	var count int
 	var stacks []snapshot.StackID
@@ -61,9 +60,10 @@ func datasetOnGPU(c *Case) (report.Finding, bool) {
 		}
 	}
 	if 5*sum < c.InUse {
-		return report.Finding{}, false
+		return claim{}, false
 	}
-	return report.Finding{
+	undo := change{never: c.madeBefore(stacks)}
+	return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
 		ID: "dataset-on-gpu", Severity: c.severity(report.Warning), Confidence: share(sum, c.InUse), Bytes: sum, Where: c.places(stacks...),
 		Title: fmt.Sprintf("the dataset lives on the GPU: %s in %s", sum, tensors(count)),
 		Evidence: []string{
@@ -73,7 +73,7 @@ func datasetOnGPU(c *Case) (report.Finding, bool) {
 		Remedies: []report.Remedy{
 			{Action: "keep samples on the CPU; move each batch in the loop: x = x.to(device, non_blocking=True) with pin_memory=True", Saves: sum, CheckedBy: report.ByArithmetic},
 		},
-	}, true
+	}}, true
 }
 
 func tensors(n int) string {
@@ -81,6 +81,11 @@ func tensors(n int) string {
 		return "one tensor"
 	}
 	return units.Count(n) + " tensors"
+}
+
+// madeBefore lists what stacks made before the first step that is alive.
+func (c *Case) madeBefore(stacks []snapshot.StackID) []int {
+	return slices.DeleteFunc(c.inside(stacks), func(id int) bool { return c.BornIn(id) > 0 })
 }
 
 // longLived counts what a stack made before the first step and still holds after it, if there were steps.
@@ -101,105 +106,62 @@ func (c *Case) longLived(stack snapshot.StackID) (n int, bytes units.Bytes) {
 	return n, bytes
 }
 
-// outputsHeld: in a plain loop the previous step's outputs and loss are still referenced while the next forward runs.
-func outputsHeld(c *Case) (report.Finding, bool) {
+// outputsHeld: in a plain loop the previous step's outputs and loss are still referenced while the next forward runs. That is how Python works and seldom much;
+// where the request would have been served without them they are the cause.
+func outputsHeld(c *Case) (claim, bool) {
 	step := c.StepOf(c.Instant)
-	if len(c.Steps) < 2 || step == 0 {
-		return report.Finding{}, false
+	if len(c.Steps) == 0 || step == 0 || c.OOM == nil && len(c.Steps) < 2 {
+		return claim{}, false
 	}
+	again := c.madeAgain(step)
 	var sum units.Bytes
+	var ids []int
 	var stacks []snapshot.StackID
 	for id := len(c.Tape.Initial); id < len(c.Died); id++ {
 		p := c.Phase[id]
-		if p != callsite.Forward && p != callsite.User || !c.Alive(id, c.Instant) || c.BornIn(id) != step-1 || c.Category[id] == tape.Workspace {
+		if p != callsite.Forward && p != callsite.User || !c.Alive(id, c.Instant) || c.BornIn(id) != step-1 || c.Category[id] == tape.Workspace || c.IsEval(c.Stack[id]) {
 			continue
 		}
-		if c.Died[id] == recording.NeverFreed || c.StepOf(int(c.Died[id])) > step {
+		replaced := c.Died[id] != recording.NeverFreed && c.StepOf(int(c.Died[id])) <= step
+		if !replaced && (c.OOM == nil || !again[c.Stack[id]]) {
 			continue // kept for longer: growth, or state
 		}
 		sum += c.Size(id)
+		ids = append(ids, id)
 		stacks = append(stacks, c.Stack[id])
 	}
 	if 20*sum < c.InUse {
-		return report.Finding{}, false
+		return claim{}, false
 	}
-	return report.Finding{
-		ID: "outputs-held", Severity: report.Remark, Confidence: 0.8, Bytes: sum, Where: c.places(stacks...),
+	undo := change{never: ids}
+	f := claim{without: undo, Finding: report.Finding{
+		ID: "outputs-held", Severity: report.Remark, Confidence: 0.8, Bytes: sum, Where: c.loopPlaces(stacks...),
 		Title:    fmt.Sprintf("the previous step's results are still held at the peak: %s", sum),
 		Evidence: []string{"variables of a loop live until they are assigned again, so outputs and loss of one step stand beside the activations of the next"},
-		Remedies: []report.Remedy{{Action: "del outputs, loss at the end of the loop body, or move the body into a function", Saves: sum, CheckedBy: report.ByArithmetic}},
-	}, true
+	}}
+	if c.OOM != nil && 5*sum >= c.InUse && c.try(undo).enough() {
+		f.Severity = report.Error
+	}
+	f.remedy(report.Remedy{Action: "del outputs, loss at the end of the loop body, or move the body into a function", Saves: sum, CheckedBy: report.ByArithmetic}, undo)
+	return f, true
 }
 
-// modelCopies: a second set of parameters with the same sizes, from another line.
-func modelCopies(c *Case) (report.Finding, bool) {
-	models := c.models()
-	if len(models) < 2 {
-		return report.Finding{}, false
+// madeAgain lists the lines whose tensors of the step before last went before the last step was over, or that have run only once: what they made in the
+// last step is held for a moment, not for good.
+func (c *Case) madeAgain(step int) map[snapshot.StackID]bool {
+	held := map[snapshot.StackID]bool{}
+	for id := len(c.Tape.Initial); id < len(c.Died); id++ {
+		if c.BornIn(id) < step-1 && c.Alive(id, c.Instant) {
+			held[c.Stack[id]] = true
+		}
 	}
-	slices.SortStableFunc(models, func(a, b model) int { return cmp.Compare(b.bytes, a.bytes) })
-	first := models[0]
-	for _, m := range models[1:] {
-		if !slices.Equal(first.sizes, m.sizes) || 20*m.bytes < c.InUse {
-			continue
+	again := map[snapshot.StackID]bool{}
+	for id := len(c.Tape.Initial); id < len(c.Died); id++ {
+		if !held[c.Stack[id]] {
+			again[c.Stack[id]] = true
 		}
-		copied, original := m, first
-		if first.copied {
-			copied, original = first, m
-		}
-		f := report.Finding{
-			ID: "model-copies", Severity: c.severity(report.Remark), Confidence: 0.7, Bytes: copied.bytes, Where: []report.Place{copied.at, original.at},
-			Title:    fmt.Sprintf("two models of the same size are on the card, %s each", copied.bytes),
-			Evidence: []string{fmt.Sprintf("two lines made %s tensors with the same sizes (an EMA, teacher or reference model, or a deepcopy)", units.Count(len(copied.sizes)))},
-			Remedies: []report.Remedy{
-				{Action: "keep the copy on the CPU (an EMA needs it once a step, a snapshot of the best weights never)", Saves: copied.bytes, CheckedBy: report.ByArithmetic},
-				{Action: "keep it in 16 bits and without gradients", Saves: copied.bytes / 2, CheckedBy: report.ByArithmetic, Numerics: true},
-				{Action: "with LoRA, use the base with adapters switched off as the reference", Saves: copied.bytes, CheckedBy: report.ByArithmetic},
-			},
-		}
-		if copied.copied {
-			f.Confidence = 0.88
-			f.Title = fmt.Sprintf("a deep copy of the model is on the card: %s", copied.bytes)
-		}
-		return f, true
 	}
-	return report.Finding{}, false
-}
-
-// model is a set of parameters that one line outside any constructor made.
-type model struct {
-	at     report.Place
-	sizes  []units.Bytes // in order of size
-	bytes  units.Bytes
-	copied bool
-}
-
-// models groups the parameters alive by the line that made them: not the layer's line in a constructor but the call of the constructor.
-func (c *Case) models() []model {
-	index := map[report.Place]int{}
-	var all []model
-	for id := range c.Died {
-		if c.Category[id] != tape.Parameters || !c.Alive(id, c.Instant) {
-			continue
-		}
-		at, ok := c.maker(c.Stack[id])
-		if !ok {
-			continue
-		}
-		i, seen := index[at]
-		if !seen {
-			i = len(all)
-			index[at] = i
-			all = append(all, model{at: at})
-		}
-		all[i].sizes = append(all[i].sizes, c.Size(id))
-		all[i].bytes += c.Size(id)
-		all[i].copied = all[i].copied || c.Origins.Of(c.Stack[id]).Copy
-	}
-	for i := range all {
-		slices.Sort(all[i].sizes)
-	}
-	return all
+	return again
 }
 
 // maker is the innermost line of the user's code outside constructors.
@@ -214,13 +176,14 @@ func (c *Case) maker(stack snapshot.StackID) (report.Place, bool) {
 }
 
 // precision: the gradient backward() starts from has the loss's element size; eight bytes are float64.
-func precision(c *Case) (report.Finding, bool) {
+func precision(c *Case) (claim, bool) {
 	for id := range c.Died {
 		if o := c.Origins.Of(c.Stack[id]); !o.Root || c.Size(id) != 8 {
 			continue
 		}
 		half := (c.By[tape.Parameters] + c.By[tape.Gradients] + c.By[tape.Optimizer] + c.By[tape.Activations] + c.By[tape.Inputs]) / 2
-		return report.Finding{
+		undo := c.halved()
+		return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
 			ID: "precision-too-high", Severity: c.severity(report.Warning), Confidence: 0.92, Bytes: half, Where: c.precisionPlaces(),
 			Title: "the model runs in float64: twice the memory, and far slower",
 			Evidence: []string{
@@ -228,9 +191,9 @@ func precision(c *Case) (report.Finding, bool) {
 				"NumPy arrays are float64 by default, and torch.from_numpy() and .double() keep that",
 			},
 			Remedies: []report.Remedy{{Action: "model.float() and x.float() (torch.set_default_dtype(torch.float32))", Saves: half, CheckedBy: report.ByArithmetic, Numerics: true}},
-		}, true
+		}}, true
 	}
-	return report.Finding{}, false
+	return claim{}, false
 }
 
 // precisionPlaces are the lines that made the parameters: where the dtype was chosen.
@@ -242,4 +205,15 @@ func (c *Case) precisionPlaces() []report.Place {
 		}
 	}
 	return c.places(stacks...)
+}
+
+// halved is the run in half the precision: everything but the libraries' workspaces takes half.
+func (c *Case) halved() change {
+	ch := change{scaled: map[int]bool{}, by: 0.5, request: true, coming: 0.5}
+	for id := range c.Died {
+		if c.Category[id] != tape.Workspace && c.Category[id] != tape.Other {
+			ch.scaled[id] = true
+		}
+	}
+	return ch
 }

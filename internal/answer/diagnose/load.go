@@ -12,12 +12,12 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-var loadRules = []rule{absurdRequest, modelLoad, checkpointSave, resumeDoubles, modelTooLarge}
+var loadRules = []rule{sharedCard, absurdRequest, modelLoad, checkpointSave, resumeDoubles, modelTooLarge}
 
 // absurdRequest: one request that the whole card could not serve is a bug in a shape, not a lack of memory.
-func absurdRequest(c *Case) (report.Finding, bool) {
+func absurdRequest(c *Case) (claim, bool) {
 	if c.OOM == nil || c.OOM.Request < units.TiB && c.OOM.Request <= c.OOM.Limit.High {
-		return report.Finding{}, false
+		return claim{}, false
 	}
 	f := report.Finding{
 		ID: "absurd-request", Severity: report.Error, Confidence: 0.93, Bytes: c.OOM.Request, Where: c.failurePlace(),
@@ -33,7 +33,7 @@ func absurdRequest(c *Case) (report.Finding, bool) {
 	if side := square(c.OOM.Request); side > 0 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("it is exactly %s × %s numbers of 4 bytes: every element paired with every other", units.Count(side), units.Count(side)))
 	}
-	return f, true
+	return claim{Finding: f, without: change{request: true}}, true
 }
 
 // square gives n where a size is that of an n by n matrix of 4-byte numbers, as a mistaken broadcast makes; 0 where it is not.
@@ -50,9 +50,9 @@ func square(size units.Bytes) int {
 }
 
 // modelLoad: the model does not even get onto the card.
-func modelLoad(c *Case) (report.Finding, bool) {
+func modelLoad(c *Case) (claim, bool) {
 	if c.OOM == nil || c.OOM.Phase != callsite.Load {
-		return report.Finding{}, false
+		return claim{}, false
 	}
 	params := c.By[tape.Parameters]
 	f := report.Finding{
@@ -73,16 +73,18 @@ func modelLoad(c *Case) (report.Finding, bool) {
 		{Action: "quantise the base and train adapters: 4-bit NF4 weights take 0.52 to 0.56 bytes a parameter (QLoRA)", Saves: params - params/7, CheckedBy: report.ByArithmetic, Numerics: true},
 		{Action: "shard the parameters over several cards: FSDP2 fully_shard or DeepSpeed ZeRO-3", CheckedBy: report.ByRule},
 	}
-	return f, true
+	return claim{Finding: f, kind: normal}, true
 }
 
 // checkpointSave: writing a checkpoint gathers or copies state on the card.
-func checkpointSave(c *Case) (report.Finding, bool) {
+func checkpointSave(c *Case) (claim, bool) {
 	if c.OOM == nil || c.OOM.Phase != callsite.Save || c.Origins.Of(c.OOM.Stack).Gather { // a gather is told by fsdpGather
-		return report.Finding{}, false
+		return claim{}, false
 	}
-	copies, _ := c.sumWhere(func(s snapshot.StackID) bool { return c.Origins.Of(s).Phase == callsite.Save })
-	return report.Finding{
+	copies, stacks := c.sumWhere(func(s snapshot.StackID) bool { return c.Origins.Of(s).Phase == callsite.Save })
+	blocks := c.inside(stacks)
+	undo := change{never: blocks, request: true}
+	return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
 		ID: "checkpoint-save", Severity: report.Error, Confidence: 0.9, Bytes: copies + c.OOM.Request, Where: c.failurePlace(),
 		Title: "saving a checkpoint needs memory that training has taken",
 		Evidence: []string{
@@ -94,27 +96,30 @@ func checkpointSave(c *Case) (report.Finding, bool) {
 			{Action: "save sharded (torch.distributed.checkpoint) or offload while gathering: StateDictOptions(full_state_dict=True, cpu_offload=True)", CheckedBy: report.ByRule},
 			{Action: "call torch.cuda.empty_cache() once before saving", CheckedBy: report.ByRule},
 		},
-	}, true
+	}}, true
 }
 
 // resumeDoubles: a checkpoint loaded onto the card stays beside the model it was copied into.
-func resumeDoubles(c *Case) (report.Finding, bool) {
+func resumeDoubles(c *Case) (claim, bool) {
 	var loaded, model units.Bytes
 	var where []report.Place
+	var stacks []snapshot.StackID
 	for _, g := range c.Groups {
 		switch {
 		case c.fromSerialization(g.Stack):
 			loaded += g.Bytes
+			stacks = append(stacks, g.Stack)
 			where = append(where, c.places(g.Stack)...)
 		case g.Category == tape.Parameters:
 			model += g.Bytes
 		}
 	}
 	if loaded == 0 || 4*loaded < model || 4*model < loaded/3 || 20*loaded < c.InUse {
-		return report.Finding{}, false
+		return claim{}, false
 	}
 	where = slices.Compact(append(where, c.failurePlace()...))
-	return report.Finding{
+	undo := change{never: c.inside(stacks)}
+	return claim{without: undo, tries: []change{undo, undo}, Finding: report.Finding{
 		ID: "resume-doubles", Severity: c.severity(report.Warning), Confidence: 0.9, Bytes: loaded, Where: where,
 		Title: fmt.Sprintf("a loaded checkpoint still occupies %s beside the model", loaded),
 		Evidence: []string{
@@ -125,23 +130,23 @@ func resumeDoubles(c *Case) (report.Finding, bool) {
 			{Action: `torch.load(path, map_location="cpu")`, Saves: loaded, CheckedBy: report.ByArithmetic},
 			{Action: "del checkpoint after load_state_dict, then torch.cuda.empty_cache() once", Saves: loaded, CheckedBy: report.ByArithmetic},
 		},
-	}, true
+	}}, true
 }
 
 // modelTooLarge: parameters, gradients and optimizer state leave no room, whatever the batch.
-func modelTooLarge(c *Case) (report.Finding, bool) {
+func modelTooLarge(c *Case) (claim, bool) {
 	if c.OOM == nil || !c.Certain || c.OOM.Phase == callsite.Load {
-		return report.Finding{}, false
+		return claim{}, false
 	}
 	if c.creatingState() {
-		return report.Finding{}, false // told by optimizerFirstStep
+		return claim{}, false // told by optimizerFirstStep
 	}
 	params := c.By[tape.Parameters] - c.loadedBytes()
 	trained := c.trained(params)
 	state := max(c.By[tape.Optimizer], c.stateToCome(trained))
 	states := params + trained + state
 	if params <= 0 || trained == 0 || states < c.OOM.Limit.Bytes {
-		return report.Finding{}, false
+		return claim{}, false
 	}
 	f := report.Finding{
 		ID: "model-too-large", Severity: report.Error, Confidence: 0.98, Bytes: states, Where: c.failurePlace(),
@@ -160,7 +165,7 @@ func modelTooLarge(c *Case) (report.Finding, bool) {
 		f.Remedies = append(f.Remedies, report.Remedy{Action: "parameters in bfloat16: gradients follow", Saves: states / 2, CheckedBy: report.ByArithmetic, Numerics: true})
 	}
 	f.Remedies = append(f.Remedies, report.Remedy{Action: "shard over several cards: FSDP2 or ZeRO-3", CheckedBy: report.ByRule})
-	return f, true
+	return claim{Finding: f, kind: normal}, true
 }
 
 // loadedBytes is what torch.load put on the card: a checkpoint, not the model.

@@ -13,9 +13,9 @@ var optimizerRules = []rule{optimizerFirstStep, optimizerTemporaries, secondStep
 
 // optimizerFirstStep: forward and backward fitted, the optimizer's state, which PyTorch creates in the first
 // step(), does not (torch/optim/adam.py, _init_group).
-func optimizerFirstStep(c *Case) (report.Finding, bool) {
+func optimizerFirstStep(c *Case) (claim, bool) {
 	if c.OOM == nil || !c.creatingState() {
-		return report.Finding{}, false
+		return claim{}, false
 	}
 	state := c.stateToCome(c.By[tape.Gradients])
 	fixed := c.By[tape.Parameters] - c.loadedBytes() + c.By[tape.Gradients] + state
@@ -23,7 +23,7 @@ func optimizerFirstStep(c *Case) (report.Finding, bool) {
 	if fixed > c.OOM.Limit.Bytes {
 		batch = fmt.Sprintf("with parameters and gradients that makes %s of the %s there are: a smaller batch cannot help", fixed, c.OOM.Limit.Bytes)
 	}
-	return report.Finding{
+	return claim{kind: normal, Finding: report.Finding{
 		ID: "optimizer-state-first-step", Severity: report.Error, Confidence: 0.97, Bytes: state, Where: c.failurePlace(),
 		Title: "the optimizer's state does not fit",
 		Evidence: []string{
@@ -35,14 +35,14 @@ func optimizerFirstStep(c *Case) (report.Finding, bool) {
 			{Action: "SGD with momentum keeps one moment, Adafactor almost none", Saves: state / 2, CheckedBy: report.ByArithmetic, Numerics: true},
 			{Action: "shard it: ZeRO-1 / FSDP2 divides the state by the number of cards", CheckedBy: report.ByRule},
 		},
-	}, true
+	}}, true
 }
 
 // optimizerTemporaries: the foreach implementation makes a temporary as large as all parameters
 // (torch/optim/adam.py, _multi_tensor_adam: exp_avg_sq_sqrt).
-func optimizerTemporaries(c *Case) (report.Finding, bool) {
+func optimizerTemporaries(c *Case) (claim, bool) {
 	if c.OOM == nil || c.OOM.Phase != callsite.Optimizer || c.creatingState() {
-		return report.Finding{}, false
+		return claim{}, false
 	}
 	temp := c.temporaries(callsite.Optimizer)
 	need := max(temp, c.By[tape.Gradients])
@@ -50,7 +50,7 @@ func optimizerTemporaries(c *Case) (report.Finding, bool) {
 	if temp > 0 {
 		seen = fmt.Sprintf("the failing request is inside optimizer.step(); %s of its temporaries were alive", temp)
 	}
-	return report.Finding{
+	return claim{kind: normal, Finding: report.Finding{
 		ID: "optimizer-step-temporaries", Severity: report.Error, Confidence: 0.9, Bytes: need, Where: c.failurePlace(),
 		Title:    "the optimizer's step needs a temporary as large as the parameters",
 		Evidence: []string{seen, fmt.Sprintf("the foreach implementation, the default, holds one for all parameters at once: %s; the batch has no part in it", need)},
@@ -58,7 +58,7 @@ func optimizerTemporaries(c *Case) (report.Finding, bool) {
 			{Action: "fused=True in the optimizer: no temporaries, and faster", Saves: need, CheckedBy: report.ByRule},
 			{Action: "foreach=False in the optimizer: one parameter at a time, slower", Saves: need, CheckedBy: report.ByRule},
 		},
-	}, true
+	}}, true
 }
 
 // creatingState tells whether the failing request was for the optimizer's state. SGD clones gradients into its momentum in the first
@@ -67,7 +67,18 @@ func (c *Case) creatingState() bool {
 	if c.OOM.Phase != callsite.Optimizer {
 		return false
 	}
-	return c.Origins.Of(c.OOM.Stack).State || len(c.Steps) == 0 && c.passes(c.OOM.Stack, "torch/optim/sgd.py")
+	return c.Origins.Of(c.OOM.Stack).State || len(c.Steps) == 0 && c.passes(c.OOM.Stack, "torch/optim/sgd.py") && !c.decaysWeights()
+}
+
+// decaysWeights tells the temporary that SGD's foreach step makes for weight decay, or for maximize, from the momentum it creates further down in the same function:
+// by the line (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/optim/sgd.py#L419-L433), since both take as much as the gradients.
+func (c *Case) decaysWeights() bool {
+	for _, id := range c.Origins.Stacks.Stack(c.OOM.Stack) {
+		if f := c.Origins.Stacks.Frames[id]; f.Function == "_multi_tensor_sgd" {
+			return f.Line >= 419 && f.Line <= 433
+		}
+	}
+	return false
 }
 
 // temporaries sums what is alive that was asked for in a phase and is neither state nor gradient.
@@ -82,15 +93,15 @@ func (c *Case) temporaries(p callsite.Phase) units.Bytes {
 }
 
 // secondStep: step one had no optimizer state beside its activations; step two has.
-func secondStep(c *Case) (report.Finding, bool) {
+func secondStep(c *Case) (claim, bool) {
 	if c.OOM == nil || len(c.Steps) == 0 || c.OOM.Step != 1 || c.OOM.Phase == callsite.Optimizer {
-		return report.Finding{}, false
+		return claim{}, false
 	}
 	state := c.By[tape.Optimizer]
 	if 20*state < c.InUse {
-		return report.Finding{}, false
+		return claim{}, false
 	}
-	return report.Finding{
+	return claim{kind: normal, Finding: report.Finding{
 		ID: "second-step", Severity: report.Error, Confidence: 0.88, Bytes: state, Where: c.failurePlace(),
 		Title: "the first step fitted because the optimizer had no state yet",
 		Evidence: []string{
@@ -102,5 +113,5 @@ func secondStep(c *Case) (report.Finding, bool) {
 			saving(c.By[tape.Activations]/2, halve),
 			{Action: "8-bit Adam (bitsandbytes): a quarter of the state", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true},
 		},
-	}, true
+	}}, true
 }

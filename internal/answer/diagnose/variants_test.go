@@ -51,7 +51,7 @@ func variants() []sickness {
 			p.forwardAt(16, "train.py:83 evaluate|train.py:97 main|train.py:99 <module>")
 			return p
 		}},
-		{"an evaluation batch that is too large", "activations-dominate", "train.py", 0, 2 * gib, 4 * gib, func() *program {
+		{"an evaluation batch that is too large", "eval-batch-too-large", "train.py", 83, 2 * gib, 4 * gib, func() *program {
 			p := on(4 * gib)
 			p.load()
 			p.train(3)
@@ -59,6 +59,63 @@ func variants() []sickness {
 			const caller = "train.py:83 evaluate|train.py:97 main|train.py:99 <module>"
 			p.get(2*gib, "t:nn/modules/conv.py:548 _conv_forward|call|train.py:20 forward|call|"+caller)
 			p.get(2*gib, "t:nn/functional.py:1701 relu|train.py:21 forward|call|"+caller)
+			return p
+		}},
+		{"an evaluation batch in a loop that no name tells", "eval-batch-too-large", "train.py", 88, 2 * gib, 4 * gib, func() *program {
+			p := on(4 * gib)
+			p.load()
+			p.train(3)
+			p.drop(p.grads...)
+			const caller = "train.py:88 main|train.py:99 <module>"
+			p.get(2*gib, "t:nn/modules/conv.py:548 _conv_forward|call|train.py:20 forward|call|"+caller)
+			p.get(2*gib, "t:nn/functional.py:1701 relu|train.py:21 forward|call|"+caller)
+			return p
+		}},
+		{"tokens generated one by one with the graph kept", "graph-kept-in-generation", "train.py", 86, 1 * gib, 4 * gib, func() *program {
+			p := on(4 * gib)
+			p.load()
+			for range 60 {
+				p.forwardAt(0.2, "train.py:86 generate|train.py:97 main|train.py:99 <module>")
+				p.get(4*mib, "train.py:87 generate|train.py:97 main|train.py:99 <module>")
+			}
+			return p
+		}},
+		{"every pair of samples at once", "one-large-tensor", "train.py", 74, 2 * gib, 5 * gib, func() *program {
+			p := on(6 * gib)
+			p.load()
+			p.train(3)
+			p.batch(1)
+			p.forward(1)
+			p.get(2*gib, "train.py:74 main|train.py:99 <module>")
+			p.get(2*gib, "train.py:74 main|train.py:99 <module>")
+			return p
+		}},
+		{"memory that no stack, step or name tells of", "unknown", "", 0, 3 * gib, 4 * gib, func() *program {
+			p := on(4 * gib)
+			for range 30 {
+				p.get(128*mib, "")
+			}
+			p.get(512*mib, "")
+			return p
+		}},
+		{"a model copied every time it is the best", "model-copies", "train.py", 79, 1 * gib, 4 * gib, func() *program {
+			p := on(6 * gib)
+			p.load()
+			for range 12 {
+				p.train(3)
+				for range p.layers {
+					p.get(p.parameter, "t:_tensor.py:130 __deepcopy__|/usr/lib/python3.11/copy.py:153 deepcopy|t:nn/parameter.py:68 __deepcopy__|/usr/lib/python3.11/copy.py:153 deepcopy|train.py:79 main|train.py:99 <module>")
+				}
+			}
+			return p
+		}},
+		{"models of earlier trials in a dict of results", "model-copies", "train.py", 60, 2 * gib, 6 * gib, func() *program {
+			p := on(6 * gib)
+			for range 8 {
+				p.params, p.grads, p.state = nil, nil, nil
+				p.load()
+				p.train(3)
+			}
 			return p
 		}},
 		{"whole gradients under no_sync", "accumulation-unsharded-grads", "train.py", 0, 1 * gib, 4 * gib, func() *program {
@@ -186,7 +243,7 @@ func variants() []sickness {
 			p.backward()
 			p.scope("Optimizer.step#SGD.step", func() {
 				for _, w := range p.params {
-					p.get(w.size, "t:optim/sgd.py:420 _multi_tensor_sgd|t:optim/sgd.py:340 sgd|t:optim/sgd.py:120 step|t:optim/optimizer.py:533 wrapper|train.py:76 main|train.py:99 <module>")
+					p.get(w.size, "t:optim/sgd.py:454 _multi_tensor_sgd|t:optim/sgd.py:340 sgd|t:optim/sgd.py:120 step|t:optim/optimizer.py:533 wrapper|train.py:76 main|train.py:99 <module>")
 				}
 			})
 			return p

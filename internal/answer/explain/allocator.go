@@ -15,19 +15,23 @@ func askAllocator(c *diagnose.Case) {
 	if c.OOM == nil && c.Trace.Len() > replayWorthwhile {
 		return
 	}
-	played, err := replay.Open(c.Recording, replay.Options{})
+	played, err := replay.Open(c.Recording, replay.Options{At: c.Instant + 1})
 	if err != nil {
 		return // no history, or a backend that is not modelled: nothing can be said
 	}
 	if played.Fidelity.Exact() {
 		c.Peak.Allocated, c.BlocksExact = played.Allocated, true
+		c.Blocks = played.AllocatedAt
 	}
 	if c.OOM == nil {
 		return
 	}
+	if played.Fidelity.Exact() {
+		c.Replay = played
+	}
 	rescue := played.Rescue()
 	c.Frag = &diagnose.Fragmentation{
-		Valid: played.Fidelity.Exact(), Unused: rescue.Unused, Conf: rescue.Setting.Text, Variable: rescue.Variable,
+		Valid: played.Fidelity.Exact(), Unused: rescue.Unused, Setting: rescue.Setting, Conf: rescue.Setting.Text, Variable: rescue.Variable,
 		Survives: rescue.Survives, Peak: rescue.Peak, Pins: rescue.Pins,
 	}
 }

@@ -28,6 +28,8 @@ type Evidence struct {
 	Holders  *holders.File      // who holds what is alive at the end of Snapshot; nil where the probe did not look
 	Messages []oomtext.Message  // the out-of-memory messages in a text
 	Hints    []oomtext.Hint     // and the warnings that bear on memory
+	// Unreadable says why a file of a folder was skipped.
+	Unreadable string
 }
 
 // Cases makes a case of every device in a snapshot.
@@ -72,23 +74,48 @@ func Conclude(all []Evidence, cases []*diagnose.Case) *report.Explain {
 	r := &report.Explain{Schema: report.ExplainSchema, Inputs: []report.Input{}, Devices: []report.Device{}, Findings: []report.Finding{}}
 	for _, e := range all {
 		in := report.Input{Name: e.Name, Kind: "text"}
-		if e.Snapshot != nil {
+		switch {
+		case e.Snapshot != nil:
 			in.Kind, in.Warnings = "snapshot", e.Snapshot.Warnings
+		case e.Unreadable != "":
+			in.Kind, in.Warnings = "unreadable", []string{"skipped: " + e.Unreadable}
 		}
 		r.Inputs = append(r.Inputs, in)
 	}
 	texts := messages(r, all)
+	failed := slices.ContainsFunc(cases, func(c *diagnose.Case) bool { return c.OOM != nil })
 	for _, c := range cases {
 		applyLimit(c, texts)
 		r.Devices = append(r.Devices, device(c))
-		r.Findings = append(r.Findings, diagnose.Run(c)...)
 		r.Notes = append(r.Notes, unknowns(c)...)
+		if c.OOM == nil && failed {
+			continue // the one that failed is explained
+		}
+		found, blocks := diagnose.RunWithBlocks(c)
+		for i := range found {
+			found[i].Holders = holding(c, blocks[i])
+		}
+		r.Findings = append(r.Findings, found...)
 	}
-	r.Findings = append(r.Findings, textFindings(texts, cases)...)
-	diagnose.Rank(r.Findings)
-	r.Findings = merge(r.Findings)
+	r.Findings = merge(ordered(r.Findings, textFindings(texts, cases)))
 	r.Outlier = outlier(cases)
 	return r
+}
+
+// ordered puts errors before warnings and those before notes, and otherwise keeps the order of causes. What only a message knows comes first where it
+// is surer than the first cause of the recording.
+func ordered(recorded, texts []report.Finding) []report.Finding {
+	diagnose.Rank(texts)
+	for _, f := range texts {
+		at := len(recorded)
+		if len(recorded) > 0 && f.Confidence > recorded[0].Confidence {
+			at = 0
+		}
+		recorded = slices.Insert(recorded, at, f)
+	}
+	weight := map[string]int{report.Error: 0, report.Warning: 1, report.Remark: 2}
+	slices.SortStableFunc(recorded, func(a, b report.Finding) int { return cmp.Compare(weight[a.Severity], weight[b.Severity]) })
+	return recorded
 }
 
 // device fills in what one case says.
@@ -108,6 +135,7 @@ func device(c *diagnose.Case) report.Device {
 		d.Peak.Phase = c.Phase[c.Tape.Events[e].ID].String()
 	}
 	d.AtPeak = atPeak(c)
+	d.Accounts = accounts(c)
 	d.Holders, d.Walk = holdersOf(c)
 	all := c.Failures()
 	for i, f := range all {
@@ -124,7 +152,7 @@ func device(c *diagnose.Case) report.Device {
 
 func failure(c *diagnose.Case, f diagnose.Failure) report.OOM {
 	o := report.OOM{
-		Event: f.Trace, Requested: f.Request, DeviceFree: f.DeviceFree,
+		Event: f.Trace, Requested: f.Request, Segment: f.Segment, DeviceFree: f.DeviceFree,
 		Capacity: f.Limit.Bytes, CapacityFrom: f.Limit.From, CapacityLow: f.Limit.Low, CapacityHigh: f.Limit.High,
 		Held: f.Held, InUse: c.RequestedAt(f.Event), Phase: f.Phase.String(), Step: f.Step, Frames: frames(c, f.Stack),
 	}

@@ -91,7 +91,7 @@ var holders = []Entry{
 	{
 		ID: "one-large-tensor", Class: Special, Severity: report.Error,
 		Title:    "One tensor needs a large part of the GPU at once",
-		Evidence: "the request is a quarter of the GPU or more, and is a large part of everything in use",
+		Evidence: "in a snapshot, one line makes tensors at least twice as large as any other line of the step; in a message, the request is a quarter of the GPU or more, and a large part of everything in use",
 		Refuted:  "many tensors of this size, each needed",
 		Remedies: slices.Concat([]Remedy{
 			do(anyone, "look at the shape of that one tensor at the line named here: halving the dimension it depends on halves it"),
@@ -166,6 +166,27 @@ var moments = []Entry{
 		Evidence: "one kind of tensor of every evaluation batch stays; or the traceback is in the call that joins them",
 		Refuted:  "evaluation holding no more after its last batch than after its second",
 		Remedies: []Remedy{do(torch, "collect on the CPU: out.detach().cpu(); with Trainer: eval_accumulation_steps=8, preprocess_logits_for_metrics")},
+	},
+	{
+		ID: "graph-kept-in-generation", Class: Waste | Lasting, Severity: report.Error,
+		Title:    "Generation keeps the autograd graph of every token",
+		Evidence: "in a loop that generates, tensors from several lines inside the model stay alive from round to round",
+		Refuted:  "the loop running under torch.no_grad() or inference_mode()",
+		Remedies: []Remedy{
+			do(torch, "generate under torch.inference_mode() (or torch.no_grad())"),
+			do(torch, "detach what goes into the next round"),
+		},
+		Note: "A smaller batch or a shorter prompt only delays it.",
+	},
+	{
+		ID: "eval-batch-too-large", Class: Special, Severity: report.Error,
+		Title:    "One evaluation batch does not fit, although nothing of it is kept for backward",
+		Evidence: "the request failed in evaluation, after steps of training that fitted; no graph and no outputs of earlier batches are alive",
+		Refuted:  "an evaluation batch no larger than the training batch",
+		Remedies: []Remedy{
+			do(torch, "a smaller evaluation batch: results do not depend on it"),
+			do(torch, "torch.inference_mode() around evaluation, if it is not there yet"),
+		},
 	},
 	{
 		ID: "exception-holds-tensors", Class: Waste | Lasting | FromMessage, Severity: report.Error,
@@ -361,6 +382,13 @@ var allocator = []Entry{
 }
 
 var bytes = []Entry{
+	{
+		ID: "unknown", Class: General, Severity: report.Error,
+		Title:    "The evidence does not tell the cause",
+		Evidence: "most of the memory in use has no known purpose: no stacks, no steps, or a history that begins late",
+		Refuted:  "a recording with stacks that reaches back to the start",
+		Remedies: []Remedy{{Action: "record it from the start with stacks: plimsoll run -- python train.py", Command: "plimsoll run -- python train.py", For: torch}},
+	},
 	{
 		ID: "activations-dominate", Class: General, Severity: report.Error,
 		Title:    "Activations of this step are most of what is in use: the batch is too large. From a message alone: the GPU is full and the text does not say of what",

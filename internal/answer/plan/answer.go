@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/model/exported"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -22,7 +23,7 @@ const (
 
 func (s *search) uncertainty(c candidate) float64 {
 	switch {
-	case s.r.Machine.Card.Name != "h200" || s.r.GPUs > 1 || c.offload != "":
+	case s.r.Machine.Card.Name != "h200" || s.r.GPUs > 1 || c.Offload != "":
 		return otherCard
 	case c.took.hostBound:
 		return hostError
@@ -71,8 +72,10 @@ func (s *search) dominated(c candidate, ordered []candidate) bool {
 	if c.need.safe == 0 {
 		return true
 	}
-	return slices.ContainsFunc(ordered, func(o candidate) bool { return o.group() == c.group() }) ||
-		slices.ContainsFunc(s.refused, func(o candidate) bool { return o.group() == c.group() && o.need.safe > 0 && o.need.safe < c.need.safe })
+	return slices.ContainsFunc(ordered, func(o candidate) bool { return groupOf(o.point) == groupOf(c.point) }) ||
+		slices.ContainsFunc(s.refused, func(o candidate) bool {
+			return groupOf(o.point) == groupOf(c.point) && o.need.safe > 0 && o.need.safe < c.need.safe
+		})
 }
 
 // why is a plan's place in a few words.
@@ -96,42 +99,41 @@ func (s *search) buys(c candidate, sure bool) []string {
 	j := s.r.Job
 	out := []string{}
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	if c.batch != j.Batch {
-		add("micro-batch %d × %d instead of %d", c.batch, s.times(c.point), j.Batch)
+	if c.MicroBatch != j.Batch {
+		add("micro-batch %d × %d instead of %d", c.MicroBatch, s.times(c.point), j.Batch)
 	}
-	differ := func(name string, other point, layers int) {
+	differ := func(name string, other point) {
 		text := name
-		if d, err := s.time(other, layers); err == nil && math.Abs(d.total/c.took.total-1) >= 0.005 {
+		if d, err := s.time(other); err == nil && math.Abs(d.total/c.took.total-1) >= 0.005 {
 			text += ", " + strings.Replace(fmt.Sprintf("%+.0f %% time", 100*(c.took.total/d.total-1)), "-", "−", 1)
 		}
-		m, known := s.memories[s.key(other, layers)]
+		m, known := s.memories[s.memoryKey(other)]
 		if sure && !known {
-			m = s.need(s.key(other, layers))
+			m = s.need(other)
 		}
 		if saved := c.need.safe - m.safe; m.err == nil && m.safe > 0 && max(saved, -saved) >= units.MiB {
 			text += ", " + signed(saved)
 		}
 		out = append(out, text)
 	}
-	if c.precision != j.Precision() {
+	if c.Precision != j.Precision() {
 		other := c.point
-		other.precision = j.Precision()
-		differ("precision "+c.precision+" instead of "+j.Precision(), other, c.layers)
+		other.Precision = j.Precision()
+		differ(fmt.Sprintf("precision %s instead of %s", c.Precision, j.Precision()), other)
 	}
-	if (c.checkpointing != None) != j.Checkpointing || c.checkpointing == Selective {
-		other := c.point
-		other.checkpointing = None
+	if (c.Checkpointing != setup.None) != j.Checkpointing || c.Checkpointing == setup.Selective {
+		other := c.point.Checkpointed(0)
 		switch {
-		case c.checkpointing == None:
+		case c.Checkpointing == setup.None:
 			out = append(out, "no checkpointing")
-		case c.checkpointing == Selective:
+		case c.Checkpointing == setup.Selective:
 			which := "the first %d of %d layers checkpointed"
-			if s.calls(c.layers) != nil {
+			if s.calls(c.Layers) != nil {
 				which = "%d of %d layers checkpointed, those that give most memory for their time"
 			}
-			differ(fmt.Sprintf(which, c.layers, s.depth(c.layout)), other, 0)
+			differ(fmt.Sprintf(which, c.Layers, s.depth(c.Cut)), other)
 		default:
-			differ("every layer checkpointed", other, 0)
+			differ("every layer checkpointed", other)
 		}
 	}
 	for _, d := range []struct {
@@ -139,17 +141,17 @@ func (s *search) buys(c candidate, sure bool) []string {
 		name    string
 		set     func(*point)
 	}{
-		{c.optimizer != j.Optimizer, "optimizer " + c.optimizer, func(p *point) { p.optimizer = j.Optimizer }},
-		{c.attn != j.Attn, "attention " + c.attn, func(p *point) { p.attn = j.Attn }},
-		{c.loop != j.Loop, "the step as a function, so that its locals die", func(p *point) { p.loop = j.Loop }},
-		{c.conf != s.r.Conf, "allocator " + c.conf, func(p *point) { p.conf = s.r.Conf }},
-		{c.onHost(OffloadOptimizer), "optimizer state on the host", func(p *point) { p.offload = without(p.offload, OffloadOptimizer) }},
-		{c.onHost(OffloadActivations), "activations on the host", func(p *point) { p.offload = without(p.offload, OffloadActivations) }},
+		{c.Optimizer != j.Optimizer, "optimizer " + string(c.Optimizer), func(p *point) { p.Optimizer = j.Optimizer }},
+		{c.Attn != j.Attn, "attention " + string(c.Attn), func(p *point) { p.Attn = j.Attn }},
+		{c.Loop != j.Loop, "the step as a function, so that its locals die", func(p *point) { p.Loop = j.Loop }},
+		{c.Conf != s.r.Conf, "allocator " + c.Conf, func(p *point) { p.Conf = s.r.Conf }},
+		{c.Offload.Has(setup.OffloadOptimizer), "optimizer state on the host", func(p *point) { p.Offload = p.Offload.Without(setup.OffloadOptimizer) }},
+		{c.Offload.Has(setup.OffloadActivations), "activations on the host", func(p *point) { p.Offload = p.Offload.Without(setup.OffloadActivations) }},
 	} {
 		if d.differs {
 			other := c.point
 			d.set(&other)
-			differ(d.name, other, c.layers)
+			differ(d.name, other)
 		}
 	}
 	return append(out, s.cuts(c)...)
@@ -159,27 +161,14 @@ func (s *search) buys(c candidate, sure bool) []string {
 func (s *search) cuts(c candidate) []string {
 	var out []string
 	times := s.times(c.point)
-	if c.tensor > 1 {
-		spent := float64(times+max(c.stages, 1)-1) * s.reduced(c.point, c.layers) / c.took.total
-		out = append(out, fmt.Sprintf("every layer cut among %d cards: its all-reduces take %.0f %% of the step", c.tensor, 100*spent))
+	if c.Tensor > 1 {
+		spent := float64(times+max(c.Stages, 1)-1) * s.reduced(c.point) / c.took.total
+		out = append(out, fmt.Sprintf("every layer cut among %d cards: its all-reduces take %.0f %% of the step", c.Tensor, 100*spent))
 	}
-	if c.stages > 1 {
-		out = append(out, fmt.Sprintf("a pipeline of %d stages, one forward one backward: it takes %.0f %% of the step to fill and drain", c.stages, 100*float64(c.stages-1)/float64(times+c.stages-1)))
+	if c.Stages > 1 {
+		out = append(out, fmt.Sprintf("a pipeline of %d stages, one forward one backward: it takes %.0f %% of the step to fill and drain", c.Stages, 100*float64(c.Stages-1)/float64(times+c.Stages-1)))
 	}
 	return out
-}
-
-// without takes one thing off the host again.
-func without(offload, what string) string {
-	switch {
-	case offload == what:
-		return ""
-	case offload == OffloadBoth && what == OffloadOptimizer:
-		return OffloadActivations
-	case offload == OffloadBoth:
-		return OffloadOptimizer
-	}
-	return offload
 }
 
 // signed prints a difference of memory.
@@ -195,7 +184,7 @@ func (s *search) warnings(c candidate) []string {
 	out := []string{}
 	if s.times(c.point) > 1 {
 		if s.any(func(w walked) bool { return w.batchNorm }) {
-			out = append(out, "batch norm sees one micro-batch at a time: its statistics are those of "+fmt.Sprint(c.batch)+" samples, not of the effective batch")
+			out = append(out, "batch norm sees one micro-batch at a time: its statistics are those of "+fmt.Sprint(c.MicroBatch)+" samples, not of the effective batch")
 		}
 		if s.any(func(w walked) bool { return w.dropout }) {
 			out = append(out, "dropout draws its masks in another order than with one large batch")
@@ -235,11 +224,11 @@ func (s *search) assumptions() []string {
 	}
 	if s.r.GPUs > 1 {
 		out = append(out, "several cards: memory and communication are computed by arithmetic, not measured; collectives are taken to hide behind compute as far as they can")
-		if len(s.r.layouts) > 1 || s.r.layouts[0] != whole {
+		if len(s.r.cuts) > 1 || !s.r.cuts[0].Whole() {
 			out = append(out, "a model cut among cards: all-reduces of layers are not hidden, stages take as long as the slowest, and what DTensor costs the host is not counted")
 		}
 	}
-	if slices.ContainsFunc(s.r.Axes.Offload, func(o string) bool { return o == OffloadActivations || o == OffloadBoth }) {
+	if slices.ContainsFunc(s.r.Axes.Offload, func(o setup.Offload) bool { return o.Has(setup.OffloadActivations) }) {
 		out = append(out, "activations on the host: which tensors travel follows from PyTorch's source; the link's rate is its generation's, and nothing of it was measured")
 	}
 	if s.r.Source.Graph != nil && s.layers == 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/gpu"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // largeRequest is a full search over an 8B model: more than ten thousand configurations.
@@ -26,7 +27,7 @@ func largeRequest(tb testing.TB) Request {
 		tb.Fatal(err)
 	}
 	r := Request{Job: j, Source: predict.Source{Config: c}, Machine: predict.Machine{Card: card}, Effective: 64, Numerics: true, Plans: 5}
-	r.Axes.Optimizer = []string{"adamw", "adamw-fused", "adamw-loop", "adamw-8bit", "adafactor", "sgdm", "sgd", "rmsprop", "adagrad", "amsgrad", "nadam", "radam", "adamax", "adam"}
+	r.Axes.Optimizer = []torch.Optimizer{"adamw", "adamw-fused", "adamw-loop", "adamw-8bit", "adafactor", "sgdm", "sgd", "rmsprop", "adagrad", "amsgrad", "nadam", "radam", "adamax", "adam"}
 	return r
 }
 

@@ -23,7 +23,7 @@ func TestTwoShallowModelsTellTheTimeOfADeepOne(t *testing.T) {
 			j := r.Job
 			source := sourceOf(t, &j)
 			s := &search{r: Request{Job: j, Source: source, Machine: predict.Machine{Card: card, Capacity: card.Memory}}, Notes: NewNotes(source, predict.Machine{Card: card})}
-			key := passKey{batch: j.Batch, precision: j.Precision(), attn: j.Attn, checkpointed: j.Checkpointing}
+			key := pass(j.Setup())
 			whole, told := s.inFull(key), s.measure(key)
 			if err := errors.Join(whole.err, told.err); err != nil {
 				t.Fatal(err)
@@ -37,7 +37,7 @@ func TestTwoShallowModelsTellTheTimeOfADeepOne(t *testing.T) {
 }
 
 // inFull walks the stream of a configuration layer by layer.
-func (s *search) inFull(k passKey) walked {
+func (s *search) inFull(k point) walked {
 	walks, depth := s.walks(k)
 	walks[0].depth = depth
 	return s.follow(walks[0], s.r.Source)

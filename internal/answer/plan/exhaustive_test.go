@@ -11,6 +11,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -75,9 +77,9 @@ func everything(tb testing.TB, r Request, known map[string]predict.Need) *report
 		tb.Fatal(err)
 	}
 	for _, c := range s.found {
-		for fewer := range c.layers {
-			if m := s.need(s.key(c.point, fewer)); c.checkpointing == Selective && m.safe <= s.room {
-				tb.Errorf("%+v: %d of %d checkpointed layers would do", c.point, fewer, c.layers)
+		for fewer := range c.Layers {
+			if m := s.need(c.Checkpointed(fewer)); c.Checkpointing == setup.Selective && m.safe <= s.room {
+				tb.Errorf("%+v: %d of %d checkpointed layers would do", c.point, fewer, c.Layers)
 			}
 		}
 	}
@@ -133,13 +135,15 @@ func TestTheSearchFindsWhatTryingEverythingFinds(t *testing.T) {
 		set    func(*Request)
 	}{
 		"one card": {smallLlama, func(r *Request) { r.Axes.MicroBatch = []int{1, 4, 8} }},
-		"numerics": {smallLlama, func(r *Request) { r.Numerics, r.Axes.MicroBatch, r.Axes.Offload = true, []int{1, 8}, []string{""} }},
+		"numerics": {smallLlama, func(r *Request) {
+			r.Numerics, r.Axes.MicroBatch, r.Axes.Offload = true, []int{1, 8}, []setup.Offload{""}
+		}},
 		"four cards": {smallLlama, func(r *Request) {
-			r.GPUs, r.Axes.MicroBatch, r.Axes.Optimizer = 4, []int{1, 2}, []string{"adamw", "adamw-fused"}
+			r.GPUs, r.Axes.MicroBatch, r.Axes.Optimizer = 4, []int{1, 2}, []torch.Optimizer{"adamw", "adamw-fused"}
 		}},
 		"a plain loop": {smallBERT, func(r *Request) { r.Job.Loop, r.Job.Attn, r.Axes.MicroBatch = "plain", "eager", []int{2, 8} }},
 		"activations away": {smallBERT, func(r *Request) {
-			r.Axes.Offload = []string{"", OffloadActivations, OffloadBoth}
+			r.Axes.Offload = []setup.Offload{"", setup.OffloadActivations, setup.OffloadBoth}
 			r.Axes.MicroBatch = []int{2, 8}
 		}},
 		"layers not alike":  {smallT5, func(r *Request) { r.Job.TargetSeq, r.Axes.MicroBatch = 64, []int{2, 8} }},

@@ -4,22 +4,25 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
+
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // axes give a point each value it may have on one axis, given those it has already. The order is that of the search's loops; an axis is added here.
 func (s *search) axes() []func(point) []point {
 	a := s.r.Axes
 	return []func(point) []point{
-		along(func(point) []layout { return s.r.layouts }, func(p *point, v layout) { p.layout = v }),
-		along(func(p point) []int { return s.r.batches(p.layout) }, func(p *point, v int) { p.batch = v }),
-		along(always(a.Precision), func(p *point, v string) { p.precision = v }),
-		along(always(a.Checkpointing), func(p *point, v string) { p.checkpointing = v }),
-		along(always(a.Attn), func(p *point, v string) { p.attn = v }),
-		along(func(p point) []string { return s.r.kinds(p.layout) }, func(p *point, v string) { p.sharding = v }),
-		along(always(a.Offload), func(p *point, v string) { p.offload = v }),
-		along(always(a.Optimizer), func(p *point, v string) { p.optimizer = v }),
-		along(always(a.Loop), func(p *point, v string) { p.loop = v }),
-		along(always(a.Conf), func(p *point, v string) { p.conf = v }),
+		along(func(point) []setup.Cut { return s.r.cuts }, func(p *point, v setup.Cut) { p.Cut = v }),
+		along(func(p point) []int { return s.r.batches(p.Cut) }, func(p *point, v int) { p.MicroBatch = v }),
+		along(always(a.Precision), func(p *point, v torch.Precision) { p.Precision = v }),
+		along(always(a.Checkpointing), func(p *point, v setup.Checkpointing) { p.Checkpointing = v }),
+		along(always(a.Attn), func(p *point, v setup.Attention) { p.Attn = v }),
+		along(func(p point) []setup.Sharding { return s.r.kinds(p.Cut) }, func(p *point, v setup.Sharding) { p.Sharding = v }),
+		along(always(a.Offload), func(p *point, v setup.Offload) { p.Offload = v }),
+		along(always(a.Optimizer), func(p *point, v torch.Optimizer) { p.Optimizer = v }),
+		along(always(a.Loop), func(p *point, v setup.Loop) { p.Loop = v }),
+		along(always(a.Conf), func(p *point, v string) { p.Conf = v }),
 	}
 }
 
@@ -39,7 +42,7 @@ func always[T any](values []T) func(point) []T { return func(point) []T { return
 
 // points lists every configuration there is.
 func (s *search) points() []point {
-	all := []point{{}}
+	all := []point{{GPUs: s.r.GPUs}}
 	for _, axis := range s.axes() {
 		var longer []point
 		for _, p := range all {
@@ -52,7 +55,7 @@ func (s *search) points() []point {
 
 // idle tells that a point moves what is not there: no state, or what a checkpointed layer computes again.
 func idle(p point) bool {
-	return p.onHost(OffloadOptimizer) && states[kind(p.optimizer)] == 0 || p.onHost(OffloadActivations) && p.checkpointing == Selective
+	return p.Offload.Has(setup.OffloadOptimizer) && p.Optimizer.WholeStates() == 0 || p.Offload.Has(setup.OffloadActivations) && p.Checkpointing == setup.Selective
 }
 
 // enumerate puts every group into the queue, its points in the order they are worth trying.
@@ -60,17 +63,20 @@ func (s *search) enumerate() {
 	all := s.points()
 	s.considered = len(all)
 	s.sound(all)
-	all = slices.DeleteFunc(all, func(p point) bool { return s.floor(s.key(p, 0)) > s.room })
+	all = slices.DeleteFunc(all, func(p point) bool { return s.floor(p) > s.room })
 	s.bounded = len(all) < s.considered
 	s.listen(all)
-	groups, order := map[group][]candidate{}, []group{}
+	groups, order := map[point][]candidate{}, []point{}
 	for _, p := range all {
-		d, err := s.time(p, 1)
+		if p.Checkpointing == setup.Selective {
+			p.Layers = 1 // at least
+		}
+		d, err := s.time(p)
 		if err != nil { // this size or precision has no code path
 			s.failed = err
 			continue
 		}
-		g := p.group()
+		g := groupOf(p)
 		if groups[g] == nil {
 			order = append(order, g)
 		}

@@ -12,6 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/gpu"
 	"github.com/plimsoll/plimsoll/internal/model/exported"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -25,14 +27,14 @@ func cards(tb testing.TB, count int, name string) Request {
 	}
 	r.Machine = predict.Machine{Card: card}
 	r.GPUs, r.Effective = count, 16*count
-	r.Axes.MicroBatch, r.Axes.Optimizer, r.Axes.Checkpointing = []int{1, 2}, []string{"adamw-fused"}, []string{None}
+	r.Axes.MicroBatch, r.Axes.Optimizer, r.Axes.Checkpointing = []int{1, 2}, []torch.Optimizer{"adamw-fused"}, []setup.Checkpointing{setup.None}
 	return r
 }
 
 func TestEveryLayoutKeepsTheEffectiveBatchAndUsesAllCards(t *testing.T) {
 	t.Parallel()
 	r := cards(t, 8, "h200")
-	r.Axes.Sharding = []string{"fsdp2"}
+	r.Axes.Sharding = []setup.Sharding{"fsdp2"}
 	fit := find(t, r)
 	seen := map[[2]int]bool{}
 	for _, p := range fit.Plans {
@@ -72,12 +74,11 @@ func TestCuttingTheModelLeavesLessOnEachCard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := point{batch: 1, precision: "amp-bf16", checkpointing: None, optimizer: "adamw-fused", attn: "sdpa", loop: "function"}
+	p := point{MicroBatch: 1, Precision: "amp-bf16", Checkpointing: setup.None, Optimizer: "adamw-fused", Attn: "sdpa", Loop: "function"}
 	last := units.Bytes(1 << 62)
 	for _, tensor := range []int{1, 2, 4, 8} {
-		k := s.key(p, 0)
-		k.layout, k.ranks = layoutOf(tensor, 1), 1
-		m := s.need(k)
+		p.Cut, p.GPUs = setup.NewCut(tensor, 1), tensor
+		m := s.need(p)
 		if m.err != nil || m.safe >= last {
 			t.Errorf("tensor parallel %d needs %s, less cut %s (%v)", tensor, m.safe, last, m.err)
 		}
@@ -100,32 +101,29 @@ func TestStagesTakeTheTimeOfTheirBubble(t *testing.T) {
 func TestActivationsOnTheHostSaveMemoryAndCostTime(t *testing.T) {
 	t.Parallel()
 	r := middle(t, 0)
-	r.Axes.Offload, r.Axes.Optimizer, r.Axes.MicroBatch = []string{"", OffloadActivations}, []string{"adamw"}, []int{4}
-	r.Axes.Checkpointing, r.Axes.Conf = []string{None, Full}, []string{""}
+	r.Axes.Offload, r.Axes.Optimizer, r.Axes.MicroBatch = []setup.Offload{"", setup.OffloadActivations}, []torch.Optimizer{"adamw"}, []int{4}
+	r.Axes.Checkpointing, r.Axes.Conf = []setup.Checkpointing{setup.None, setup.Full}, []string{""}
 	s, err := newSearch(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, way := range []struct {
-		name   string
-		layers int
-	}{{None, 0}, {Full, -1}} {
-		here := point{batch: 4, precision: "amp-bf16", checkpointing: way.name, optimizer: "adamw", attn: "sdpa", loop: "function"}
+	for _, way := range []setup.Checkpointing{setup.None, setup.Full} {
+		here := point{MicroBatch: 4, Precision: "amp-bf16", Checkpointing: way, Optimizer: "adamw", Attn: "sdpa", Loop: "function", GPUs: 1}
 		there := here
-		there.offload = OffloadActivations
-		slow, err := s.time(there, way.layers)
+		there.Offload = setup.OffloadActivations
+		slow, err := s.time(there)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fast, err := s.time(here, way.layers)
+		fast, err := s.time(here)
 		if err != nil || fast.total >= slow.total {
-			t.Errorf("%s: %.3f s with activations on the host, %.3f s without (%v)", way.name, slow.total, fast.total, err)
+			t.Errorf("%s: %.3f s with activations on the host, %.3f s without (%v)", way, slow.total, fast.total, err)
 		}
-		if a, b := s.need(s.key(there, way.layers)), s.need(s.key(here, way.layers)); a.peak.Allocated >= b.peak.Allocated {
-			t.Errorf("%s: %s with activations on the host, %s without", way.name, a.peak.Allocated, b.peak.Allocated)
+		if a, b := s.need(there), s.need(here); a.peak.Allocated >= b.peak.Allocated {
+			t.Errorf("%s: %s with activations on the host, %s without", way, a.peak.Allocated, b.peak.Allocated)
 		}
-		if s.onHost(candidate{point: there}) == 0 {
-			t.Errorf("%s: no memory of the host is counted", way.name)
+		if s.onHost(there) == 0 {
+			t.Errorf("%s: no memory of the host is counted", way)
 		}
 	}
 }
@@ -136,14 +134,14 @@ func TestTheTimeOfActivationsOnTheHostIsToldByShallowModels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, checkpointed := range []bool{false, true} {
-		k := passKey{batch: 4, precision: "amp-bf16", attn: "sdpa", checkpointed: checkpointed, away: true}
+	for _, layers := range []int{0, -1} {
+		k := point{MicroBatch: 4, Precision: "amp-bf16", Attn: "sdpa", Offload: setup.OffloadActivations}.Checkpointed(layers)
 		told, full := s.streamed(k), s.inFull(k)
 		if full.err != nil {
 			t.Fatal(full.err)
 		}
 		if math.Abs(told.step.Seconds/full.step.Seconds-1) > 0.03 || told.facts.Pinned != full.facts.Pinned {
-			t.Errorf("checkpointed %v: %.1f ms and %s on the host by shallow models, %.1f ms and %s by the model", checkpointed,
+			t.Errorf("checkpointing %s: %.1f ms and %s on the host by shallow models, %.1f ms and %s by the model", k.Checkpointing,
 				1000*told.step.Seconds, told.facts.Pinned, 1000*full.step.Seconds, full.facts.Pinned)
 		}
 	}
@@ -159,7 +157,7 @@ func TestLayoutsThatContradictTheJobAreRefused(t *testing.T) {
 		"cards": {func(r *Request) { r.Axes.Tensor, r.Axes.Stages = []int{4}, []int{4} }, "cannot be cut"},
 		"none":  {func(r *Request) { r.Axes.Stages = []int{0} }, "at least one"},
 		"sharding": {func(r *Request) {
-			r.Axes.Tensor, r.Axes.Stages, r.Axes.Sharding = []int{2}, []int{1}, []string{"zero1"}
+			r.Axes.Tensor, r.Axes.Stages, r.Axes.Sharding = []int{2}, []int{1}, []setup.Sharding{"zero1"}
 		}, "fsdp2"},
 		"one card": {func(r *Request) { r.Axes.Stages, r.GPUs = []int{2}, 1 }, "cannot be cut"},
 	} {

@@ -8,19 +8,21 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/gpu"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // alternatives are what one would try first, and why it loses against the chosen plan.
 func (s *search) alternatives(best candidate) []report.Alternative {
 	out := []report.Alternative{}
-	add := func(what string, p point, layers int) {
-		d, err := s.time(p, layers)
+	add := func(what string, p point) {
+		d, err := s.time(p)
 		if err != nil {
 			return
 		}
 		a := report.Alternative{What: what, StepMS: 1000 * d.total}
-		m := s.need(s.key(p, layers))
+		m := s.need(p)
 		switch {
 		case m.err != nil:
 			return
@@ -34,36 +36,35 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 		out = append(out, a)
 	}
 	j := s.r.Job
-	simple := point{precision: best.precision, checkpointing: None, optimizer: j.Optimizer, attn: best.attn, loop: best.loop, conf: s.r.Conf, sharding: best.sharding, layout: best.layout}
-	each := s.r.Effective / s.ranks(best.layout)
-	if each != best.batch && s.r.fixedBatch() == 0 && slices.Contains(s.r.batches(best.layout), each) {
-		simple.batch = each
-		add("the whole batch at once, no checkpointing", simple, 0)
+	simple := best.point.Checkpointed(0)
+	simple.Optimizer, simple.Conf, simple.Offload = j.Optimizer, s.r.Conf, setup.OffloadNone
+	each := s.r.Effective / best.point.Ranks()
+	if each != best.MicroBatch && s.r.fixedBatch() == 0 && slices.Contains(s.r.batches(best.Cut), each) {
+		simple.MicroBatch = each
+		add("the whole batch at once, no checkpointing", simple)
 		if s.layers > 0 {
-			simple.checkpointing = Full
-			add("the whole batch at once, every layer checkpointed", simple, -1)
+			add("the whole batch at once, every layer checkpointed", simple.Checkpointed(-1))
 		}
 	}
-	if best.checkpointing != None {
-		if b := s.largestPlain(best); b > 0 && b != best.batch {
-			simple.batch, simple.checkpointing = b, None
-			add(fmt.Sprintf("halve the batch until it runs without checkpointing (%d × %d)", b, each/b), simple, 0)
+	if best.Checkpointing != setup.None {
+		if b := s.largestPlain(best); b > 0 && b != best.MicroBatch {
+			simple.MicroBatch = b
+			add(fmt.Sprintf("halve the batch until it runs without checkpointing (%d × %d)", b, each/b), simple)
 		}
 	}
-	if best.batch != 1 && slices.Contains(s.r.batches(best.layout), 1) {
-		simple.batch, simple.checkpointing = 1, None
-		add(fmt.Sprintf("one sample at a time (1 × %d)", each), simple, 0)
+	if best.MicroBatch != 1 && slices.Contains(s.r.batches(best.Cut), 1) {
+		simple.MicroBatch = 1
+		add(fmt.Sprintf("one sample at a time (1 × %d)", each), simple)
 	}
 	return out
 }
 
 // largestPlain is the largest micro-batch that fits without checkpointing, 0 where none does.
 func (s *search) largestPlain(best candidate) int {
-	p := best.point
-	p.checkpointing = None
-	for _, b := range slices.Backward(s.r.batches(best.layout)) {
-		p.batch = b
-		if _, ok := s.fits(p, 0); ok {
+	p := best.point.Checkpointed(0)
+	for _, b := range slices.Backward(s.r.batches(best.Cut)) {
+		p.MicroBatch = b
+		if _, ok := s.fits(p); ok {
 			return b
 		}
 	}
@@ -73,11 +74,10 @@ func (s *search) largestPlain(best candidate) int {
 // least is what would do when nothing fits: more cards, a larger card, state on the host, adapters.
 func (s *search) least() []report.Remedy {
 	p := s.smallest()
-	layers := 0
 	if s.layers > 0 {
-		p.checkpointing, layers = Full, -1
+		p = p.Checkpointed(-1)
 	}
-	m := s.need(s.key(p, layers))
+	m := s.need(p)
 	if m.err != nil {
 		return nil
 	}
@@ -88,17 +88,17 @@ func (s *search) least() []report.Remedy {
 		out = append(out, report.Remedy{Action: fmt.Sprintf(format, args...), Saves: saves, CheckedBy: checked, Numerics: numerics})
 	}
 	add(report.ByPrediction, 0, false, "the least a single card needs for this job as it may be changed: %s (micro-batch %d, %s, %s, checkpointing %s)",
-		(m.safe + context).Short(), p.batch, p.precision, p.optimizer, p.checkpointing)
+		(m.safe + context).Short(), p.MicroBatch, p.Precision, p.Optimizer, p.Checkpointing)
 	if c, ok := smallestCard(m.safe + context); ok {
 		add(report.ByPrediction, 0, false, "smallest card of the catalogue that holds it: %s (%s)", c.Title, c.Capacity().Short())
 	}
-	if n := s.fewestCards(p, layers); n > 0 {
+	if n := s.fewestCards(p); n > 0 {
 		add(report.ByArithmetic, 0, false, "fewest cards like this one: %d with FSDP2", n)
 	}
 	if s.r.GPUs == 1 {
-		out = append(out, s.onTheHost(p, layers, m)...)
+		out = append(out, s.onTheHost(p, m)...)
 	}
-	if lora, ok := s.adapters(p, layers); ok {
+	if lora, ok := s.adapters(p); ok {
 		verdict := "fits"
 		if lora > s.room {
 			verdict = fmt.Sprintf("still %s too much", (lora - s.room).Short())
@@ -109,17 +109,20 @@ func (s *search) least() []report.Remedy {
 }
 
 // onTheHost tells what moving the optimizer, the activations or both off the card would do, as far as it is needed.
-func (s *search) onTheHost(p point, layers int, m memory) []report.Remedy {
+func (s *search) onTheHost(p point, m memory) []report.Remedy {
 	context := predict.Capacity(s.r.Machine) - s.room
 	var out []report.Remedy
-	for _, way := range []struct{ offload, what string }{
-		{OffloadOptimizer, "optimizer state and step on the host"}, {OffloadActivations, "activations on the host"}, {OffloadBoth, "optimizer and activations on the host"},
+	for _, way := range []struct {
+		offload setup.Offload
+		what    string
+	}{
+		{setup.OffloadOptimizer, "optimizer state and step on the host"}, {setup.OffloadActivations, "activations on the host"}, {setup.OffloadBoth, "optimizer and activations on the host"},
 	} {
-		p.offload = way.offload
-		if p.onHost(OffloadOptimizer) && states[kind(p.optimizer)] == 0 {
+		p.Offload = way.offload
+		if p.Offload.Has(setup.OffloadOptimizer) && p.Optimizer.WholeStates() == 0 {
 			continue
 		}
-		o := s.need(s.key(p, layers))
+		o := s.need(p)
 		if o.err != nil || o.safe >= m.safe {
 			continue
 		}
@@ -129,7 +132,7 @@ func (s *search) onTheHost(p point, layers int, m memory) []report.Remedy {
 		}
 		out = append(out, report.Remedy{
 			Action: fmt.Sprintf("%s: %s on the card, %s", way.what, (o.safe + context).Short(), verdict), Saves: m.safe - o.safe, CheckedBy: report.ByArithmetic,
-			Command: "plimsoll fit … --offload " + way.offload,
+			Command: "plimsoll fit … --offload " + string(way.offload),
 		})
 		if o.safe <= s.room {
 			break
@@ -142,40 +145,49 @@ func (s *search) onTheHost(p point, layers int, m memory) []report.Remedy {
 const adapterRank = 16
 
 // adapters is what LoRA on the same model needs.
-func (s *search) adapters(p point, layers int) (units.Bytes, bool) {
+func (s *search) adapters(p point) (units.Bytes, bool) {
 	if s.r.GPUs > 1 || s.r.Source.Config == nil || s.r.Job.LoRARank > 0 || len(s.r.Job.Freeze) > 0 {
 		return 0, false
 	}
-	k := s.key(p, layers)
-	k.adapters = adapterRank
-	m := s.need(k)
+	p.LoRARank = adapterRank
+	m := s.need(p)
 	return m.safe, m.err == nil
 }
 
 // smallest is the point that needs least of those that are allowed.
 func (s *search) smallest() point {
 	a := s.r.Axes
-	width := map[string]int{"fp32": 4, "tf32": 4, "amp-bf16": 5, "amp-fp16": 5, "bf16": 2, "fp16": 2}
-	lightest := func(names []string, weight func(string) int) string {
-		return slices.MinFunc(names, func(x, y string) int { return cmp.Compare(weight(x), weight(y)) })
-	}
 	p := point{
-		batch: a.MicroBatch[0], precision: lightest(a.Precision, func(w string) int { return width[w] }), checkpointing: None,
-		attn: a.Attn[len(a.Attn)-1], loop: a.Loop[len(a.Loop)-1], conf: a.Conf[len(a.Conf)-1], layout: whole,
+		MicroBatch: a.MicroBatch[0], Precision: lightest(a.Precision, lightness), Checkpointing: setup.None,
+		Attn: a.Attn[len(a.Attn)-1], Loop: a.Loop[len(a.Loop)-1], Conf: a.Conf[len(a.Conf)-1], GPUs: s.r.GPUs,
 	}
-	if !slices.Contains(s.r.layouts, whole) {
-		p.layout = s.r.layouts[len(s.r.layouts)-1]
+	if !slices.ContainsFunc(s.r.cuts, setup.Cut.Whole) {
+		p.Cut = s.r.cuts[len(s.r.cuts)-1]
 	}
-	kinds := s.r.kinds(p.layout)
-	p.sharding = kinds[len(kinds)-1]
-	p.optimizer = lightest(a.Optimizer, func(w string) int {
-		n := 10 * states[kind(w)]
-		if kind(w) == w {
-			n += 5 // foreach holds temporaries of all parameters
+	kinds := s.r.kinds(p.Cut)
+	p.Sharding = kinds[len(kinds)-1]
+	p.Optimizer = lightest(a.Optimizer, func(o torch.Optimizer) int {
+		weight := 10 * o.WholeStates()
+		if step, _ := o.Step(); step.Holds.Rule == torch.AllAtOnce {
+			weight += 5
 		}
-		return n
+		return weight
 	})
 	return p
+}
+
+// lightest is the word that weighs least, the first of equals.
+func lightest[T any](words []T, weight func(T) int) T {
+	return slices.MinFunc(words, func(x, y T) int { return cmp.Compare(weight(x), weight(y)) })
+}
+
+// lightness orders precisions by what they keep: autocast has copies of fp32 parameters in 16 bits.
+func lightness(p torch.Precision) int {
+	n := 2 * p.Params().Bytes()
+	if p.Autocast() != "" {
+		n++
+	}
+	return n
 }
 
 // smallestCard is the card with the least memory that holds so much.
@@ -190,12 +202,11 @@ func smallestCard(need units.Bytes) (gpu.Card, bool) {
 }
 
 // fewestCards tries powers of two.
-func (s *search) fewestCards(p point, layers int) int {
-	k := s.key(p, layers)
-	k.sharding, k.batch, k.layout = "fsdp2", 1, whole
+func (s *search) fewestCards(p point) int {
+	p.Sharding, p.MicroBatch, p.Cut = setup.FSDP2, 1, setup.Cut{}
 	for n := max(2, 2*s.r.GPUs); n <= 256; n *= 2 {
-		k.ranks = n
-		if m := s.need(k); m.err == nil && m.safe <= s.room {
+		p.GPUs = n
+		if m := s.need(p); m.err == nil && m.safe <= s.room {
 			return n
 		}
 	}

@@ -6,10 +6,12 @@ import (
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/shard"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// needs answers what a job needs of each card: a predict.Shelf.
+// needs answers what a job needs of each card: predict.Variants.
 type needs interface {
 	Need(j job.Job, conf alloc.Conf, spread predict.Spread) (predict.Need, error)
 	AtLeast(j job.Job, spread predict.Spread) (units.Bytes, error) // a lower bound of the safe bytes
@@ -19,17 +21,17 @@ type needs interface {
 // Notes are what searches about one job on one machine have found out: a further one with other limits or more cards need not find it again.
 type Notes struct {
 	needs    needs
-	walked   map[walkKey]walked
-	memories map[memoryKey]memory
-	bounds   map[memoryKey]units.Bytes
-	floors   map[memoryKey]units.Bytes
+	walked   map[walk]walked
+	memories map[point]memory
+	bounds   map[point]units.Bytes
+	floors   map[point]units.Bytes
 }
 
 // NewNotes are empty.
 func NewNotes(src predict.Source, m predict.Machine) *Notes {
 	return &Notes{
-		needs: predict.NewShelf(src, m), walked: map[walkKey]walked{}, memories: map[memoryKey]memory{}, bounds: map[memoryKey]units.Bytes{},
-		floors: map[memoryKey]units.Bytes{},
+		needs: predict.NewVariants(src, m), walked: map[walk]walked{}, memories: map[point]memory{}, bounds: map[point]units.Bytes{},
+		floors: map[point]units.Bytes{},
 	}
 }
 
@@ -40,37 +42,20 @@ type memory struct {
 	err  error
 }
 
-// memoryKey is what memory depends on: fp32 and TF32 need the same, and so do all numbers of micro-batches beyond one.
-type memoryKey struct {
-	batch, layers               int // layers: checkpointed ones; -1: all of them, 0: none
-	params, cast                string
-	optimizer, attn, loop, conf string
-	accumulated                 bool
-	sharding                    string
-	ranks                       int
-	layout                      layout
-	away                        bool // activations are on the host
-	adapters                    int  // rank of LoRA instead of full training
-}
-
 func unitsOf(n int64) units.Bytes { return units.Bytes(n) }
 
-// key of a point with so many checkpointed layers.
-func (s *search) key(p point, layers int) memoryKey {
-	j := s.r.Job
-	_ = j.SetPrecision(p.precision)
-	k := memoryKey{
-		batch: p.batch, layers: layers, params: j.ParamDType, cast: j.Autocast, optimizer: p.optimizer, attn: p.attn, loop: p.loop, conf: p.conf,
-		accumulated: s.times(p) > 1, sharding: p.sharding, ranks: s.ranks(p.layout), layout: p.layout, away: p.onHost(OffloadActivations),
+// memoryKey is what the memory of a point depends on: fp32 and TF32 need the same, and so do all numbers of micro-batches beyond one.
+func (s *search) memoryKey(p point) point {
+	p.Accumulate, p.Precision = min(s.times(p), 2), p.Precision.SameMemory()
+	if p.Offload.Has(setup.OffloadOptimizer) { // no state on the card, no temporaries
+		p.Optimizer, p.Offload = torch.Stateless, p.Offload.Without(setup.OffloadOptimizer)
 	}
-	if p.onHost(OffloadOptimizer) {
-		k.optimizer = "sgd" // no state on the card, no temporaries
-	}
-	return k
+	return p
 }
 
-// need predicts a key once.
-func (s *search) need(k memoryKey) memory {
+// need predicts a point once.
+func (s *search) need(p point) memory {
+	k := s.memoryKey(p)
 	if m, ok := s.memories[k]; ok {
 		return m
 	}
@@ -81,12 +66,12 @@ func (s *search) need(k memoryKey) memory {
 }
 
 // predict asks for a key; it may run in several goroutines.
-func (s *search) predict(k memoryKey) memory {
-	conf, err := s.conf(k.conf)
+func (s *search) predict(k point) memory {
+	conf, err := s.conf(k.Conf)
 	if err != nil {
 		return memory{err: err}
 	}
-	n, err := s.needs.Need(s.job(k), conf, k.spread())
+	n, err := s.needs.Need(s.job(k), conf, spread(k))
 	if err != nil {
 		return memory{err: err}
 	}
@@ -94,9 +79,9 @@ func (s *search) predict(k memoryKey) memory {
 	return memory{peak: peak, safe: n.Safe}
 }
 
-// bound is what a key needs at least, found without the allocator: what is asked for at once. It does not depend on the allocator's settings.
-func (s *search) bound(k memoryKey) units.Bytes {
-	k = boundKey(k)
+// bound is what a point needs at least, found without the allocator: what is asked for at once. It does not depend on the allocator's settings.
+func (s *search) bound(p point) units.Bytes {
+	k := s.boundKey(p)
 	if b, ok := s.bounds[k]; ok {
 		return b
 	}
@@ -105,30 +90,22 @@ func (s *search) bound(k memoryKey) units.Bytes {
 	return b
 }
 
-func boundKey(k memoryKey) memoryKey {
-	k.conf = ""
+func (s *search) boundKey(p point) point {
+	k := s.memoryKey(p)
+	k.Conf = ""
 	return k
 }
 
 // job is the job with what a key varies.
-func (s *search) job(k memoryKey) job.Job {
-	j := s.r.Job
-	j.Batch, j.Optimizer, j.Attn, j.Loop = k.batch, k.optimizer, k.attn, k.loop
-	j.ParamDType, j.Autocast, j.TF32 = k.params, k.cast, false
-	j.Checkpointing, j.Layers, j.Accumulate, j.OffloadActivations = k.layers != 0, max(k.layers, 0), 1, k.away
+func (s *search) job(k point) job.Job {
+	j := s.r.Job.With(k)
 	j.Order = s.order
-	if k.accumulated {
-		j.Accumulate = 2
-	}
-	if k.adapters > 0 {
-		j.LoRARank = k.adapters
-	}
 	return j
 }
 
 // spread is how a key's job is spread over cards.
-func (k memoryKey) spread() predict.Spread {
-	return predict.Spread{Plan: shard.Plan{Kind: k.sharding, Ranks: k.ranks, Stages: k.layout.stages}, Tensor: k.layout.tensor}
+func spread(k point) predict.Spread {
+	return predict.Spread{Plan: shard.Plan{Kind: k.Sharding, Ranks: k.Ranks(), Stages: k.Stages}, Tensor: k.Tensor}
 }
 
 // conf reads allocator settings; without any they are the machine's.
@@ -140,18 +117,17 @@ func (s *search) conf(text string) (alloc.Conf, error) {
 }
 
 // fits asks the bound first.
-func (s *search) fits(p point, layers int) (memory, bool) {
-	k := s.key(p, layers)
-	if s.bound(k) > s.room {
+func (s *search) fits(p point) (memory, bool) {
+	if s.bound(p) > s.room {
 		return memory{}, false
 	}
-	m := s.need(k)
+	m := s.need(p)
 	return m, m.err == nil && m.safe <= s.room
 }
 
 // floor is a lower bound that holds for any batch and checkpointing: what is there while the optimizer's step runs.
-func (s *search) floor(k memoryKey) units.Bytes {
-	k = s.floorKey(k)
+func (s *search) floor(p point) units.Bytes {
+	k := s.floorKey(p)
 	if b, ok := s.floors[k]; ok {
 		return b
 	}
@@ -160,29 +136,21 @@ func (s *search) floor(k memoryKey) units.Bytes {
 	return b
 }
 
-func (s *search) floorKey(k memoryKey) memoryKey {
-	k.conf, k.batch, k.layers, k.accumulated, k.attn, k.loop, k.away = "", s.r.Axes.MicroBatch[0], 0, false, s.r.Job.Attn, s.r.Job.Loop, false
+func (s *search) floorKey(p point) point {
+	k := s.memoryKey(p).Checkpointed(0)
+	k.Conf, k.MicroBatch, k.Accumulate, k.Attn, k.Loop, k.Offload = "", s.r.Axes.MicroBatch[0], 1, s.r.Job.Attn, s.r.Job.Loop, setup.OffloadNone
 	return k
 }
 
-// onHost tells whether something is kept there.
-func (p point) onHost(what string) bool { return p.offload == what || p.offload == OffloadBoth }
-
-// onHost is the pinned memory that a candidate's process needs: what autograd saves of a micro-batch, a copy of parameters and gradients beside the
+// onHost is the pinned memory that a point's process needs: what autograd saves of a micro-batch, a copy of parameters and gradients beside the
 // optimizer's state (torchao/optim/cpu_offload.py, 0.14).
-func (s *search) onHost(c candidate) units.Bytes {
+func (s *search) onHost(p point) units.Bytes {
 	var sum units.Bytes
-	if c.onHost(OffloadActivations) {
-		sum += s.streamed(c.pass(c.checkpointing == Full)).facts.Pinned
+	if p.Offload.Has(setup.OffloadActivations) {
+		sum += s.streamed(pass(p)).facts.Pinned
 	}
-	if c.onHost(OffloadOptimizer) {
-		t := s.streamed(c.pass(c.checkpointing == Full)).facts
-		sum += units.Bytes(2+states[kind(c.optimizer)]) * t.Bytes / units.Bytes(s.ranks(c.layout))
+	if p.Offload.Has(setup.OffloadOptimizer) {
+		sum += units.Bytes(2+p.Optimizer.WholeStates()) * s.streamed(pass(p)).facts.Bytes / units.Bytes(p.Ranks())
 	}
 	return sum
-}
-
-// states counts the tensors like the parameters that an optimizer keeps.
-var states = map[string]int{
-	"sgdm": 1, "adam": 2, "adamw": 2, "amsgrad": 3, "nadam": 2, "radam": 2, "adamax": 2, "adagrad": 1, "adadelta": 2, "rmsprop": 1, "asgd": 1, "rprop": 2,
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/cost"
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/model/eager"
+	"github.com/plimsoll/plimsoll/internal/setup"
 )
 
 // alike is how far two layers may differ in what they save to count as the same.
@@ -15,7 +16,7 @@ const alike = 0.01
 // orderLayers decides which layers a selective plan checkpoints first: those that give most memory for the time of their second run, early ones among
 // equals. Layers that are alike stay in the order they run.
 func (s *search) orderLayers(kept []float64) error {
-	if !slices.Contains(s.r.Axes.Checkpointing, Selective) || len(kept) < 2 || slices.Max(kept) <= (1+alike)*slices.Min(kept) {
+	if !slices.Contains(s.r.Axes.Checkpointing, setup.Selective) || len(kept) < 2 || slices.Max(kept) <= (1+alike)*slices.Min(kept) {
 		return nil
 	}
 	j := s.r.Job
@@ -76,17 +77,17 @@ func sums(values []float64, order []int) []float64 {
 }
 
 // keptShare is the part of what all checkpointed layers save that so many of them do.
-func (s *search) keptShare(l layout, layers int) float64 {
+func (s *search) keptShare(c setup.Cut, layers int) float64 {
 	if s.order == nil {
-		return float64(layers) / float64(max(1, s.depth(l)))
+		return float64(layers) / float64(max(1, s.depth(c)))
 	}
 	return s.kept[layers]
 }
 
 // spentShare is the same for the time of their second run.
-func (s *search) spentShare(l layout, layers int) float64 {
+func (s *search) spentShare(c setup.Cut, layers int) float64 {
 	if s.order == nil {
-		return float64(layers) / float64(max(1, s.depth(l)))
+		return float64(layers) / float64(max(1, s.depth(c)))
 	}
 	return s.spent[layers]
 }

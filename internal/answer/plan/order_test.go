@@ -8,6 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/gpu"
 	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -31,7 +33,7 @@ func blocks(tb testing.TB, limit units.Bytes) Request {
 		tb.Fatal(err)
 	}
 	r := Request{Job: j, Source: predict.Source{Graph: graphOf(tb, "resnet50")}, Machine: predict.Machine{Card: card, Capacity: limit}, Effective: 64}
-	r.Axes = Axes{MicroBatch: []int{64}, Checkpointing: []string{Selective}, Optimizer: []string{"sgdm"}, Conf: []string{""}, Offload: []string{""}, Loop: []string{"function"}}
+	r.Axes = Axes{MicroBatch: []int{64}, Checkpointing: []setup.Checkpointing{setup.Selective}, Optimizer: []torch.Optimizer{"sgdm"}, Conf: []string{""}, Offload: []setup.Offload{""}, Loop: []setup.Loop{"function"}}
 	return r
 }
 
@@ -64,7 +66,7 @@ func TestTheLayersThatGiveMostForTheirTimeAreCheckpointedFirst(t *testing.T) {
 
 func selective(tb testing.TB, fit *report.Fit) report.Plan {
 	tb.Helper()
-	i := slices.IndexFunc(fit.Plans, func(p report.Plan) bool { return p.Fits && p.Checkpointing == Selective })
+	i := slices.IndexFunc(fit.Plans, func(p report.Plan) bool { return p.Fits && p.Checkpointing == setup.Selective })
 	if i < 0 {
 		tb.Fatalf("no selective plan fits: %+v", fit.Plans)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -45,56 +46,56 @@ func fetch[K comparable, V any](questions []K, known map[K]V, compute func(K) V)
 
 // sound finds the floors of points.
 func (s *search) sound(all []point) {
-	var keys []memoryKey
+	var keys []point
 	for _, p := range all {
-		keys = append(keys, s.floorKey(s.key(p, 0)))
+		keys = append(keys, s.floorKey(p))
 	}
 	fetch(keys, s.floors, s.atRest)
 }
 
 // listen runs the streams of points.
 func (s *search) listen(all []point) {
-	var keys []walkKey
-	sources := map[layout]predict.Source{}
+	var keys []walk
+	sources := map[setup.Cut]predict.Source{}
 	for _, p := range all {
-		for _, checkpointed := range []bool{false, true} {
-			if checkpointed && p.checkpointing == None || !checkpointed && p.checkpointing == Full {
+		for _, layers := range []int{0, -1} {
+			if layers != 0 && p.Checkpointing == setup.None || layers == 0 && p.Checkpointing == setup.Full {
 				continue
 			}
-			walks, _ := s.walks(p.pass(checkpointed))
+			walks, _ := s.walks(passWith(p, layers))
 			keys = append(keys, walks...)
 		}
 	}
 	for _, k := range keys {
-		sources[k.part()] = s.part(k.part())
+		sources[k.Cut] = s.part(k.Cut)
 	}
-	fetch(keys, s.walked, func(k walkKey) walked { return s.follow(k, sources[k.part()]) })
+	fetch(keys, s.walked, func(k walk) walked { return s.follow(k, sources[k.Cut]) })
 }
 
 // ahead computes what a candidate and the next one in the queue will ask for: bounds, then the memory of the first point of each that may fit.
 func (s *search) ahead(c candidate) {
 	next := []candidate{c}
 	for _, q := range s.queue[:min(3, len(s.queue))] {
-		if !q.solved && q.checkpointing != Selective {
+		if !q.solved && q.Checkpointing != setup.Selective {
 			next = append(next, q)
 		}
 	}
-	var keys []memoryKey
+	var keys []point
 	for _, c := range next {
 		for _, v := range c.points() {
-			keys = append(keys, boundKey(s.key(v.point, v.allLayers())))
+			keys = append(keys, s.boundKey(v.point))
 		}
 	}
 	fetch(keys, s.bounds, s.atLeastNeeded)
-	var open []memoryKey
+	var open []point
 	for _, c := range next[:min(2, len(next))] {
 		for _, v := range c.points() {
-			k := s.key(v.point, v.allLayers())
+			k := s.memoryKey(v.point)
 			m, known := s.memories[k]
 			if known && m.err == nil && m.safe <= s.room {
 				break
 			}
-			if !known && s.bound(k) <= s.room {
+			if !known && s.bound(v.point) <= s.room {
 				open = append(open, k)
 				break
 			}
@@ -106,16 +107,16 @@ func (s *search) ahead(c candidate) {
 }
 
 // atLeastNeeded and atRest ask for a key; what cannot be computed is bounded by nothing, and need says why.
-func (s *search) atLeastNeeded(k memoryKey) units.Bytes {
-	b, err := s.needs.AtLeast(s.job(k), k.spread())
+func (s *search) atLeastNeeded(k point) units.Bytes {
+	b, err := s.needs.AtLeast(s.job(k), spread(k))
 	if err != nil {
 		return 0
 	}
 	return b
 }
 
-func (s *search) atRest(k memoryKey) units.Bytes {
-	b, err := s.needs.AtRest(s.job(k), k.spread())
+func (s *search) atRest(k point) units.Bytes {
+	b, err := s.needs.AtRest(s.job(k), spread(k))
 	if err != nil {
 		return 0
 	}

@@ -16,42 +16,23 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/shard"
-	"github.com/plimsoll/plimsoll/internal/spelling"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
-
-// Ways to checkpoint.
-const (
-	None      = "none"
-	Selective = "selective" // the layers that are cheapest to run again, as few as have to be
-	Full      = "full"
-)
-
-// Expandable is the allocator setting worth trying before anything slower.
-const Expandable = "expandable_segments:True"
-
-// What may be on the host.
-const (
-	OffloadOptimizer   = "optimizer"   // its state and its step
-	OffloadActivations = "activations" // what autograd saves: torch.autograd.graph.save_on_cpu
-	OffloadBoth        = "both"
-)
-
-// Offloads lists the words.
-func Offloads() []string { return []string{OffloadOptimizer, OffloadActivations, OffloadBoth} }
 
 // Axes limit the search. An empty axis is free: the search fills it.
 type Axes struct {
 	MicroBatch    []int
-	Precision     []string
-	Checkpointing []string
-	Optimizer     []string
-	Attn          []string
-	Loop          []string
+	Precision     []torch.Precision
+	Checkpointing []setup.Checkpointing
+	Optimizer     []torch.Optimizer
+	Attn          []setup.Attention
+	Loop          []setup.Loop
 	Conf          []string // allocator settings; "" is none
-	Offload       []string // "" is none
-	Sharding      []string // with several cards
-	Tensor        []int    // cards that share every layer
-	Stages        []int    // of a pipeline
+	Offload       []setup.Offload
+	Sharding      []setup.Sharding // with several cards
+	Tensor        []int            // cards that share every layer
+	Stages        []int            // of a pipeline
 }
 
 // Request is a question.
@@ -69,8 +50,8 @@ type Request struct {
 	// Notes of earlier searches about the same job on the same machine; nil: there were none.
 	Notes *Notes
 
-	offloadAsked bool     // the user named the axis
-	layouts      []layout // that cards, model and batch allow
+	offloadAsked bool        // the user named the axis
+	cuts         []setup.Cut // that cards, model and batch allow
 }
 
 // Find searches.
@@ -102,7 +83,7 @@ func (r *Request) fill(layers int) error {
 	if err := r.fillSharding(); err != nil {
 		return err
 	}
-	if err := r.fillLayouts(); err != nil {
+	if err := r.fillCuts(); err != nil {
 		return err
 	}
 	if err := r.fillBatches(); err != nil {
@@ -114,25 +95,25 @@ func (r *Request) fill(layers int) error {
 	r.fillNumerics()
 	a := &r.Axes
 	if len(a.Attn) == 0 {
-		a.Attn = distinct(r.Job.Attn, "sdpa")
+		a.Attn = distinct(r.Job.Attn, setup.SDPA)
 		if r.Source.Graph != nil {
-			a.Attn = []string{""}
+			a.Attn = []setup.Attention{""}
 		}
 	}
 	if len(a.Loop) == 0 {
-		a.Loop = distinct(r.Job.Loop, "function")
+		a.Loop = distinct(r.Job.Loop, setup.Function)
 	}
 	if len(a.Conf) == 0 {
 		a.Conf = []string{r.Conf}
 		if r.Conf == "" && !r.Machine.Card.ROCm {
-			a.Conf = append(a.Conf, Expandable)
+			a.Conf = append(a.Conf, torch.ExpandableSegments)
 		}
 	}
 	r.offloadAsked = len(a.Offload) > 0
 	if len(a.Offload) == 0 {
-		a.Offload = []string{""}
-		if r.GPUs == 1 && states[kind(r.Job.Optimizer)] > 0 {
-			a.Offload = append(a.Offload, OffloadOptimizer)
+		a.Offload = []setup.Offload{setup.OffloadNone}
+		if r.GPUs == 1 && r.Job.Optimizer.WholeStates() > 0 {
+			a.Offload = append(a.Offload, setup.OffloadOptimizer)
 		}
 	}
 	return nil
@@ -141,8 +122,8 @@ func (r *Request) fill(layers int) error {
 // fillBatches keeps the micro-batches that divide the effective batch.
 func (r *Request) fillBatches() error {
 	each := 0 // samples of the cards that see the most
-	for _, l := range r.layouts {
-		each = max(each, r.Effective/(r.GPUs/l.cards()))
+	for _, c := range r.cuts {
+		each = max(each, r.Effective/(r.GPUs/c.Cards()))
 	}
 	given := r.Axes.MicroBatch
 	if len(given) == 0 {
@@ -162,8 +143,8 @@ func (r *Request) fillBatches() error {
 	}
 	r.Axes.MicroBatch = given
 	var kept []int
-	for _, l := range r.layouts {
-		kept = append(kept, r.batches(l)...)
+	for _, c := range r.cuts {
+		kept = append(kept, r.batches(c)...)
 	}
 	if len(kept) == 0 {
 		return fmt.Errorf("none of the micro-batches %v divides %d, the effective batch of each card: no accumulation gives it", given, each)
@@ -185,22 +166,17 @@ func (r *Request) fixedBatch() int {
 func (r *Request) fillCheckpointing(layers int) error {
 	a := &r.Axes
 	if len(a.Checkpointing) == 0 {
-		a.Checkpointing = []string{None}
+		a.Checkpointing = []setup.Checkpointing{setup.None}
 		if layers > 0 {
-			a.Checkpointing = append(a.Checkpointing, Full)
+			a.Checkpointing = append(a.Checkpointing, setup.Full)
 		}
 		if layers > 1 {
-			a.Checkpointing = append(a.Checkpointing, Selective)
+			a.Checkpointing = append(a.Checkpointing, setup.Selective)
 		}
 		return nil
 	}
-	for _, c := range a.Checkpointing {
-		if known := []string{None, Full, Selective}; !slices.Contains(known, c) {
-			return fmt.Errorf("checkpointing %.30q is not known%s", c, spelling.Hint(c, known))
-		}
-	}
 	if layers == 0 {
-		a.Checkpointing = slices.DeleteFunc(slices.Clone(a.Checkpointing), func(c string) bool { return c != None })
+		a.Checkpointing = slices.DeleteFunc(slices.Clone(a.Checkpointing), func(c setup.Checkpointing) bool { return c != setup.None })
 		if len(a.Checkpointing) == 0 {
 			return fmt.Errorf("this model cannot be checkpointed here: a graph does not say which calls may be; name modules in the job's checkpoint_modules")
 		}
@@ -211,11 +187,11 @@ func (r *Request) fillCheckpointing(layers int) error {
 func (r *Request) fillSharding() error {
 	a := &r.Axes
 	if r.GPUs == 1 {
-		a.Sharding = []string{""}
+		a.Sharding = []setup.Sharding{setup.Unsharded}
 		return nil
 	}
 	if len(a.Sharding) == 0 {
-		a.Sharding = shard.Kinds()
+		a.Sharding = setup.Shardings()
 	}
 	for _, kind := range a.Sharding {
 		if err := (shard.Plan{Kind: kind, Ranks: r.GPUs}).Check(); err != nil {
@@ -226,8 +202,8 @@ func (r *Request) fillSharding() error {
 }
 
 // distinct are the words that are not empty, each once.
-func distinct(words ...string) []string {
-	var out []string
+func distinct[T ~string](words ...T) []T {
+	var out []T
 	for _, w := range words {
 		if w != "" && !slices.Contains(out, w) {
 			out = append(out, w)

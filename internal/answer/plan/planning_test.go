@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/gpu"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/testkit/recordtest"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -43,17 +44,15 @@ func ask(tb testing.TB, rows []measuredRow, limit units.Bytes) Request {
 		tb.Fatal(err)
 	}
 	r := Request{Job: rows[0].Job, Machine: predict.Machine{Card: card, Capacity: limit}, Effective: rows[0].Effective}
-	if err := r.Job.SetPrecision("fp32"); err != nil {
-		tb.Fatal(err)
-	}
+	r.Job.SetPrecision("fp32")
 	r.Job.Checkpointing = false
 	r.Source = sourceOf(tb, &r.Job)
 	for _, row := range rows {
 		r.Axes.MicroBatch = append(r.Axes.MicroBatch, row.Batch)
 		r.Axes.Precision = distinct(append(r.Axes.Precision, row.Precision())...)
-		way := None
+		way := setup.None
 		if row.Checkpointing {
-			way = Full
+			way = setup.Full
 		}
 		r.Axes.Checkpointing = distinct(append(r.Axes.Checkpointing, way)...)
 		r.Axes.Optimizer = distinct(append(r.Axes.Optimizer, row.Optimizer)...)
@@ -64,7 +63,7 @@ func ask(tb testing.TB, rows []measuredRow, limit units.Bytes) Request {
 // row finds the measurement of a plan.
 func rowOf(rows []measuredRow, p report.Plan) (measuredRow, bool) {
 	i := slices.IndexFunc(rows, func(r measuredRow) bool {
-		return r.Batch == p.MicroBatch && r.Precision() == p.Precision && r.Checkpointing == (p.Checkpointing == Full)
+		return r.Batch == p.MicroBatch && r.Precision() == p.Precision && r.Checkpointing == (p.Checkpointing == setup.Full)
 	})
 	if i < 0 {
 		return measuredRow{}, false
@@ -115,7 +114,7 @@ func TestTheFirstPlanFitsAndIsAsFastAsTheBestMeasuredOne(t *testing.T) {
 			}
 			regret := r.time()/best - 1
 			talk("  %-10s %3d GiB  %3d × %-3d %-8s checkpointing %-5s %-26s predicted %8.1f ms, measured %8.1f ms, regret %4.1f %%", model, gib, p.MicroBatch, p.Accumulate,
-				p.Precision, p.Checkpointing, p.Conf+p.Offload, p.StepMS, r.time(), 100*regret)
+				p.Precision, p.Checkpointing, p.Conf+string(p.Offload), p.StepMS, r.time(), 100*regret)
 			if regret <= 0.05 {
 				near++
 			}
@@ -144,10 +143,10 @@ func TestPredictedTimesKeepTheMeasuredOrder(t *testing.T) {
 		told := map[string]bool{} // by the first plan of a row; others differ in what was not measured
 		for _, p := range fit.Plans {
 			r, ok := rowOf(rows, p)
-			if !ok || r.OOM || told[r.ID+r.Precision()] {
+			if !ok || r.OOM || told[r.ID+string(r.Precision())] {
 				continue
 			}
-			told[r.ID+r.Precision()] = true
+			told[r.ID+string(r.Precision())] = true
 			predicted, measured = append(predicted, p.StepMS), append(measured, r.time())
 			errors = append(errors, math.Abs(p.StepMS/r.time()-1))
 		}

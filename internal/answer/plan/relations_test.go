@@ -9,6 +9,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/gpu"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -69,7 +71,7 @@ func TestSelectiveCheckpointingLiesBetweenNoneAndFull(t *testing.T) {
 		r := middle(t, gib*units.GiB)
 		fit := find(t, r)
 		for _, p := range fit.Plans {
-			if p.Checkpointing != Selective {
+			if p.Checkpointing != setup.Selective {
 				continue
 			}
 			selective++
@@ -77,7 +79,7 @@ func TestSelectiveCheckpointingLiesBetweenNoneAndFull(t *testing.T) {
 				t.Errorf("%d GiB: %d of %d layers", gib, p.Layers, p.OfLayers)
 			}
 			full := slices.IndexFunc(fit.Plans, func(o report.Plan) bool {
-				return o.Fits && o.Checkpointing == Full && o.MicroBatch == p.MicroBatch && o.Offload == p.Offload
+				return o.Fits && o.Checkpointing == setup.Full && o.MicroBatch == p.MicroBatch && o.Offload == p.Offload
 			})
 			if full >= 0 && fit.Plans[full].StepMS < p.StepMS {
 				t.Errorf("%d GiB, micro-batch %d: %d layers checkpointed take longer than all of them", gib, p.MicroBatch, p.Layers)
@@ -93,22 +95,22 @@ func TestASelectivePlanNeedsAllItsLayers(t *testing.T) {
 	t.Parallel()
 	r := middle(t, 10*units.GiB)
 	for _, p := range find(t, r).Plans {
-		if p.Checkpointing != Selective || !p.Fits {
+		if p.Checkpointing != setup.Selective || !p.Fits {
 			continue
 		}
-		if p.Offload != "" || p.Conf != Expandable {
+		if p.Offload != "" || p.Conf != torch.ExpandableSegments {
 			continue
 		}
 		s, err := newSearch(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := point{batch: p.MicroBatch, precision: p.Precision, checkpointing: Selective, optimizer: p.Optimizer, attn: p.Attn, loop: p.Loop, conf: p.Conf}
-		if m := s.need(s.key(at, p.Layers)); m.safe != p.Safe || m.safe > s.room {
+		at := p.Setup
+		if m := s.need(at); m.safe != p.Safe || m.safe > s.room {
 			t.Errorf("micro-batch %d with %d layers: %s, the plan says %s", p.MicroBatch, p.Layers, m.safe, p.Safe)
 		}
 		for fewer := range p.Layers {
-			if m := s.need(s.key(at, fewer)); m.safe <= s.room {
+			if m := s.need(at.Checkpointed(fewer)); m.safe <= s.room {
 				t.Errorf("micro-batch %d: %d layers would do, %d are checkpointed", p.MicroBatch, fewer, p.Layers)
 			}
 		}

@@ -8,37 +8,26 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // point is one configuration of the grid; how many layers a selective one checkpoints is found out.
-type point struct {
-	batch                       int
-	precision, checkpointing    string
-	optimizer, attn, loop, conf string
-	offload, sharding           string
-	layout
-}
+type point = setup.Setup
 
-// group is what a person would call one plan: points of a group differ in what costs no time.
-type group struct {
-	batch                    int
-	precision, checkpointing string
-	optimizer, attn          string
-	offload, sharding        string
-	layout                   layout
-}
-
-func (p point) group() group {
-	return group{p.batch, p.precision, p.checkpointing, kind(p.optimizer), p.attn, p.offload, p.sharding, p.layout}
+// groupOf is what a person would call one plan: points of a group differ in what costs no time.
+func groupOf(p point) point {
+	p.Layers, p.Accumulate, p.Loop, p.Conf, p.Optimizer = 0, 0, "", "", p.Optimizer.Kind()
+	return p
 }
 
 // before puts points that are equal otherwise into an order, so that runs repeat.
-func (p point) before(o point) bool {
+func before(p, o point) bool {
 	return cmp.Or(
-		cmp.Compare(o.batch, p.batch), cmp.Compare(p.checkpointing, o.checkpointing), cmp.Compare(p.precision, o.precision), cmp.Compare(p.optimizer, o.optimizer),
-		cmp.Compare(p.attn, o.attn), cmp.Compare(p.sharding, o.sharding), cmp.Compare(p.offload, o.offload),
-		cmp.Compare(p.tensor, o.tensor), cmp.Compare(p.stages, o.stages),
+		cmp.Compare(o.MicroBatch, p.MicroBatch), cmp.Compare(p.Checkpointing, o.Checkpointing), cmp.Compare(p.Precision, o.Precision), cmp.Compare(p.Optimizer, o.Optimizer),
+		cmp.Compare(p.Attn, o.Attn), cmp.Compare(p.Sharding, o.Sharding), cmp.Compare(p.Offload, o.Offload),
+		cmp.Compare(p.Tensor, o.Tensor), cmp.Compare(p.Stages, o.Stages),
 	) < 0
 }
 
@@ -48,21 +37,13 @@ type candidate struct {
 	took    duration
 	changes int
 	solved  bool
-	layers  int
+	bounded bool // selective: its layers are a bound, not a guess
 	need    memory
 	others  []candidate // the group's further points, in the order they are worth trying
 }
 
 // points are those of a candidate's group that are still to be tried.
 func (c candidate) points() []candidate { return append([]candidate{c}, c.others...) }
-
-// allLayers is how many layers a point that is not selective checkpoints.
-func (p point) allLayers() int {
-	if p.checkpointing == None {
-		return 0
-	}
-	return -1
-}
 
 // search is one run of Find.
 type search struct {
@@ -73,8 +54,8 @@ type search struct {
 	order       []int     // the layers, those a selective plan checkpoints first in front; nil: as they run
 	kept, spent []float64 // shares of memory and time of the first of these
 
-	parts  map[layout]predict.Source
-	passes map[passKey]timed
+	parts  map[setup.Cut]predict.Source
+	passes map[point]timed
 	*Notes
 
 	queue       queue
@@ -107,13 +88,14 @@ func (d duration) tie() float64 {
 }
 
 func newSearch(r Request) (*search, error) {
-	s := &search{r: r, parts: map[layout]predict.Source{}, passes: map[passKey]timed{}, Notes: r.Notes}
+	s := &search{r: r, parts: map[setup.Cut]predict.Source{}, passes: map[point]timed{}, Notes: r.Notes}
 	if s.Notes == nil {
 		s.Notes = NewNotes(r.Source, r.Machine)
 	}
 	// One stream tells how many layers can be checkpointed, and refuses what has no code path.
-	first := passKey{
-		batch: max(r.Job.Batch, 1), precision: r.Job.Precision(), attn: r.Job.Attn, checkpointed: r.Source.Graph == nil || len(r.Job.CheckpointModules) > 0, layout: whole,
+	first := r.Job.Setup().Checkpointed(0)
+	if r.Source.Graph == nil || len(r.Job.CheckpointModules) > 0 {
+		first = first.Checkpointed(-1)
 	}
 	t := s.streamed(first)
 	if t.err != nil {
@@ -165,9 +147,9 @@ func (s *search) run() error {
 // lean counts what a plan leans on: nothing, the allocator's settings, or a model in pieces and the host's memory.
 func (s *search) lean(c candidate) int {
 	switch {
-	case c.offload != "" || c.layout != whole:
+	case c.Offload != "" || !c.Whole():
 		return 2
-	case c.conf != s.r.Conf:
+	case c.Conf != s.r.Conf:
 		return 1
 	}
 	return 0
@@ -195,40 +177,39 @@ func (s *search) reach() float64 {
 
 // needless tells that a plan moves something to the host where the same one fits without.
 func (s *search) needless(c candidate) bool {
-	if c.offload == "" {
+	if c.Offload == "" {
 		return false
 	}
-	twin := c.group()
-	twin.offload = ""
-	return slices.ContainsFunc(s.found, func(f candidate) bool { return f.group() == twin })
+	twin := groupOf(c.point)
+	twin.Offload = ""
+	return slices.ContainsFunc(s.found, func(f candidate) bool { return groupOf(f.point) == twin })
 }
 
 // onTheCard tells whether some plan needs no memory of the host. Where none does, nothing fits: offload is then one of the ways out, not a plan.
 func (s *search) onTheCard() bool {
-	return slices.ContainsFunc(s.found, func(c candidate) bool { return c.offload == "" }) || s.r.offloadAsked
+	return slices.ContainsFunc(s.found, func(c candidate) bool { return c.Offload == "" }) || s.r.offloadAsked
 }
 
 func (s *search) groups() int {
 	a := s.r.Axes
-	kinds := map[string]bool{}
+	kinds := map[torch.Optimizer]bool{}
 	for _, o := range a.Optimizer {
-		kinds[kind(o)] = true
+		kinds[o.Kind()] = true
 	}
-	return len(a.MicroBatch) * len(a.Precision) * len(a.Checkpointing) * len(kinds) * len(a.Attn) * len(a.Offload) * max(1, len(a.Sharding)) * len(s.r.layouts)
+	return len(a.MicroBatch) * len(a.Precision) * len(a.Checkpointing) * len(kinds) * len(a.Attn) * len(a.Offload) * max(1, len(a.Sharding)) * len(s.r.cuts)
 }
 
 // solve finds out whether a group fits and puts it back with the time it really has.
 func (s *search) solve(c candidate) {
-	if c.checkpointing == Selective {
+	if c.Checkpointing == setup.Selective {
 		s.solveSelective(c)
 		return
 	}
-	layers := c.allLayers()
 	s.ahead(c)
 	var closest *candidate
 	for _, v := range c.points() {
-		need, ok := s.fits(v.point, layers)
-		v.layers, v.need, v.solved, v.others = layers, need, ok, nil
+		need, ok := s.fits(v.point)
+		v.need, v.solved, v.others = need, ok, nil
 		if ok {
 			heap.Push(&s.queue, v)
 			return
@@ -247,8 +228,8 @@ func (s *search) changes(p point) int {
 	j := s.r.Job
 	n := 0
 	for _, differs := range []bool{
-		p.conf != s.r.Conf, p.loop != j.Loop, p.optimizer != j.Optimizer, p.attn != j.Attn, p.offload != "", p.precision != j.Precision(),
-		p.checkpointing == Selective, p.tensor > 1, p.stages > 1,
+		p.Conf != s.r.Conf, p.Loop != j.Loop, p.Optimizer != j.Optimizer, p.Attn != j.Attn, p.Offload != "", p.Precision != j.Precision(),
+		p.Checkpointing == setup.Selective, p.Tensor > 1, p.Stages > 1,
 	} {
 		if differs {
 			n++
@@ -288,20 +269,20 @@ func (s *search) better(a, b candidate) bool {
 // plan is a candidate as it is reported.
 func (s *search) plan(c candidate) report.Plan {
 	p := report.Plan{
-		MicroBatch: c.batch, Accumulate: s.times(c.point), Precision: c.precision, Checkpointing: c.checkpointing, OfLayers: s.depth(c.layout),
-		Optimizer: c.optimizer, Attn: c.attn, Loop: c.loop, Conf: c.conf, Offload: c.offload, GPUs: s.r.GPUs, Sharding: c.sharding,
+		Setup: c.point, OfLayers: s.depth(c.Cut),
 		Peak: c.need.peak, Safe: c.need.safe, Headroom: s.room - c.need.safe,
 		StepMS: 1000 * c.took.total, PassMS: 1000 * c.took.pass, OptimizerMS: 1000 * c.took.optimizer,
 		Uncertainty: s.uncertainty(c), HostBound: c.took.hostBound,
 		Fits: c.need.err == nil && c.need.safe > 0 && c.need.safe <= s.room, ChangesNumerics: s.changesNumerics(c.point), Changes: []string{},
 	}
-	if c.checkpointing == Selective {
-		p.Layers, p.Calls = c.layers, s.calls(c.layers)
+	p.Accumulate = s.times(c.point)
+	if c.Checkpointing == setup.Selective {
+		p.Calls = s.calls(c.Layers)
 	}
-	if c.layout != whole {
-		p.Tensor, p.Stages, p.Ranks = max(c.tensor, 1), max(c.stages, 1), s.ranks(c.layout)
+	if !c.Whole() {
+		p.Tensor, p.Stages, p.Ranks = max(c.Tensor, 1), max(c.Stages, 1), c.point.Ranks()
 	}
-	p.Host = s.onHost(c)
+	p.Host = s.onHost(c.point)
 	return p
 }
 
@@ -316,7 +297,7 @@ func (q queue) Less(i, j int) bool {
 	if q[i].changes != q[j].changes {
 		return q[i].changes < q[j].changes
 	}
-	return q[i].before(q[j].point)
+	return before(q[i].point, q[j].point)
 }
 func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 func (q *queue) Push(x any)   { *q = append(*q, x.(candidate)) }

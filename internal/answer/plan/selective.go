@@ -3,29 +3,30 @@ package plan
 import (
 	"container/heap"
 
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // solveSelective takes what costs no time for granted: the group's point that needs least memory checkpoints fewest layers.
 func (s *search) solveSelective(c candidate) {
 	for _, v := range c.others {
-		if v.optimizer == c.optimizer {
+		if v.Optimizer == c.Optimizer {
 			c.point, c.changes = v.point, v.changes
 		}
 	}
 	c.others = nil
-	if c.layers == 0 { // a number it cannot do with fewer than gives a better place in the queue
-		if c.layers = max(1, s.atLeast(c.point)); c.layers >= s.depth(c.layout) {
+	if !c.bounded { // a number it cannot do with fewer than gives a better place in the queue
+		if c.Layers, c.bounded = max(1, s.atLeast(c.point)), true; c.Layers >= s.depth(c.Cut) {
 			return
 		}
 	} else {
-		if c.layers = s.fewest(c.point); c.layers <= 0 {
+		if c.Layers = s.fewest(c.point); c.Layers <= 0 {
 			return
 		}
-		c.need, c.solved = s.need(s.key(c.point, c.layers)), true
+		c.need, c.solved = s.need(c.point), true
 	}
 	var err error
-	if c.took, err = s.time(c.point, c.layers); err == nil {
+	if c.took, err = s.time(c.point); err == nil {
 		heap.Push(&s.queue, c)
 	}
 }
@@ -33,15 +34,15 @@ func (s *search) solveSelective(c candidate) {
 // atLeast is the smallest number of checkpointed layers whose bound fits; all of them where none does. What is asked for falls with every layer that is
 // checkpointed.
 func (s *search) atLeast(p point) int {
-	depth := s.depth(p.layout)
-	none, all := s.bound(s.key(p, 0)), s.bound(s.key(p, -1))
+	depth := s.depth(p.Cut)
+	none, all := s.bound(p.Checkpointed(0)), s.bound(p.Checkpointed(-1))
 	switch {
 	case none <= s.room:
 		return 0
 	case all > s.room:
 		return depth
 	}
-	return s.falling(p.layout, side{0, none}, side{depth, all}, func(n int) units.Bytes { return s.bound(s.key(p, n)) })
+	return s.falling(p.Cut, side{0, none}, side{depth, all}, func(n int) units.Bytes { return s.bound(p.Checkpointed(n)) })
 }
 
 // nearby is how many numbers of layers above the bound's are tried one after the other: what is reserved mostly lies a little above what is asked for.
@@ -49,10 +50,10 @@ const nearby = 3
 
 // fewest is the smallest number of checkpointed layers that fits, 0 where none are needed or all of them would not do.
 func (s *search) fewest(p point) int {
-	depth, n := s.depth(p.layout), s.atLeast(p)
+	depth, n := s.depth(p.Cut), s.atLeast(p)
 	tried := side{n: n - 1}
 	for end := min(n+nearby, depth); n < end; n++ {
-		m, ok := s.fits(p, n)
+		m, ok := s.fits(p.Checkpointed(n))
 		if ok {
 			return n
 		}
@@ -61,12 +62,12 @@ func (s *search) fewest(p point) int {
 	if n >= depth {
 		return 0
 	}
-	all, ok := s.fits(p, -1)
+	all, ok := s.fits(p.Checkpointed(-1))
 	if !ok {
 		return 0
 	}
-	n = s.falling(p.layout, tried, side{depth, all.safe}, func(n int) units.Bytes {
-		if m := s.need(s.key(p, n)); m.err == nil {
+	n = s.falling(p.Cut, tried, side{depth, all.safe}, func(n int) units.Bytes {
+		if m := s.need(p.Checkpointed(n)); m.err == nil {
 			return m.safe
 		}
 		return s.room + 1
@@ -82,11 +83,11 @@ type side struct {
 
 // falling is the smallest number of layers that fits, above low, which does not, and up to high, which does. What they need falls nearly as what they keep
 // grows: each guess is drawn between both sides.
-func (s *search) falling(l layout, low, high side, need func(n int) units.Bytes) int {
+func (s *search) falling(c setup.Cut, low, high side, need func(n int) units.Bytes) int {
 	for try := 1; high.n-low.n > 1; try++ {
 		guess := (low.n + high.n) / 2
 		if low.need > high.need && try%3 != 0 { // every third by halves: the worst case stays logarithmic
-			guess = s.between(l, low, high)
+			guess = s.between(c, low, high)
 		}
 		if b := need(guess); b <= s.room {
 			high = side{guess, b}
@@ -98,11 +99,11 @@ func (s *search) falling(l layout, low, high side, need func(n int) units.Bytes)
 }
 
 // between is the number of layers that should just fit, by what both sides need.
-func (s *search) between(l layout, low, high side) int {
-	from, to := s.keptShare(l, max(low.n, 0)), s.keptShare(l, high.n)
+func (s *search) between(c setup.Cut, low, high side) int {
+	from, to := s.keptShare(c, max(low.n, 0)), s.keptShare(c, high.n)
 	share := from + (to-from)*float64(low.need-s.room)/float64(low.need-high.need)
 	guess := low.n + 1
-	for guess < high.n-1 && s.keptShare(l, guess) < share {
+	for guess < high.n-1 && s.keptShare(c, guess) < share {
 		guess++
 	}
 	return guess

@@ -4,6 +4,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/cost"
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/model/eager"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // timed is a micro-batch of some configuration through the cost model.
@@ -15,28 +17,28 @@ type timed struct {
 	err     error
 }
 
-// passKey is what the time of a micro-batch depends on.
-type passKey struct {
-	batch           int
-	precision, attn string
-	checkpointed    bool
-	away            bool // activations are on the host
-	layout          layout
+// pass is what the time of a point's micro-batch depends on, with all of its layers checkpointed or none: a selective point lies between both.
+func pass(p point) point {
+	layers := 0
+	if p.Checkpointing == setup.Full {
+		layers = -1
+	}
+	return passWith(p, layers)
 }
 
-// pass is the key of a point's micro-batch, with all of its layers checkpointed or none.
-func (p point) pass(checkpointed bool) passKey {
-	return passKey{p.batch, p.precision, p.attn, checkpointed, p.onHost(OffloadActivations), p.layout}
+func passWith(p point, layers int) point {
+	k := point{MicroBatch: p.MicroBatch, Precision: p.Precision, Attn: p.Attn, Cut: p.Cut}.Checkpointed(layers)
+	if p.Offload.Has(setup.OffloadActivations) {
+		k.Offload = setup.OffloadActivations
+	}
+	return k
 }
 
-// walkKey is what one walk of a stream depends on: TF32 does not change it, and stages only cut between layers.
-type walkKey struct {
-	batch              int
-	params, cast, attn string
-	checkpointed, away bool
-	tensor             int
-	stages             int // of a model whose layers are not alike
-	depth              int // of a model whose layers are; 0: its own
+// walk is one stream to run: what a pass depends on, and the depth of a stand-in for a model whose layers are alike (0: its own). TF32 does not change it,
+// and stages only cut between layers.
+type walk struct {
+	point
+	depth int
 }
 
 // walked is what a walk of a stream came to.
@@ -48,7 +50,8 @@ type walked struct {
 }
 
 // streamed puts the time of a configuration together.
-func (s *search) streamed(k passKey) timed {
+func (s *search) streamed(p point) timed {
+	k := pass(p)
 	if t, ok := s.passes[k]; ok {
 		return t
 	}
@@ -57,12 +60,8 @@ func (s *search) streamed(k passKey) timed {
 	return t
 }
 
-func (s *search) stream(k passKey) timed {
-	j := s.r.Job
-	if err := j.SetPrecision(k.precision); err != nil {
-		return timed{err: err}
-	}
-	rates, err := cost.Of(s.r.Machine.Card, j.TF32)
+func (s *search) stream(k point) timed {
+	rates, err := cost.Of(s.r.Machine.Card, k.Precision.TF32())
 	if err != nil {
 		return timed{err: err}
 	}
@@ -71,7 +70,7 @@ func (s *search) stream(k passKey) timed {
 		return timed{err: w.err}
 	}
 	t := timed{step: w.step, facts: w.facts, rates: rates}
-	if j.TF32 {
+	if k.Precision.TF32() {
 		t.step = w.tf32
 	}
 	t.trained = cost.Trained{Tensors: w.facts.Tensors, Elements: float64(w.facts.Trainable), Width: 4}
@@ -82,7 +81,7 @@ func (s *search) stream(k passKey) timed {
 }
 
 // measure is the stream of one micro-batch. The layers of a deep model are alike, so its time is told by those of two shallow ones.
-func (s *search) measure(k passKey) walked {
+func (s *search) measure(k point) walked {
 	keys, depth := s.walks(k)
 	a := s.walk(keys[0])
 	if len(keys) == 1 || a.err != nil {
@@ -105,36 +104,32 @@ func (s *search) measure(k passKey) walked {
 // shallowLayers is the depth of the shallower stand-in; the other has one more.
 const shallowLayers = 2
 
-// walks are the streams that the time of a configuration is read off: its own or, where layers are alike, those of two shallow stand-ins; and its depth.
-func (s *search) walks(k passKey) ([]walkKey, int) {
-	j := s.r.Job
-	_ = j.SetPrecision(k.precision)
-	w := walkKey{batch: k.batch, params: j.ParamDType, cast: j.Autocast, attn: k.attn, checkpointed: k.checkpointed, away: k.away, tensor: k.layout.tensor}
+// walks are the streams that the time of a pass is read off: its own or, where layers are alike, those of two shallow stand-ins; and its depth.
+func (s *search) walks(k point) ([]walk, int) {
+	w := walk{point: k}
+	w.Precision, w.Stages = k.Precision.SameMemory(), 0
 	depth := 0
-	if c := s.part(k.layout).Config; c != nil && len(j.Freeze) == 0 {
+	if c := s.part(k.Cut).Config; c != nil && len(s.r.Job.Freeze) == 0 {
 		depth = c.Depth()
 	}
 	switch {
 	case depth == 0:
-		w.stages = k.layout.stages
+		w.Stages = k.Stages
 	case depth > 2*shallowLayers+2:
 		few, more := w, w
 		few.depth, more.depth = shallowLayers, shallowLayers+1
-		return []walkKey{few, more}, depth
+		return []walk{few, more}, depth
 	default:
 		w.depth = depth
 	}
-	return []walkKey{w}, depth
+	return []walk{w}, depth
 }
 
-// part is the layout whose part of the model is walked.
-func (k walkKey) part() layout { return layout{k.tensor, k.stages} }
-
 // walk runs a stream once.
-func (s *search) walk(k walkKey) walked {
+func (s *search) walk(k walk) walked {
 	w, ok := s.walked[k]
 	if !ok {
-		w = s.follow(k, s.part(k.part()))
+		w = s.follow(k, s.part(k.Cut))
 		s.walked[k] = w
 	}
 	return w
@@ -151,10 +146,9 @@ func (s *search) any(has func(walked) bool) bool {
 }
 
 // follow runs a stream through clocks; it may run in several goroutines.
-func (s *search) follow(k walkKey, src predict.Source) walked {
-	j := s.r.Job
-	j.Batch, j.Attn, j.Checkpointing, j.Layers, j.OffloadActivations = k.batch, k.attn, k.checkpointed, 0, k.away
-	j.ParamDType, j.Autocast, j.TF32 = k.params, k.cast, false
+func (s *search) follow(k walk, src predict.Source) walked {
+	k.Loop = s.r.Job.Loop
+	j := s.r.Job.With(k.point)
 	if k.depth > 0 {
 		src.Config = src.Config.WithDepth(k.depth)
 	}
@@ -164,7 +158,7 @@ func (s *search) follow(k walkKey, src predict.Source) walked {
 	}
 	var w walked
 	plain, other := cost.NewClock(rates), (*cost.Clock)(nil)
-	if k.params == "fp32" && k.cast == "" {
+	if k.Precision == torch.PlainFP32 {
 		rates.TF32On = true
 		other = cost.NewClock(rates)
 	}
@@ -189,38 +183,37 @@ type duration struct {
 	hostBound              bool
 }
 
-// time adds up a point's effective batch. layers: how many are checkpointed of those that can be.
-func (s *search) time(p point, layers int) (duration, error) {
-	t := s.streamed(p.pass(p.checkpointing == Full))
+// time adds up a point's effective batch.
+func (s *search) time(p point) (duration, error) {
+	t := s.streamed(p)
 	if t.err != nil {
 		return duration{}, t.err
 	}
-	step, again := t.step, 0
-	switch p.checkpointing {
-	case Full:
-		again = -1
-	case Selective:
-		all := s.streamed(p.pass(true))
+	step := t.step
+	if p.Checkpointing == setup.Selective {
+		all := s.streamed(p.Checkpointed(-1))
 		if all.err != nil {
 			return duration{}, all.err
 		}
-		again = layers
-		share := s.spentShare(p.layout, layers)
+		share := s.spentShare(p.Cut, p.Layers)
 		mix := func(a, b float64) float64 { return a + share*(b-a) }
 		step.Seconds, step.GPU, step.Host = mix(step.Seconds, all.step.Seconds), mix(step.GPU, all.step.GPU), mix(step.Host, all.step.Host)
 		step.Ahead = min(step.Ahead, step.Seconds)
 	}
 	times := s.times(p)
-	d := duration{pass: step.Seconds + s.reduced(p, again) + s.sent(p), hostBound: step.Waits()}
+	d := duration{pass: step.Seconds + s.reduced(p) + s.sent(p), hostBound: step.Waits()}
 	trained := t.trained
-	if ranks := s.ranks(p.layout); ranks > 1 && p.sharding != "ddp" { // each rank updates its part
+	if ranks := p.Ranks(); ranks > 1 && p.Sharding != setup.DDP { // each rank updates its part
 		trained.Elements /= float64(ranks)
 	}
-	d.optimizer = t.rates.Optimizer(p.optimizer, trained, step)
-	if p.onHost(OffloadOptimizer) {
+	var err error
+	if d.optimizer, err = t.rates.Optimizer(p.Optimizer, trained, step); err != nil {
+		return duration{}, err
+	}
+	if p.Offload.Has(setup.OffloadOptimizer) {
 		d.optimizer = cost.HostOptimizer(s.r.Machine.Card, trained)
 	}
-	compute := cost.Pipelined(d.pass, times, max(p.stages, 1)) + float64(times-1)*t.rates.Accumulate(t.trained)
+	compute := cost.Pipelined(d.pass, times, max(p.Stages, 1)) + float64(times-1)*t.rates.Accumulate(t.trained)
 	d.total = s.communicated(p, compute, t.trained) + d.optimizer
 	return d, nil
 }

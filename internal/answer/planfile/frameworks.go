@@ -5,23 +5,20 @@ import (
 	"fmt"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
-
-// trainerOptimizers are the words of transformers' OptimizerNames (training_args.py, 5.17).
-var trainerOptimizers = map[string][2]string{
-	"adamw": {"adamw_torch", ""}, "adamw-fused": {"adamw_torch_fused", ""}, "adafactor": {"adafactor", ""}, "adamw-8bit": {"adamw_bnb_8bit", ""},
-	"sgd": {"sgd", ""}, "sgdm": {"sgd", "momentum=0.9"}, "adagrad": {"adagrad", ""}, "rmsprop": {"rmsprop", ""},
-}
 
 // writeTrainer is TrainingArguments of transformers.
 func writeTrainer(p report.Plan, _ Model) (string, error) {
-	optimizer, ok := trainerOptimizers[p.Optimizer]
+	kind, _ := p.Optimizer.Algorithm()
+	optimizer, ok := kind.Spelled.Trainer[p.Optimizer.Form()]
 	if err := onlyTorch(p, "the Trainer"); err != nil {
 		return "", err
 	}
 	switch {
 	case !ok:
-		return "", fmt.Errorf("TrainingArguments has no word for optimizer %s; --optimizer adamw,adamw-fused limits the search to what it has", p.Optimizer)
+		return "", fmt.Errorf("TrainingArguments has no word for optimizer %s; --optimizer %s limits the search to what it has", p.Optimizer, written)
 	case p.Offload != "":
 		return "", fmt.Errorf("the Trainer puts the optimizer on the host through DeepSpeed only: --write deepspeed, and deepspeed=\"ds.json\" in TrainingArguments")
 	case p.Sharding != "" && p.Sharding != "ddp":
@@ -42,8 +39,8 @@ func writeTrainer(p report.Plan, _ Model) (string, error) {
 		when(p.Precision == "tf32", "    tf32=True,"),
 		fmt.Sprintf("    gradient_checkpointing=%s,", python(p.Checkpointing != "none")),
 		when(p.Checkpointing != "none", `    gradient_checkpointing_kwargs={"use_reentrant": False},`),
-		fmt.Sprintf("    optim=%q,", optimizer[0]),
-		when(optimizer[1] != "", "    optim_args=%q,", optimizer[1]),
+		fmt.Sprintf("    optim=%q,", optimizer),
+		when(kind.Spelled.Arguments != "", "    optim_args=%q,", kind.Spelled.Arguments),
 		")",
 	), nil
 }
@@ -61,8 +58,8 @@ func writeLightning(p report.Plan, m Model) (string, error) {
 	if err := onlyTorch(p, "Lightning's Trainer"); err != nil {
 		return "", err
 	}
-	precision := map[string]string{"fp32": "32-true", "tf32": "32-true", "amp-bf16": "bf16-mixed", "amp-fp16": "16-mixed", "bf16": "bf16-true", "fp16": "16-true"}[p.Precision]
-	strategy, ok := map[string]string{"": "auto", "ddp": "ddp", "zero1": "deepspeed_stage_1", "zero2": "deepspeed_stage_2", "zero3": "deepspeed_stage_3", "fsdp2": "fsdp"}[p.Sharding]
+	precision := map[torch.Precision]string{"fp32": "32-true", "tf32": "32-true", "amp-bf16": "bf16-mixed", "amp-fp16": "16-mixed", "bf16": "bf16-true", "fp16": "16-true"}[p.Precision]
+	strategy, ok := map[setup.Sharding]string{"": "auto", "ddp": "ddp", "zero1": "deepspeed_stage_1", "zero2": "deepspeed_stage_2", "zero3": "deepspeed_stage_3", "fsdp2": "fsdp"}[p.Sharding]
 	switch {
 	case !ok:
 		return "", fmt.Errorf("Lightning has no strategy for %s", p.Sharding)
@@ -108,18 +105,18 @@ func writeAccelerate(p report.Plan, _ Model) (string, error) {
 	if err := onlyTorch(p, "Accelerate's configuration"); err != nil {
 		return "", err
 	}
-	mixed := map[string]string{"amp-bf16": "bf16", "amp-fp16": "fp16"}[p.Precision]
+	mixed := map[torch.Precision]string{"amp-bf16": "bf16", "amp-fp16": "fp16"}[p.Precision]
 	if mixed == "" {
 		mixed = "'no'"
 	}
-	kind := map[string]string{"": "'NO'", "ddp": "MULTI_GPU", "fsdp2": "FSDP", "zero1": "DEEPSPEED", "zero2": "DEEPSPEED", "zero3": "DEEPSPEED"}[p.Sharding]
+	kind := map[setup.Sharding]string{"": "'NO'", "ddp": "MULTI_GPU", "fsdp2": "FSDP", "zero1": "DEEPSPEED", "zero2": "DEEPSPEED", "zero3": "DEEPSPEED"}[p.Sharding]
 	details := ""
 	switch p.Sharding {
 	case "fsdp2":
 		details = lines("fsdp_config:", "  fsdp_version: 2", "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP", "  fsdp_reshard_after_forward: true",
 			fmt.Sprintf("  fsdp_activation_checkpointing: %t", p.Checkpointing == "full"), "  fsdp_state_dict_type: SHARDED_STATE_DICT")
 	case "zero1", "zero2", "zero3":
-		details = lines("deepspeed_config:", "  zero_stage: "+p.Sharding[len("zero"):], fmt.Sprintf("  gradient_accumulation_steps: %d", p.Accumulate))
+		details = lines("deepspeed_config:", "  zero_stage: "+string(p.Sharding[len("zero"):]), fmt.Sprintf("  gradient_accumulation_steps: %d", p.Accumulate))
 	}
 	if p.Offload != "" {
 		kind = "DEEPSPEED"
@@ -182,7 +179,7 @@ func writeDeepSpeed(p report.Plan, _ Model) (string, error) {
 		return "", err
 	}
 	d := deepSpeed{TrainBatch: p.MicroBatch * p.Accumulate * max(p.GPUs, 1), Micro: p.MicroBatch, Accumulate: p.Accumulate}
-	stage, ok := map[string]int{"": 0, "ddp": 0, "zero1": 1, "zero2": 2, "zero3": 3}[p.Sharding]
+	stage, ok := map[setup.Sharding]int{"": 0, "ddp": 0, "zero1": 1, "zero2": 2, "zero3": 3}[p.Sharding]
 	if !ok {
 		return "", fmt.Errorf("%s is not DeepSpeed's; --sharding zero1,zero2,zero3 limits the search to what it has", p.Sharding)
 	}
@@ -200,8 +197,8 @@ func writeDeepSpeed(p report.Plan, _ Model) (string, error) {
 	case "fp16":
 		d.FP16 = &enabled{true}
 	}
-	kind, _ := form(p.Optimizer)
-	if name, ok := map[string]string{"adamw": "AdamW", "adam": "Adam", "adagrad": "Adagrad"}[kind]; ok {
+	kind, _ := p.Optimizer.Algorithm()
+	if name := kind.Spelled.DeepSpeed; name != "" {
 		d.Optimizer = &deepSpeedOptim{Type: name, Params: map[string]any{"lr": 1e-4}}
 	}
 	b, err := json.MarshalIndent(d, "", "  ")

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // Model is what the forms need to know beside the plan.
@@ -58,7 +59,7 @@ func Write(format string, p report.Plan, m Model) (string, error) {
 
 // summary is a plan in one line, for comments.
 func summary(p report.Plan) string {
-	parts := []string{fmt.Sprintf("micro-batch %d, %d accumulated", p.MicroBatch, p.Accumulate), p.Precision, p.Optimizer, "checkpointing " + p.Checkpointing}
+	parts := []string{fmt.Sprintf("micro-batch %d, %d accumulated", p.MicroBatch, p.Accumulate), string(p.Precision), string(p.Optimizer), "checkpointing " + string(p.Checkpointing)}
 	switch {
 	case cut(p):
 		parts = append(parts, fmt.Sprintf("%d GPUs (tensor parallel %d, %d stages, %d data ranks%s)", p.GPUs, p.Tensor, p.Stages, p.Ranks, when(p.Ranks > 1, " with %s", p.Sharding)))
@@ -66,7 +67,7 @@ func summary(p report.Plan) string {
 		parts = append(parts, fmt.Sprintf("%d GPUs (%s)", p.GPUs, p.Sharding))
 	}
 	if p.Offload != "" {
-		parts = append(parts, "on the host: "+p.Offload)
+		parts = append(parts, "on the host: "+string(p.Offload))
 	}
 	return strings.Join(parts, ", ") + fmt.Sprintf("; predicted peak %s", p.Peak.Device.Short())
 }
@@ -127,20 +128,36 @@ func paramType(p report.Plan) string {
 	return ""
 }
 
-// form splits an optimizer's name: "adamw-fused" is adamw with fused=True.
-func form(optimizer string) (kind, arguments string) {
-	if k, ok := strings.CutSuffix(optimizer, "-fused"); ok {
-		return k, ", fused=True"
-	}
-	if k, ok := strings.CutSuffix(optimizer, "-loop"); ok {
-		return k, ", foreach=False"
-	}
-	return optimizer, ""
+// written are optimizers that every form has words for, as a flag takes them.
+var written = strings.Join([]string{string(torch.DefaultOptimizer), string(mustForm(torch.DefaultOptimizer, torch.Fused))}, ",")
+
+func mustForm(o torch.Optimizer, f torch.Form) torch.Optimizer {
+	with, _ := o.With(f)
+	return with
 }
 
-// classes are torch.optim's names.
-var classes = map[string][2]string{
-	"sgd": {"SGD", ""}, "sgdm": {"SGD", ", momentum=0.9"}, "adam": {"Adam", ""}, "adamw": {"AdamW", ""}, "amsgrad": {"AdamW", ", amsgrad=True"},
-	"nadam": {"NAdam", ""}, "radam": {"RAdam", ""}, "adamax": {"Adamax", ""}, "adagrad": {"Adagrad", ""}, "adadelta": {"Adadelta", ""},
-	"rmsprop": {"RMSprop", ""}, "asgd": {"ASGD", ""}, "rprop": {"Rprop", ""}, "adafactor": {"Adafactor", ""},
+// class is an optimizer's Python class with the arguments that make it this one.
+func class(o torch.Optimizer) (name, arguments string, err error) {
+	kind, ok := o.Algorithm()
+	if !ok || kind.Spelled.Class == "" {
+		return "", "", fmt.Errorf("no Python class is known for optimizer %s", o)
+	}
+	if kind.Partial {
+		return "", "", fmt.Errorf("%s trains some parameters only, and which ones the others get is the script's choice; it is not written", o)
+	}
+	if kind.Spelled.Arguments != "" {
+		arguments = ", " + kind.Spelled.Arguments
+	}
+	return kind.Spelled.Class, arguments, nil
+}
+
+// form is the argument that picks an implementation.
+func form(o torch.Optimizer) string {
+	switch o.Form() {
+	case torch.Fused:
+		return ", fused=True"
+	case torch.Loop:
+		return ", foreach=False"
+	}
+	return ""
 }

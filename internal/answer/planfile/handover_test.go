@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/script/probe/probetest"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/testkit/goldentest"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -17,23 +19,23 @@ import (
 func plans() map[string]report.Plan {
 	peak := report.PredictedPeak{Device: 20 * units.GiB}
 	return map[string]report.Plan{
-		"mixed":            {MicroBatch: 2, Accumulate: 3, Precision: "amp-bf16", Checkpointing: "full", OfLayers: 4, Optimizer: "adamw-fused", Attn: "sdpa", GPUs: 1, Peak: peak},
-		"selective":        {MicroBatch: 1, Accumulate: 2, Precision: "bf16", Checkpointing: "selective", Layers: 3, OfLayers: 4, Optimizer: "adamw", Attn: "sdpa", Conf: "expandable_segments:True", GPUs: 1, Peak: peak},
-		"plain":            {MicroBatch: 4, Accumulate: 1, Precision: "fp32", Checkpointing: "none", OfLayers: 4, Optimizer: "sgdm", Attn: "eager", GPUs: 1, Peak: peak},
-		"sharded":          {MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "full", OfLayers: 4, Optimizer: "adamw", Attn: "sdpa", GPUs: 2, Sharding: "fsdp2", Peak: peak},
-		"zero":             {MicroBatch: 2, Accumulate: 2, Precision: "bf16", Checkpointing: "none", OfLayers: 4, Optimizer: "adamw", Attn: "sdpa", GPUs: 2, Sharding: "zero2", Peak: peak},
-		"tensor":           {MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "none", OfLayers: 4, Optimizer: "adamw", Attn: "sdpa", GPUs: 2, Tensor: 2, Stages: 1, Ranks: 1, Peak: peak},
-		"pipeline":         {MicroBatch: 1, Accumulate: 4, Precision: "fp32", Checkpointing: "selective", Layers: 1, OfLayers: 2, Optimizer: "adamw-fused", Attn: "sdpa", GPUs: 2, Tensor: 1, Stages: 2, Ranks: 1, Peak: peak},
-		"tensor-sharded":   {MicroBatch: 1, Accumulate: 2, Precision: "fp32", Checkpointing: "full", OfLayers: 4, Optimizer: "adamw-fused", Attn: "eager", GPUs: 4, Tensor: 2, Stages: 1, Ranks: 2, Sharding: "fsdp2", Peak: peak},
-		"pipeline-ddp":     {MicroBatch: 1, Accumulate: 3, Precision: "fp32", Checkpointing: "none", OfLayers: 2, Optimizer: "sgdm", Attn: "sdpa", GPUs: 4, Tensor: 1, Stages: 2, Ranks: 2, Sharding: "ddp", Peak: peak},
-		"pipeline-sharded": {MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "full", OfLayers: 2, Optimizer: "adamw", Attn: "sdpa", GPUs: 4, Tensor: 1, Stages: 2, Ranks: 2, Sharding: "fsdp2", Conf: "expandable_segments:True", Peak: peak},
-		"cube":             {MicroBatch: 1, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "none", OfLayers: 2, Optimizer: "adamw", Attn: "sdpa", GPUs: 4, Tensor: 2, Stages: 2, Ranks: 1, Peak: peak},
-		"away":             {MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "full", OfLayers: 4, Optimizer: "adamw", Attn: "sdpa", Offload: "activations", GPUs: 1, Peak: peak},
-		"cheapest":         {MicroBatch: 1, Accumulate: 2, Precision: "fp32", Checkpointing: "selective", Layers: 2, Calls: []int{0, 3}, OfLayers: 4, Optimizer: "adamw", Attn: "sdpa", GPUs: 1, Peak: peak},
-		"modules":          {MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "selective", Layers: 2, OfLayers: 3, Optimizer: "adamw", GPUs: 1, Peak: peak},
-		"ranks":            {MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "full", OfLayers: 4, Optimizer: "adamw-fused", Attn: "sdpa", GPUs: 2, Sharding: "ddp", Peak: peak},
-		"eight":            {MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "none", OfLayers: 4, Optimizer: "adamw-8bit", Attn: "sdpa", GPUs: 1, Peak: peak},
-		"offloaded":        {MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "none", OfLayers: 4, Optimizer: "adamw", Attn: "sdpa", Offload: "optimizer", GPUs: 1, Peak: peak},
+		"mixed":            {Setup: setup.Setup{MicroBatch: 2, Accumulate: 3, Precision: "amp-bf16", Checkpointing: "full", Optimizer: "adamw-fused", Attn: "sdpa", GPUs: 1}, OfLayers: 4, Peak: peak},
+		"selective":        {Setup: setup.Setup{MicroBatch: 1, Accumulate: 2, Precision: "bf16", Checkpointing: "selective", Layers: 3, Optimizer: "adamw", Attn: "sdpa", Conf: "expandable_segments:True", GPUs: 1}, OfLayers: 4, Peak: peak},
+		"plain":            {Setup: setup.Setup{MicroBatch: 4, Accumulate: 1, Precision: "fp32", Checkpointing: "none", Optimizer: "sgdm", Attn: "eager", GPUs: 1}, OfLayers: 4, Peak: peak},
+		"sharded":          {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "full", Optimizer: "adamw", Attn: "sdpa", GPUs: 2, Sharding: "fsdp2"}, OfLayers: 4, Peak: peak},
+		"zero":             {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "bf16", Checkpointing: "none", Optimizer: "adamw", Attn: "sdpa", GPUs: 2, Sharding: "zero2"}, OfLayers: 4, Peak: peak},
+		"tensor":           {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "none", Optimizer: "adamw", Attn: "sdpa", GPUs: 2, Cut: setup.Cut{Tensor: 2, Stages: 1}}, OfLayers: 4, Peak: peak, Ranks: 1},
+		"pipeline":         {Setup: setup.Setup{MicroBatch: 1, Accumulate: 4, Precision: "fp32", Checkpointing: "selective", Layers: 1, Optimizer: "adamw-fused", Attn: "sdpa", GPUs: 2, Cut: setup.Cut{Tensor: 1, Stages: 2}}, OfLayers: 2, Peak: peak, Ranks: 1},
+		"tensor-sharded":   {Setup: setup.Setup{MicroBatch: 1, Accumulate: 2, Precision: "fp32", Checkpointing: "full", Optimizer: "adamw-fused", Attn: "eager", GPUs: 4, Cut: setup.Cut{Tensor: 2, Stages: 1}, Sharding: "fsdp2"}, OfLayers: 4, Peak: peak, Ranks: 2},
+		"pipeline-ddp":     {Setup: setup.Setup{MicroBatch: 1, Accumulate: 3, Precision: "fp32", Checkpointing: "none", Optimizer: "sgdm", Attn: "sdpa", GPUs: 4, Cut: setup.Cut{Tensor: 1, Stages: 2}, Sharding: "ddp"}, OfLayers: 2, Peak: peak, Ranks: 2},
+		"pipeline-sharded": {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "full", Optimizer: "adamw", Attn: "sdpa", GPUs: 4, Cut: setup.Cut{Tensor: 1, Stages: 2}, Sharding: "fsdp2", Conf: "expandable_segments:True"}, OfLayers: 2, Peak: peak, Ranks: 2},
+		"cube":             {Setup: setup.Setup{MicroBatch: 1, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "none", Optimizer: "adamw", Attn: "sdpa", GPUs: 4, Cut: setup.Cut{Tensor: 2, Stages: 2}}, OfLayers: 2, Peak: peak, Ranks: 1},
+		"away":             {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "full", Optimizer: "adamw", Attn: "sdpa", Offload: "activations", GPUs: 1}, OfLayers: 4, Peak: peak},
+		"cheapest":         {Setup: setup.Setup{MicroBatch: 1, Accumulate: 2, Precision: "fp32", Checkpointing: "selective", Layers: 2, Optimizer: "adamw", Attn: "sdpa", GPUs: 1}, Calls: []int{0, 3}, OfLayers: 4, Peak: peak},
+		"modules":          {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "selective", Layers: 2, Optimizer: "adamw", GPUs: 1}, OfLayers: 3, Peak: peak},
+		"ranks":            {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "full", Optimizer: "adamw-fused", Attn: "sdpa", GPUs: 2, Sharding: "ddp"}, OfLayers: 4, Peak: peak},
+		"eight":            {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "none", Optimizer: "adamw-8bit", Attn: "sdpa", GPUs: 1}, OfLayers: 4, Peak: peak},
+		"offloaded":        {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "none", Optimizer: "adamw", Attn: "sdpa", Offload: "optimizer", GPUs: 1}, OfLayers: 4, Peak: peak},
 	}
 }
 
@@ -84,17 +86,8 @@ func TestFormsReadAsReviewed(t *testing.T) {
 
 func TestTheRealLibrariesAcceptWhatIsWritten(t *testing.T) {
 	t.Parallel()
-	python := os.Getenv("PLIMSOLL_PYTHON")
-	if python == "" {
-		if os.Getenv("CI") != "" {
-			t.Fatal("PLIMSOLL_PYTHON is not set: make handover sets it")
-		}
-		t.Skip("PLIMSOLL_PYTHON names no interpreter with torch, transformers, accelerate, deepspeed and lightning (make handover)")
-	}
+	python := probetest.Python(t)
 	extra := os.Getenv("PLIMSOLL_HANDOVER") // scripts/handover-env.sh makes it
-	if extra == "" && os.Getenv("CI") != "" {
-		t.Fatal("PLIMSOLL_HANDOVER is not set: make handover sets it")
-	}
 	dir := t.TempDir()
 	b, err := json.Marshal(plans())
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
+	"github.com/plimsoll/plimsoll/internal/setup"
 )
 
 // cut tells whether a plan cuts the model among cards.
@@ -13,6 +14,7 @@ func cut(p report.Plan) bool { return p.Tensor > 1 || p.Stages > 1 }
 // refuseCut says why a plan that cuts the model has no words.
 func refuseCut(p report.Plan, m Model) error {
 	family, _ := hfconfig.FamilyOf(m.Family)
+	kind, _ := p.Optimizer.Algorithm()
 	switch {
 	case cut(p) && !m.Hub:
 		return fmt.Errorf("only models of transformers are cut among cards")
@@ -22,8 +24,8 @@ func refuseCut(p report.Plan, m Model) error {
 		return fmt.Errorf("several cards with %s on the host are not written; --offload none limits the search", p.Offload)
 	case cut(p) && p.Precision == "amp-fp16":
 		return fmt.Errorf("GradScaler and a model cut among cards do not go together; --precision amp-bf16 or bf16 does")
-	case cut(p) && p.Optimizer == "adamw-8bit":
-		return fmt.Errorf("bitsandbytes does not know the tensors of a model cut among cards; --optimizer adamw,adamw-fused limits the search")
+	case cut(p) && kind.Library() != "torch":
+		return fmt.Errorf("%s does not know the tensors of a model cut among cards; --optimizer %s limits the search", kind.Library(), written)
 	}
 	return nil
 }
@@ -33,7 +35,7 @@ func onlyTorch(p report.Plan, framework string) error {
 	switch {
 	case cut(p):
 		return fmt.Errorf("%s has no words for a model cut among cards (tensor parallel %d, %d stages): --write torch has", framework, p.Tensor, p.Stages)
-	case p.Offload == "activations" || p.Offload == "both":
+	case p.Offload.Has(setup.OffloadActivations):
 		return fmt.Errorf("%s has no words for activations on the host: --write torch has, or --offload none,optimizer limits the search", framework)
 	}
 	return nil
@@ -197,17 +199,16 @@ func prepareCut(p report.Plan, m Model) string {
 
 // makeGroupedOptimizer gives each kind of tensor a group of its own: the lists of a foreach or fused step do not mix meshes.
 func makeGroupedOptimizer(p report.Plan) (string, error) {
-	kind, arguments := form(p.Optimizer)
-	class, ok := classes[kind]
-	if !ok {
-		return "", fmt.Errorf("torch.optim has no optimizer for %s", p.Optimizer)
+	name, arguments, err := class(p.Optimizer)
+	if err != nil {
+		return "", err
 	}
 	return lines("def make_optimizer(model, **settings):",
 		"    groups = {}  # tensors of one mesh each: foreach and fused steps do not mix them",
 		"    for p in model.parameters():",
 		"        if p.requires_grad:",
 		"            groups.setdefault(getattr(p, \"device_mesh\", None), []).append(p)",
-		fmt.Sprintf("    return torch.optim.%s([{\"params\": group} for group in groups.values()]%s%s, **settings)", class[0], class[1], arguments)), nil
+		fmt.Sprintf("    return %s([{\"params\": group} for group in groups.values()]%s%s, **settings)", name, arguments, form(p.Optimizer))), nil
 }
 
 // makeSchedule is one forward one backward; the schedule divides the gradients by the number of micro-batches.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/setup"
 )
 
 // writeTorch is a module of plain PyTorch: what to do to the model, its optimizer, and one optimizer step.
@@ -15,7 +16,7 @@ func writeTorch(p report.Plan, m Model) (string, error) {
 	case cut(p), p.Sharding == "ddp":
 		return writeCut(p, m)
 	case p.Sharding != "":
-		return "", fmt.Errorf("%s is not plain PyTorch's: --write %s", p.Sharding, map[bool]string{true: "fsdp2", false: "deepspeed"}[p.Sharding == "fsdp2"])
+		return "", fmt.Errorf("%s is not plain PyTorch's: --write %s", string(p.Sharding), map[bool]string{true: "fsdp2", false: "deepspeed"}[p.Sharding == "fsdp2"])
 	}
 	optimizer, err := makeOptimizer(p)
 	if err != nil {
@@ -105,19 +106,18 @@ func checkpointed(p report.Plan, layer int) bool {
 
 // makeOptimizer names the optimizer's class and form.
 func makeOptimizer(p report.Plan) (string, error) {
-	kind, arguments := form(p.Optimizer)
+	name, arguments, err := class(p.Optimizer)
+	if err != nil {
+		return "", err
+	}
 	head := "def make_optimizer(model, **settings):\n    parameters = [p for p in model.parameters() if p.requires_grad]\n"
-	if p.Optimizer == "adamw-8bit" {
-		return head + "    import bitsandbytes\n    return bitsandbytes.optim.AdamW8bit(parameters, **settings)", nil
+	if library, _, _ := strings.Cut(name, "."); library != "torch" {
+		head += "    import " + library + "\n"
 	}
-	class, ok := classes[kind]
-	if !ok {
-		return "", fmt.Errorf("torch.optim has no optimizer for %s", p.Optimizer)
+	if p.Offload.Has(setup.OffloadOptimizer) {
+		return head + fmt.Sprintf("    from torchao.optim import CPUOffloadOptimizer  # state and step on the host\n    return CPUOffloadOptimizer(parameters, %s%s, **settings)", name, arguments), nil
 	}
-	if p.Offload == "optimizer" || p.Offload == "both" {
-		return head + fmt.Sprintf("    from torchao.optim import CPUOffloadOptimizer  # state and step on the host\n    return CPUOffloadOptimizer(parameters, torch.optim.%s%s, **settings)", class[0], class[1]), nil
-	}
-	return head + fmt.Sprintf("    return torch.optim.%s(parameters%s%s, **settings)", class[0], class[1], arguments), nil
+	return head + fmt.Sprintf("    return %s(parameters%s%s, **settings)", name, arguments, form(p.Optimizer)), nil
 }
 
 // trainStep is one optimizer step: a function, so that the last batch and its outputs die with it.
@@ -135,7 +135,7 @@ func stepOver(loop string, p report.Plan) string {
 	if t := lowType(p); t != "" {
 		loss = fmt.Sprintf("        with torch.autocast(DEVICE, dtype=%s):\n            loss = loss_of(model, batch) / ACCUMULATE", t)
 	}
-	if p.Offload == "activations" || p.Offload == "both" {
+	if p.Offload.Has(setup.OffloadActivations) {
 		loss = "        with torch.autograd.graph.save_on_cpu(pin_memory=DEVICE == \"cuda\"):  # what autograd saves goes to the host\n" + indent(loss)
 	}
 	backward, update := "        loss.backward()", "    optimizer.step()"

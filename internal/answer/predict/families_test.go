@@ -7,6 +7,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -134,7 +135,7 @@ func TestMoreShardingOfARealStepNeverNeedsMore(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := units.Bytes(1 << 62)
-		for _, kind := range []string{"zero1", "zero2", "zero3"} {
+		for _, kind := range []setup.Sharding{"zero1", "zero2", "zero3"} {
 			s := Spread{Tensor: 1}
 			s.Plan.Kind, s.Plan.Ranks, s.Plan.Stages = kind, 8, 1
 			r, err := RunSpread(j, Source{Config: c}, m, s)

@@ -19,7 +19,7 @@ func Moments(t *tape.Tape, n int) []report.Moment {
 		e := &t.Events[i]
 		switch e.Kind {
 		case tape.Mark:
-			step, phase = parseLabel(t.Labels[e.Owner])
+			step, phase = t.Moments[e.Owner].Step, t.Moments[e.Owner].Phase
 		case tape.Alloc:
 			now[t.Owners[e.Owner].Category] += e.Size
 			total += e.Size

@@ -7,6 +7,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/deepen"
 	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -24,24 +25,15 @@ type playedOut struct {
 }
 
 // alone tells that a job is on one card.
-func (s Spread) alone() bool { return s.Plan.Ranks < 2 && s.cut() == Cut{} }
+func (s Spread) alone() bool { return s.Plan.Ranks < 2 && s.cut() == setup.Cut{} }
 
 // cut is what the spread leaves of the model.
-func (s Spread) cut() Cut {
-	var c Cut
-	if s.Tensor > 1 {
-		c.Tensor = s.Tensor
-	}
-	if s.Plan.Stages > 1 {
-		c.Stages = s.Plan.Stages
-	}
-	return c
-}
+func (s Spread) cut() setup.Cut { return setup.NewCut(s.Tensor, s.Plan.Stages) }
 
 // Need predicts a job, spread over cards or not, under allocator settings: the numbers of Run and RunPart. The job must have passed Check.
-func (s *Shelf) Need(j job.Job, conf alloc.Conf, spread Spread) (Need, error) {
+func (s *Variants) Need(j job.Job, conf alloc.Conf, spread Spread) (Need, error) {
 	c := spread.cut()
-	p := s.plays.get(playing{passesOf(j, c), j.Optimizer, conf}, func() playedOut { return s.play(j, c, conf) })
+	p := s.plays.get(playOf(j, c, conf), func() playedOut { return s.play(j, c, conf) })
 	if p.err != nil || spread.alone() {
 		return Need{Allocated: p.allocated, Reserved: p.reserved, Safe: p.safe}, p.err
 	}
@@ -55,7 +47,7 @@ func (s *Shelf) Need(j job.Job, conf alloc.Conf, spread Spread) (Need, error) {
 }
 
 // AtLeast is a lower bound of Need's Safe under any allocator settings, found without the allocator: what is asked for at once, and the safe bound's margin.
-func (s *Shelf) AtLeast(j job.Job, spread Spread) (units.Bytes, error) {
+func (s *Variants) AtLeast(j job.Job, spread Spread) (units.Bytes, error) {
 	c := spread.cut()
 	asked, facts, err := s.asked(j, c, deepen.Instant.Total)
 	if err != nil {
@@ -70,7 +62,7 @@ func (s *Shelf) AtLeast(j job.Job, spread Spread) (units.Bytes, error) {
 }
 
 // AtRest is a lower bound of AtLeast for any batch and checkpointing, found without a run of either: parameters, gradients and what the optimizer has in its step.
-func (s *Shelf) AtRest(j job.Job, spread Spread) (units.Bytes, error) {
+func (s *Variants) AtRest(j job.Job, spread Spread) (units.Bytes, error) {
 	c := spread.cut()
 	m := s.modelOf(j, c)
 	if m.err != nil {
@@ -92,7 +84,7 @@ func (s *Shelf) AtRest(j job.Job, spread Spread) (units.Bytes, error) {
 }
 
 // rank is what one of several cards holds at most, of a job that allocates so much alone.
-func (s *Shelf) rank(j job.Job, spread Spread, allocated units.Bytes) (units.Bytes, error) {
+func (s *Variants) rank(j job.Job, spread Spread, allocated units.Bytes) (units.Bytes, error) {
 	c := spread.cut()
 	o := s.outlineOf(j, c)
 	if o.err != nil {
@@ -113,8 +105,15 @@ func (s *Shelf) rank(j job.Job, spread Spread, allocated units.Bytes) (units.Byt
 	return held, err
 }
 
+// playOf is what a tape's way through the allocator depends on.
+func playOf(j job.Job, c setup.Cut, conf alloc.Conf) playing {
+	p := playing{passesOf(j, c), conf}
+	p.Optimizer = j.Optimizer
+	return p
+}
+
 // play runs the tape of a job through the allocator, as Run does.
-func (s *Shelf) play(j job.Job, c Cut, conf alloc.Conf) playedOut {
+func (s *Variants) play(j job.Job, c setup.Cut, conf alloc.Conf) playedOut {
 	t, r, err := s.tapeOf(j, c)
 	if err != nil {
 		return playedOut{err: err}

@@ -37,7 +37,7 @@ func play(t *tape.Tape, m Machine) (*played, error) {
 	res, err := alloc.Run(t, policy, func(i int, a *alloc.Allocator) {
 		now := a.Stats().Allocated
 		if e := &t.Events[i]; e.Kind == tape.Mark {
-			step, phase = parseLabel(t.Labels[e.Owner])
+			step, phase = t.Moments[e.Owner].Step, t.Moments[e.Owner].Phase
 		} else if step == 0 && t.Owners[e.Owner].Category == tape.Parameters {
 			p.afterLoad = now // Adagrad's state, made before the first step, does not count
 		}
@@ -58,17 +58,6 @@ func play(t *tape.Tape, m Machine) (*played, error) {
 	p.upward = other.Stats.Peak.Reserved
 	p.divide(t)
 	return p, nil
-}
-
-// parseLabel reads eager.PhaseLabel.
-func parseLabel(label string) (step int, phase string) {
-	rest, ok := strings.CutPrefix(label, "step ")
-	number, name, found := strings.Cut(rest, " ")
-	if !ok || !found {
-		return 0, label
-	}
-	_, _ = fmt.Sscan(number, &step)
-	return step, name
 }
 
 func (p *played) note(step int, phase string, now units.Bytes) {

@@ -22,6 +22,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -151,7 +152,7 @@ func count(root *eager.Module) (params, trainable int64) {
 	return params, trainable
 }
 
-var elementTypes = map[string]tensor.DType{"fp32": tensor.Float32, "bf16": tensor.BFloat16, "fp16": tensor.Float16}
+var elementTypes = map[torch.DType]tensor.DType{torch.FP32: tensor.Float32, torch.BF16: tensor.BFloat16, torch.FP16: tensor.Float16}
 
 // build makes the model of a job in a process.
 func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
@@ -163,7 +164,7 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	}
 	return families.New(p, src.Config, families.Spec{
 		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
-		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: j.Attn,
+		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn),
 	})
 }
 
@@ -238,10 +239,10 @@ func checkInput(j job.Job, b *exported.Bound) error {
 }
 
 func options(j job.Job) eager.Options {
-	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop != "function", Rebound: j.Loop == "script", ZeroLate: j.ZeroGrad == "before-backward", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, SavedOnHost: j.OffloadActivations}
+	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop != setup.Function, Rebound: j.Loop == setup.Script, ZeroLate: j.ZeroGrad == "before-backward", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, SavedOnHost: j.OffloadActivations}
 	if j.Autocast != "" {
 		o.Autocast = elementTypes[j.Autocast]
-		o.Scaler = j.Autocast == "fp16"
+		o.Scaler = j.Autocast == torch.FP16
 	}
 	if j.LoRARank > 0 {
 		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4}
@@ -268,7 +269,7 @@ func title(j job.Job, src Source) string {
 	if j.Accumulate > 1 {
 		size += fmt.Sprintf(" × %d accumulated", j.Accumulate)
 	}
-	parts := []string{name, size, j.Precision(), j.Optimizer}
+	parts := []string{name, size, string(j.Precision()), string(j.Optimizer)}
 	if j.LoRARank > 0 {
 		parts = append(parts, fmt.Sprintf("LoRA %d", j.LoRARank))
 	}
@@ -317,7 +318,7 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 	if m.Torch.OrLatest() != torch.Latest {
 		add("operators are those of PyTorch %s; allocator and cuBLAS workspaces are those of %s", torch.Latest, m.Torch)
 	}
-	if j.Autocast == "fp16" {
+	if j.Autocast == torch.FP16 {
 		add("steady state: steps that GradScaler skips while gradients overflow need less")
 	}
 	if j.LoRARank > 0 {
@@ -326,8 +327,13 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 	if j.BaseBits == 4 {
 		add("NF4 follows the code of bitsandbytes: packed weights, unpacked for each product; it was not measured")
 	}
-	if strings.HasSuffix(j.Optimizer, "8bit") {
-		add("8-bit Adam follows the code of bitsandbytes; it was not measured")
+	if a, ok := j.Optimizer.Algorithm(); ok {
+		if a.Unmeasured {
+			add("optimizer %s follows the code of %s; it was not measured", j.Optimizer, a.Library())
+		}
+		if a.Note != "" {
+			add("%s", a.Note)
+		}
 	}
 	if j.OffloadActivations {
 		add("activations on the host follow the code of torch.autograd.graph.save_on_cpu; it was not measured")

@@ -11,6 +11,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -22,12 +24,10 @@ func smallLlama(t *rapid.T) (config string, j job.Job) {
 		heads*32, rapid.SampledFrom([]int{128, 512}).Draw(t, "width"), heads, kv, rapid.SampledFrom([]int{100, 3000}).Draw(t, "vocabulary"))
 	j = job.Job{
 		Source: "hf", Config: []byte("{}"), Task: "causal-lm", Batch: rapid.IntRange(1, 6).Draw(t, "batch"), Seq: 16 * rapid.IntRange(1, 16).Draw(t, "seq"),
-		Optimizer: rapid.SampledFrom([]string{"adamw", "sgd", "adamw-fused", "adafactor"}).Draw(t, "optimizer"),
-		Loop:      rapid.SampledFrom([]string{"function", "plain"}).Draw(t, "loop"), Checkpointing: rapid.Bool().Draw(t, "checkpointing"),
+		Optimizer: rapid.SampledFrom([]torch.Optimizer{"adamw", "sgd", "adamw-fused", "adafactor"}).Draw(t, "optimizer"),
+		Loop:      rapid.SampledFrom([]setup.Loop{"function", "plain"}).Draw(t, "loop"), Checkpointing: rapid.Bool().Draw(t, "checkpointing"),
 	}
-	if err := j.SetPrecision(rapid.SampledFrom([]string{"fp32", "amp-bf16", "bf16"}).Draw(t, "precision")); err != nil {
-		t.Fatal(err)
-	}
+	j.SetPrecision(rapid.SampledFrom([]torch.Precision{"fp32", "amp-bf16", "bf16"}).Draw(t, "precision"))
 	return config, j
 }
 
@@ -137,8 +137,8 @@ func TestEveryOptimizerWordIsModelled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range job.Optimizers() {
-		j := job.Job{Source: "hf", Config: []byte("{}"), Task: "causal-lm", Batch: 1, Seq: 8, Optimizer: name}
+	for _, name := range torch.Optimizers() {
+		j := job.Job{Source: "hf", Config: []byte("{}"), Task: "causal-lm", Batch: 1, Seq: 8, Optimizer: torch.Optimizer(name)}
 		if err := j.Check(); err != nil {
 			t.Fatal(err)
 		}

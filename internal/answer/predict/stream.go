@@ -3,6 +3,7 @@ package predict
 import (
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -20,7 +21,7 @@ type Streamed struct {
 // Stream runs the forward and backward of one micro-batch of a job and hands every entry of its stream of work to see. The optimizer's work is
 // not in it: it follows from what is trained.
 func Stream(j job.Job, src Source, m Machine, see func(eager.Work)) (Streamed, error) {
-	j.Accumulate, j.Optimizer = 1, "sgd"
+	j.Accumulate, j.Optimizer = 1, torch.Stateless
 	m.Observe = see
 	p, model, _, err := train(j, src, m, 1)
 	if err != nil {

@@ -1,6 +1,9 @@
 package report
 
-import "github.com/plimsoll/plimsoll/internal/units"
+import (
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
 
 // FitSchema names the form of Fit.
 const FitSchema = "plimsoll.fit/1"
@@ -28,23 +31,10 @@ type Fit struct {
 
 // Plan is a whole configuration.
 type Plan struct {
-	MicroBatch    int    `json:"micro_batch"`
-	Accumulate    int    `json:"accumulate"`
-	Precision     string `json:"precision"`
-	Checkpointing string `json:"checkpointing"`               // none, full, selective
-	Layers        int    `json:"checkpoint_layers,omitempty"` // selective: so many of the first layers
-	OfLayers      int    `json:"layers,omitempty"`
-	Calls         []int  `json:"checkpoint_calls,omitempty"` // selective: which ones, from 0, where they are not the first
-	Optimizer     string `json:"optimizer"`
-	Attn          string `json:"attn,omitempty"`
-	Loop          string `json:"loop,omitempty"`
-	Conf          string `json:"alloc_conf,omitempty"`
-	Offload       string `json:"offload,omitempty"` // on the host: optimizer (its state and its step), activations, both
-	GPUs          int    `json:"gpus"`
-	Sharding      string `json:"sharding,omitempty"`
-	Tensor        int    `json:"tensor,omitempty"` // cards that share every layer
-	Stages        int    `json:"stages,omitempty"` // of a pipeline
-	Ranks         int    `json:"ranks,omitempty"`  // of a model that is cut: groups of cards that see different data
+	setup.Setup
+	OfLayers int   `json:"layers,omitempty"`
+	Calls    []int `json:"checkpoint_calls,omitempty"` // selective: which ones, from 0, where they are not the first
+	Ranks    int   `json:"ranks,omitempty"`            // of a model that is cut: groups of cards that see different data
 
 	Peak     PredictedPeak `json:"peak"`
 	Safe     units.Bytes   `json:"safe"`

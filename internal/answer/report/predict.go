@@ -1,6 +1,9 @@
 package report
 
-import "github.com/plimsoll/plimsoll/internal/units"
+import (
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
 
 // PredictSchema names the form of Prediction.
 const PredictSchema = "plimsoll.predict/1"
@@ -28,6 +31,8 @@ type Prediction struct {
 	ByCategory map[string]units.Bytes `json:"by_category"` // allocated at the peak, and the context
 	Top        []Owned                `json:"top,omitempty"`
 
+	Range *Range `json:"range,omitempty"` // where sizes depend on data
+
 	Capacity units.Bytes `json:"capacity"`
 	Fits     bool        `json:"fits"`
 	Largest  *Largest    `json:"largest,omitempty"`
@@ -40,6 +45,13 @@ type Prediction struct {
 	Assumptions []string `json:"assumptions"`
 	Unknown     []string `json:"unknown_operators,omitempty"`
 	Error       string   `json:"error,omitempty"` // of a job that could not be predicted, where others could
+}
+
+// Range is where the peak lies when sizes depend on data: allocated bytes.
+type Range struct {
+	Low  units.Bytes `json:"low"`
+	High units.Bytes `json:"high"`
+	Why  string      `json:"why"`
 }
 
 // PredictedPeak is the highest level of a run, each kind by its own name.
@@ -68,15 +80,15 @@ const LargestBatch = 1 << 16
 
 // Sharded is what each of several cards needs: analytic, not measured.
 type Sharded struct {
-	Kind        string      `json:"kind,omitempty"` // ddp, zero1, zero2, zero3, fsdp2
-	Ranks       int         `json:"ranks"`
-	Tensor      int         `json:"tensor"`
-	Stages      int         `json:"stages"`
-	Allocated   units.Bytes `json:"allocated"`
-	Buffers     units.Bytes `json:"buffers"`
-	Safe        units.Bytes `json:"safe"`
-	Fits        bool        `json:"fits"`
-	Assumptions []string    `json:"assumptions"`
+	Kind        setup.Sharding `json:"kind,omitempty"` // ddp, zero1, zero2, zero3, fsdp2
+	Ranks       int            `json:"ranks"`
+	Tensor      int            `json:"tensor"`
+	Stages      int            `json:"stages"`
+	Allocated   units.Bytes    `json:"allocated"`
+	Buffers     units.Bytes    `json:"buffers"`
+	Safe        units.Bytes    `json:"safe"`
+	Fits        bool           `json:"fits"`
+	Assumptions []string       `json:"assumptions"`
 }
 
 // BatchNeed is what a job needs with one batch.

@@ -10,14 +10,16 @@ type Replay struct {
 	Torch    string `json:"torch"`
 	TorchIs  string `json:"torch_from"` // flag, file (follows from its fields) or fit (its rules reproduce the recording)
 	Recorded struct {
-		Conf        string      `json:"conf"`
-		Complete    bool        `json:"complete"` // the history reaches back to the start of the process
-		EmptyCaches int         `json:"empty_cache_calls"`
-		OOMs        int         `json:"ooms"`
-		Limit       units.Bytes `json:"limit"` // 0: none showed
-		LimitLow    units.Bytes `json:"limit_low"`
-		LimitHigh   units.Bytes `json:"limit_high"`
-		LimitIs     string      `json:"limit_from"` // flag, cap, device or none
+		Conf        string `json:"conf"`
+		Complete    bool   `json:"complete"` // the history reaches back to the start of the process
+		EmptyCaches int    `json:"empty_cache_calls"`
+		OOMs        int    `json:"ooms"`
+		// Partial says that the run died there: what the step would still have needed is not in the history, so that every need is at least the one named.
+		Partial   bool        `json:"partial"`
+		Limit     units.Bytes `json:"limit"` // 0: none showed
+		LimitLow  units.Bytes `json:"limit_low"`
+		LimitHigh units.Bytes `json:"limit_high"`
+		LimitIs   string      `json:"limit_from"` // flag, cap, device or none
 	} `json:"recorded"`
 	Fidelity ReplayFidelity `json:"fidelity"`
 	// Capacity decides who runs out of memory; 0: nothing does.

@@ -24,7 +24,7 @@ const ExplainSchema = "plimsoll.explain/1"
 // Input is a file that was read.
 type Input struct {
 	Name     string   `json:"name"`
-	Kind     string   `json:"kind"` // snapshot, text
+	Kind     string   `json:"kind"` // snapshot, text, unreadable (skipped)
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -37,8 +37,9 @@ type Device struct {
 	Peak     Peak        `json:"peak"`
 	End      Level       `json:"end"`
 	AtPeak   AtPeak      `json:"at_peak"`
-	Holders  []Holder    `json:"holders,omitempty"` // who keeps what is alive at the end, largest first; they add up to end.requested
-	Walk     *Walk       `json:"walk,omitempty"`    // how the holders were found
+	Accounts *Accounts   `json:"accounts,omitempty"` // what was alive at the failure, or the peak where none failed
+	Holders  []Holder    `json:"holders,omitempty"`  // who keeps what is alive at the end, largest first; they add up to end.requested
+	Walk     *Walk       `json:"walk,omitempty"`     // how the holders were found
 	OOM      []OOM       `json:"oom"`
 	Steps    Steps       `json:"steps"`
 	Pending  units.Bytes `json:"pending_free"` // freed, but another stream may still use it (at the end)
@@ -68,6 +69,30 @@ type AtPeak struct {
 	ByCategory map[string]units.Bytes `json:"by_category"`
 	Certain    bool                   `json:"certain"` // false: no stacks, inferred from lifetimes
 	Top        []Top                  `json:"top"`
+}
+
+// Accounts puts every byte that was allocated at one instant into exactly one account: they add up to Allocated.
+type Accounts struct {
+	Event     int         `json:"event"` // of the history
+	Failure   bool        `json:"at_failure"`
+	Allocated units.Bytes `json:"allocated"`
+	Exact     bool        `json:"exact"` // false: blocks are at least as large as counted here
+	List      []Account   `json:"list"`  // largest first
+}
+
+// Account is memory of one purpose, line, age and holder.
+type Account struct {
+	// Role is parameters, gradients, optimizer, activations, kept (made in an earlier step, and meant for that one), inputs, workspace, copy (of a model), checkpoint (loaded or being
+	// saved), gathered, unknown, or rounding: what blocks are larger than what was asked for.
+	Role   string      `json:"role"`
+	Bytes  units.Bytes `json:"bytes"`
+	Count  int         `json:"count,omitempty"`
+	Where  *Place      `json:"where,omitempty"`
+	Phase  string      `json:"phase,omitempty"`
+	Oldest *int        `json:"oldest,omitempty"` // age in steps of the oldest and the newest: 0 is the step at work; absent where it was there before the history
+	Newest *int        `json:"newest,omitempty"`
+	Eval   bool        `json:"eval,omitempty"` // made in evaluation or generation
+	Holder string      `json:"holder,omitempty"`
 }
 
 // Top is memory one line asked for.
@@ -109,6 +134,7 @@ type Walk struct {
 type OOM struct {
 	Event      int         `json:"event"`
 	Requested  units.Bytes `json:"requested"`
+	Segment    units.Bytes `json:"segment"` // what PyTorch asked the driver for to serve it
 	DeviceFree units.Bytes `json:"device_free"`
 	Capacity   units.Bytes `json:"capacity"` // what this process could have had
 	// CapacityFrom says how Capacity is known: "message", "driver" (held plus free), or "bounds" (between CapacityLow and CapacityHigh).
@@ -201,6 +227,9 @@ type Remedy struct {
 	CheckedBy string      `json:"checked_by"` // replay, prediction, arithmetic or rule
 	Command   string      `json:"command,omitempty"`
 	Numerics  bool        `json:"changes_numerics,omitempty"`
+	// Enough says whether it makes the run fit: "yes", "no", or "with: " and another remedy; empty where that is not known.
+	Enough    string      `json:"enough,omitempty"`
+	Missing   units.Bytes `json:"missing,omitempty"`    // where it is not enough alone
 	AppliesTo *Applies    `json:"applies_to,omitempty"` // explain says it of every remedy
 }
 

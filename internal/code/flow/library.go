@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // library knows the calls of PyTorch and its neighbours by their dotted names.
@@ -21,7 +22,7 @@ func (f *follower) library(c *Call, args Value) (Value, bool) {
 		return Value{Kind: Scaler}, true
 	case last == "Accelerator" || name == "lightning.Fabric" || last == "Fabric":
 		return Value{Kind: Helper}, true
-	case strings.HasPrefix(name, "torch.optim.") && capital(last) && !strings.Contains(name, "lr_scheduler"), anyOf(last, "AdamW", "Adam", "SGD", "Adafactor", "AdamW8bit", "Adam8bit"):
+	case strings.HasPrefix(name, "torch.optim.") && capital(last) && !strings.Contains(name, "lr_scheduler"), torch.IsOptimizerClass(last):
 		return Value{Kind: Optimizer}, true
 	case name == "torch.load":
 		return Value{Kind: Checkpoint}, true

@@ -5,6 +5,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // missingZeroGrad is LM017. It is about correctness alone: .grad is summed in place, so memory does not grow by a byte.
@@ -120,7 +121,7 @@ func wraps(c *flow.Call) bool {
 func foreachPeak(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
-			if !oneOf(c.Name, "torch.optim.Adam", "torch.optim.AdamW") || splat(c.Node) || keyword(c.Node, "foreach") != nil || keyword(c.Node, "fused") != nil {
+			if !torch.HoldsLists(c.Name) || splat(c.Node) || keyword(c.Node, "foreach") != nil || keyword(c.Node, "fused") != nil {
 				continue
 			}
 			p.report(c.Node, Note,

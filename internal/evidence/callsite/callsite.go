@@ -48,6 +48,8 @@ type Origin struct {
 	Compiled  bool // code that torch.compile generated
 	Bucket    bool // asked for by DistributedDataParallel itself: its buckets
 	Copy      bool // a deep copy of a module or tensor
+	Recompute bool // a checkpointed stretch computed again in backward
+	Loaded    bool // read from a file: torch.load, safetensors
 
 	User   int // index into the stack of the innermost frame of the user's code, -1 when there is none
 	Python bool
@@ -162,6 +164,7 @@ const (
 	isBucket
 	isCopy
 	isSaver // a function of the user's that saves, by its name
+	isRead  // reads tensors from a file
 	isStart // the beginning of a program: module level
 )
 
@@ -188,6 +191,8 @@ func read(stack []snapshot.FrameID, traits []trait) Origin {
 	o.Parallel = all&isParallel != 0
 	o.Compiled = all&isCompiled != 0
 	o.Copy = all&isCopy != 0
+	o.Loaded = all&isRead != 0
+	o.Recompute = all&isRecompute != 0
 	o.Bucket = len(stack) > 0 && bucket(stack, traits)
 	o.start = all&isStart != 0
 	o.Phase = phase(stack, traits, all)

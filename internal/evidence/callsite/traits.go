@@ -188,7 +188,7 @@ func torchTraits(file, function string) trait {
 		if strings.Contains(function, "save") {
 			return isSave
 		}
-		return isLoad
+		return isLoad | isRead
 	case strings.Contains(file, "/cuda/graphs.py"):
 		return isGraph
 	case strings.Contains(file, "/distributed/"):
@@ -283,6 +283,8 @@ func distributedTraits(file, function string) trait {
 func libraryTraits(file, function string) trait {
 	t := isLibrary
 	switch {
+	case strings.HasSuffix(file, "/safetensors/torch.py"):
+		t |= isLoad | isRead
 	case strings.Contains(function, "from_pretrained") || strings.Contains(function, "_load_pretrained") || strings.Contains(function, "from_config"):
 		t |= isLoad
 	case strings.Contains(file, "/optim") && (function == "step" || strings.Contains(function, "init_state")):
@@ -317,4 +319,13 @@ func evalTrait(function string) trait {
 		return isEval
 	}
 	return 0
+}
+
+// NamesEval tells whether a function's name says evaluation.
+func NamesEval(function string) bool { return evalTrait(function)&isEval != 0 }
+
+// IsUserFile tells whether a file is the user's own code, by its path.
+func IsUserFile(file string) bool {
+	file = strings.ReplaceAll(file, `\`, "/")
+	return !ownProbe(file) && !inTorch(file) && !generated(file) && !standard(file) && !installed(file)
 }

@@ -21,7 +21,7 @@ var deviceTalk = []string{"cuda", "gpu", "vram", "hip", "rocm", "device memory",
 // readAnyDevice reads "… error …: out of memory" with a word for a device on the same line, as "cudaMalloc failed: out of memory" or "GPU error 2: out of memory".
 func readAnyDevice(t squashed, at int) (span, bool) {
 	line := t.line(at)
-	if !oneOf(line, failing) || !oneOf(line, deviceTalk) || oneOf(line, supposing) {
+	if t.has(at, "outofmemoryerror") || !oneOf(line, failing) || !oneOf(line, deviceTalk) || oneOf(line, supposing) {
 		return span{}, false
 	}
 	m := newMessage(DeviceOOM, "other")

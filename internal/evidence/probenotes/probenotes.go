@@ -22,6 +22,7 @@ const (
 // Process is what one process wrote about itself.
 type Process struct {
 	Schema      string               `json:"schema"`
+	Run         string               `json:"run"` // the attempt it belongs to, as `plimsoll run` numbers them
 	PID         int                  `json:"pid"`
 	Rank        int                  `json:"rank"`
 	WorldSize   int                  `json:"world_size"`
@@ -32,6 +33,7 @@ type Process struct {
 	Device      *int                 `json:"device"`
 	Cards       []Card               `json:"cards"`
 	CapFraction *float64             `json:"cap_fraction"`
+	Outside     *units.Bytes         `json:"outside"` // most that was used on the card outside this process's PyTorch: CUDA's context, other processes; nil unknown
 	Step        int                  `json:"step"`
 	Phase       string               `json:"phase"`
 	Peak        Peak                 `json:"peak"`
@@ -122,6 +124,7 @@ type Fit struct {
 	Batch       int       `json:"batch"` // samples of a whole batch
 	Applied     []string  `json:"applied"`
 	Refused     string    `json:"refused"` // why the plan cannot be honoured; empty: it is
+	Part        Part      `json:"part"`    // the part of the plan that was refused
 	Where       string    `json:"where"`
 	Steps       int       `json:"steps"`         // optimizer steps really taken
 	Micro       int       `json:"micro_batches"` // micro-batches handed to the script
@@ -129,6 +132,23 @@ type Fit struct {
 	Losses      []float64 `json:"losses"`        // of whole batches, where asked for
 	Recomputed  int       `json:"recomputed"`
 	Checkpoints int       `json:"checkpoints"`
+}
+
+// Part is one of the changes a plan makes.
+type Part string
+
+// Parts that a script can refuse, as _fit.py names them.
+const (
+	PartSplit      Part = "split"
+	PartCheckpoint Part = "checkpoint"
+)
+
+// Name is the part in words.
+func (p Part) Name() string {
+	if p == PartCheckpoint {
+		return "checkpointing"
+	}
+	return "micro-batches"
 }
 
 // Read decodes one process's notes.
@@ -171,6 +191,21 @@ func (p Process) Limit() (units.Bytes, bool) {
 		return c.Capacity, true
 	}
 	return 0, false
+}
+
+// Room is what PyTorch may use of the card beside everything else there, and false when no card is known. A cap binds PyTorch alone: what is outside of it
+// counts against the card.
+func (p Process) Room() (units.Bytes, bool) {
+	limit, known := p.Limit()
+	if !known || p.Outside == nil || p.Device == nil {
+		return limit, known
+	}
+	for _, c := range p.Cards {
+		if c.Index == *p.Device && c.Capacity > 0 {
+			return max(0, min(limit, c.Capacity-*p.Outside)), true
+		}
+	}
+	return limit, true
 }
 
 // Batch is the batch size of the loader that feeds training: the first that shuffles or is distributed, else the first with a size.

@@ -47,10 +47,19 @@ func TestClosingLinesReadAsWritten(t *testing.T) {
 	half := 0.5
 	capped := trained(0, 10*units.GiB, repeated(2*units.GiB, 20)...)
 	capped.CapFraction = &half
+	context, crowd := 600*units.MiB, 134*units.GiB
+	alone, crowded := withBatch, withBatch
+	alone.Outside = &context
+	crowded.Outside, crowded.Cards, crowded.Peak.Allocated = &crowd, []Card{{0, "H200", 140 * units.GiB}}, 5*units.GiB
+	full := crowded
+	full.Peak.Allocated = 7 * units.GiB
 	cases := []struct {
 		name      string
 		processes []Process
 	}{
+		{"alone on the card", []Process{alone}},
+		{"others hold 134 of 140 GiB", []Process{crowded}},
+		{"others came after its peak", []Process{full}},
 		{"steady", []Process{steady}},
 		{"steady, batch known", []Process{withBatch}},
 		{"growing", []Process{trained(0, 8*units.GiB, growing...)}},

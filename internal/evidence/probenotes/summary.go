@@ -9,11 +9,11 @@ import (
 )
 
 // Healthy gives the closing lines of a run that did not die of memory: peak, headroom and trend; what would still fit.
-// It gives one line when no GPU was used.
+// It gives none when no process that took notes used a GPU.
 func Healthy(processes []Process) []string {
 	p, ok := fullest(processes)
 	if !ok {
-		return []string{"no GPU memory was used."}
+		return nil
 	}
 	lines := []string{peakLine(p, len(ranks(processes)))}
 	if more := outlook(p); more != "" {
@@ -26,6 +26,15 @@ func Healthy(processes []Process) []string {
 		lines = append(lines, fmt.Sprintf("it ran out of memory %s times and went on; --report DIR keeps the evidence.", units.Count(p.OOMCount)))
 	}
 	return lines
+}
+
+// PeakLine says how full the card got; false when no GPU was used.
+func PeakLine(processes []Process) (string, bool) {
+	p, ok := fullest(processes)
+	if !ok {
+		return "", false
+	}
+	return peakLine(p, len(ranks(processes))), true
 }
 
 // fullest is the process with the highest peak among those that used a GPU.
@@ -49,8 +58,23 @@ func peakLine(p Process, ranks int) string {
 	if !known {
 		return fmt.Sprintf("peak %s on %s%s%s.", p.Peak.Allocated.Short(), where, at(p), trendWords(p))
 	}
-	return fmt.Sprintf("peak %s of %s GiB on %s%s%s; %s headroom.", p.Peak.Allocated.GiBString(1), limit.GiBString(1), where,
-		at(p), trendWords(p), (limit - p.Peak.Allocated).Short())
+	return fmt.Sprintf("peak %s of %s GiB on %s%s%s; %s.", p.Peak.Allocated.GiBString(1), limit.GiBString(1), where, at(p), trendWords(p), headroom(p))
+}
+
+// usual is what CUDA's context and its libraries take of a card; more than that belongs to someone else.
+const usual = 2 * units.GiB
+
+// headroom is what the process could still have taken beside everything else on the card.
+func headroom(p Process) string {
+	room, _ := p.Room()
+	left := max(0, room-p.Peak.Allocated)
+	if p.Outside == nil {
+		return left.Short() + " headroom if the card is otherwise empty"
+	}
+	if *p.Outside < usual {
+		return left.Short() + " headroom"
+	}
+	return fmt.Sprintf("%s headroom, for %s of the card were used outside of it", left.Short(), p.Outside.Short())
 }
 
 func at(p Process) string {
@@ -73,7 +97,7 @@ func trendWords(p Process) string {
 
 // outlook says what the trend or the headroom means for the next run.
 func outlook(p Process) string {
-	limit, known := p.Limit()
+	limit, known := p.Room()
 	t := p.Trend()
 	switch {
 	case !known || !t.Known:

@@ -273,3 +273,14 @@ func DocTable() string {
 	}
 	return out.String()
 }
+
+func TestAnIPv6AddressNeedsNoBrackets(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"fd00::a1:9740": "[fd00::a1]:9740", "::1:9740": "[::1]:9740", "[::1]:9740": "[::1]:9740", "127.0.0.1:9740": "127.0.0.1:9740", ":9740": ":9740", "9740": "9740",
+	} {
+		if got := bracketed(address); got != want {
+			t.Errorf("%s became %s, want %s", address, got, want)
+		}
+	}
+}

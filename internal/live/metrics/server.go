@@ -8,10 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
-	"sync"
+	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/internal/live/listener"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
@@ -77,7 +77,7 @@ var ErrAddress = errors.New("not an address to listen on")
 
 // Listen opens the address. A bare port listens on loopback: other machines must be asked for by name.
 func Listen(address string, c *Collector) (*Server, error) {
-	host, port, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(bracketed(address))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %q (write for example 127.0.0.1:9740, or 0.0.0.0:9740 for every interface)", ErrAddress, address)
 	}
@@ -87,23 +87,35 @@ func Listen(address string, c *Collector) (*Server, error) {
 	if host == "" {
 		host = "127.0.0.1"
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	open, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
-	bound, _ := netip.ParseAddrPort(listener.Addr().String())
+	bound, _ := netip.ParseAddrPort(open.Addr().String())
 	handler, err := Handler(c, bound.Addr().IsLoopback())
 	if err != nil {
-		_ = listener.Close()
+		_ = open.Close()
 		return nil, err
 	}
 	return &Server{
-		listener: &crowd{Listener: listener, room: maxConnections},
+		listener: listener.Limit(open, maxConnections),
 		http: &http.Server{
 			Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, WriteTimeout: 2 * requestTimeout,
 			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		},
 	}, nil
+}
+
+// bracketed writes an IPv6 address with a port as it should be written: Kubernetes gives a pod's address without brackets ("$(POD_IP):9740").
+func bracketed(address string) string {
+	at := strings.LastIndexByte(address, ':')
+	if at < 0 || strings.HasPrefix(address, "[") {
+		return address
+	}
+	if host, err := netip.ParseAddr(address[:at]); err == nil && host.Is6() {
+		return "[" + address[:at] + "]" + address[at:]
+	}
+	return address
 }
 
 // Address is where the server listens.
@@ -121,45 +133,4 @@ func (s *Server) Serve(ctx context.Context) error {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return nil
-}
-
-// crowd is a listener with room for so many connections: a new one sends the oldest away, so that clients which connect and say
-// nothing cannot keep a scraper out.
-type crowd struct {
-	net.Listener
-	room   int
-	mu     sync.Mutex
-	guests []*guest // oldest first
-}
-
-func (c *crowd) Accept() (net.Conn, error) {
-	conn, err := c.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	g := &guest{Conn: conn, crowd: c}
-	c.mu.Lock()
-	c.guests = append(c.guests, g)
-	var oldest *guest
-	if len(c.guests) > c.room {
-		oldest = c.guests[0]
-	}
-	c.mu.Unlock()
-	if oldest != nil {
-		_ = oldest.Close()
-	}
-	return g, nil
-}
-
-// guest leaves the crowd when it is closed.
-type guest struct {
-	net.Conn
-	crowd *crowd
-}
-
-func (g *guest) Close() error {
-	g.crowd.mu.Lock()
-	g.crowd.guests = slices.DeleteFunc(g.crowd.guests, func(other *guest) bool { return other == g })
-	g.crowd.mu.Unlock()
-	return g.Conn.Close()
 }

@@ -39,14 +39,14 @@ func versioned(size uintptr, version uint32) uint32 { return uint32(size) | vers
 
 // processInfo is nvmlProcessInfo_t since version 2.
 type processInfo struct {
-	pid             uint32
-	_               uint32
-	used            uint64
-	gpuInstance     uint32
-	computeInstance uint32
+	pid  uint32
+	_    uint32
+	used uint64
+	_    uint32 // GPU instance
+	_    uint32 // compute instance
 }
 
-type utilization struct{ gpu, memory uint32 }
+type utilization struct{ gpu, _ uint32 }
 
 // symbols are the functions we call. A nil one is missing in this driver.
 type symbols struct {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
 	"github.com/plimsoll/plimsoll/snapshot"
 )
@@ -67,6 +68,7 @@ func (c *Case) recordedFacts(out *report.Replay) {
 	r := &out.Recorded
 	r.Conf, r.Complete, r.EmptyCaches, r.OOMs = confName(c.ConfText), c.Recording.Complete, c.EmptyCaches, c.Fidelity.OOMs
 	r.Limit, r.LimitLow, r.LimitHigh = c.Limit.Bytes(), c.Limit.AtLeast, c.Limit.Below
+	r.Partial = c.diedThere()
 	switch {
 	case c.Limit.Given:
 		r.LimitIs = "flag"
@@ -77,6 +79,20 @@ func (c *Case) recordedFacts(out *report.Replay) {
 	default:
 		r.LimitIs = "none"
 	}
+}
+
+// diedThere tells that the history ends with a failure: hardly anything was asked for after the last one.
+func (c *Case) diedThere() bool {
+	before, after, failed := 0, 0, false
+	for i := range c.tape.Events {
+		switch c.tape.Events[i].Kind {
+		case tape.OOM:
+			before, after, failed = before+after, 0, true
+		case tape.Alloc:
+			after++
+		}
+	}
+	return failed && 10*after <= before
 }
 
 func (c *Case) capacity(out *report.Replay, q Question) {
@@ -175,7 +191,7 @@ func (c *Case) doubts() []string {
 		out = append(out, units.Count(n)+" events contradict the rest of the history and were left out")
 	}
 	if c.Fidelity.OOMs > 0 {
-		out = append(out, "the recorded run failed, so that the history says nothing of what would have come after")
+		out = append(out, "the recorded run failed, so the history says nothing of what would have come after")
 	}
 	return out
 }

@@ -58,7 +58,7 @@ func (c *Case) keep(v *validation, peak units.Bytes) {
 	}
 	peaks := v.a.Stats().Peak
 	c.InUse, c.Allocated, c.requested = peaks.Active, peaks.Allocated, peaks.Requested
-	c.EmptyCaches = v.calls
+	c.EmptyCaches, c.AllocatedAt = v.calls, v.allocatedAt
 	c.tape = c.Recording.Tape
 	c.tape.Events, c.event = v.tape, v.event
 }

@@ -25,6 +25,7 @@ import (
 type Options struct {
 	Torch torch.Version // the release that recorded it; 0: found out
 	Cap   units.Bytes   // the memory cap of the recorded run; 0: found out
+	At    int           // a tape event of interest, counted from 1: Case.AllocatedAt tells what was allocated after it; 0: none
 }
 
 // Case is a recording that has been replayed under its own settings.
@@ -33,17 +34,19 @@ type Case struct {
 	Torch     torch.Version
 	// TorchKnown says that the version was given or follows from the file; otherwise it is the one whose rules
 	// reproduce the recording best.
-	TorchKnown bool
-	Conf       alloc.Conf
-	ConfText   string
-	Limit      Limit
-	Fidelity   Fidelity
-	InUse      units.Bytes // the most that was in use at once
-	Allocated  units.Bytes // the same without what waited for other streams: PyTorch's peak of allocated_bytes
+	TorchKnown  bool
+	Conf        alloc.Conf
+	ConfText    string
+	Limit       Limit
+	Fidelity    Fidelity
+	InUse       units.Bytes // the most that was in use at once
+	Allocated   units.Bytes // the same without what waited for other streams: PyTorch's peak of allocated_bytes
+	AllocatedAt units.Bytes // allocated after the event of Options.At
 	// EmptyCaches is the number of calls of empty_cache found in the history.
 	EmptyCaches int
 	Warnings    []string
 
+	at     int       // Options.At
 	tape   tape.Tape // the recording's, with calls of empty_cache put in
 	event  []uint32  // trace event of each event of tape
 	start  []alloc.SegmentState
@@ -102,12 +105,12 @@ func Open(r *recording.Recording, o Options) (*Case, error) {
 		return nil, fmt.Errorf("device %d has no history in this snapshot, only its final state; record one with torch.cuda.memory._record_memory_history()", r.Device)
 	}
 	if o.Torch.Said() {
-		return open(r, o.Torch, o.Cap)
+		return open(r, o.Torch, o)
 	}
 	var best *Case
 	versions, known := plausible(r)
 	for _, v := range versions {
-		c, err := open(r, v, o.Cap)
+		c, err := open(r, v, o)
 		if err != nil {
 			return nil, err
 		}
@@ -122,8 +125,8 @@ func Open(r *recording.Recording, o Options) (*Case, error) {
 	return best, nil
 }
 
-func open(r *recording.Recording, v torch.Version, limit units.Bytes) (*Case, error) {
-	c := &Case{Recording: r, Torch: v, TorchKnown: true}
+func open(r *recording.Recording, v torch.Version, o Options) (*Case, error) {
+	c := &Case{Recording: r, Torch: v, TorchKnown: true, at: o.At}
 	c.readConf()
 	if c.Conf.Async {
 		return nil, fmt.Errorf("the recording used backend:cudaMallocAsync, which keeps no history of blocks")
@@ -131,7 +134,7 @@ func open(r *recording.Recording, v torch.Version, limit units.Bytes) (*Case, er
 	c.runs = segmentRuns(r.Trace)
 	c.start = c.initialState()
 	c.before = c.liveBefore()
-	c.infer(limit)
+	c.infer(o.Cap)
 	return c, nil
 }
 

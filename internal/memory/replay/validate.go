@@ -20,6 +20,8 @@ type validation struct {
 	tape  []tape.Event // with calls of empty_cache
 	event []uint32
 	calls int
+	// allocatedAt is what was allocated after the event of interest.
+	allocatedAt units.Bytes
 	// impatient stops at the first divergence; tooLow then tells that the model gave memory back where the recorded run
 	// did not, as under a cap that is too low.
 	impatient bool
@@ -64,6 +66,9 @@ func (v *validation) until(end int) {
 			runs = runs[1:]
 		}
 		v.step(k)
+		if k+1 == v.c.at {
+			v.allocatedAt = v.a.Stats().Allocated
+		}
 		if v.open != nil && at >= v.open.next {
 			v.leave(at)
 		}

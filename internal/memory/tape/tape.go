@@ -20,7 +20,7 @@ const (
 	FreeCompleted             // a deferred Free of ID takes effect
 	EmptyCache                // the program called torch.cuda.empty_cache()
 	OOM                       // a request of Size bytes failed (recorded tapes only)
-	Mark                      // a moment with a name: Label indexes Tape.Labels (step, phase)
+	Mark                      // a phase begins: Owner indexes Tape.Moments
 )
 
 // Event is one entry of a tape; 24 bytes, so that ten million of them stay small.
@@ -29,7 +29,7 @@ type Event struct {
 	Deferred bool   // a Free that waits for other streams
 	Stream   uint16 // index into Tape.Streams
 	Pool     uint16 // index into Tape.Pools; 0 is the default pool
-	Owner    uint32 // index into Tape.Owners; 0 is unknown. For a Mark: index into Tape.Labels
+	Owner    uint32 // index into Tape.Owners; 0 is unknown. For a Mark: index into Tape.Moments
 	ID       uint32 // ordinal of the allocation the event is about; numbered from 0 in order of Alloc
 	Size     units.Bytes
 }
@@ -64,6 +64,12 @@ type Owner struct {
 	Op       string // operator or purpose ("aten::mm", "exp_avg"), where known
 }
 
+// Moment is what a Mark begins: a phase of a training step, or one outside of steps.
+type Moment struct {
+	Step  int // from 1; 0 outside of steps
+	Phase string
+}
+
 // Tape is an ordered history of one device.
 type Tape struct {
 	Events  []Event
@@ -71,7 +77,7 @@ type Tape struct {
 	Streams []uint64    // stream handles by index; index 0 exists and is the default stream
 	Pools   [][2]uint64 // pool ids by index; index 0 is (0,0), the default pool
 	Owners  []Owner     // by Event.Owner; index 0 is the unknown owner
-	Labels  []string    // names of Marks
+	Moments []Moment    // what the Marks begin
 	Allocs  int         // number of IDs: len(Initial) plus the number of Alloc events
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/plimsoll/plimsoll/internal/evidence/recording"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
 	"github.com/plimsoll/plimsoll/snapshot"
@@ -18,7 +19,8 @@ type Growth struct {
 	Span     int         // steps between the oldest survivor and Event
 	Bytes    units.Bytes // alive at Event from earlier steps
 	PerStep  units.Bytes
-	Event    int // the end of the step at which most was held
+	Event    int   // the end of the step at which most was held
+	Blocks   []int // the allocations, oldest first
 }
 
 // Growing finds what stays alive from step to step.
@@ -28,8 +30,8 @@ func (t *Timeline) Growing(minSteps int) []Growth { return t.growing(t.Steps, mi
 func (t *Timeline) EvalGrowing(minBatches int) []Growth { return t.growing(t.Batches, minBatches) }
 
 // growing looks at the end of the step before the peak (after the last step
-// a program takes its state down), and takes a line for growing when it left something behind in at least half of
-// the steps since it first did, and in no fewer than minSteps. The last step is left out: its tensors may merely not have
+// a program takes its state down), and takes a line for growing when it left something behind in no fewer than minSteps steps, spread over the time since
+// it first did: a line that stopped long ago has only set something up. The last step is left out: its tensors may merely not have
 // been replaced yet, as those of a plain loop are.
 func (t *Timeline) growing(ends []int, minSteps int) []Growth {
 	at := t.growthInstant(ends)
@@ -41,39 +43,75 @@ func (t *Timeline) growing(ends []int, minSteps int) []Growth {
 		stack    snapshot.StackID
 		category tape.Category
 	}
-	found := map[key]*Growth{}
-	oldest := map[key]int{}
-	lastStep := map[key]int{}
+	found := map[key]*leaving{}
 	survivors := t.survivors(ends, at)
 	named := t.namesOfSizes(survivors)
 	for _, id := range survivors {
-		step := sort.SearchInts(ends, int(t.Born[id]))
 		k := key{t.Stack[id], t.Category[id]}
 		if twin, ok := named[t.Size(id)]; ok && k.stack == 0 {
 			k = key{t.Stack[twin], t.Category[twin]}
 		}
 		g := found[k]
 		if g == nil {
-			g = &Growth{Stack: k.stack, Category: k.category, Event: at}
-			found[k], oldest[k], lastStep[k] = g, step, -1
+			g = &leaving{Growth: Growth{Stack: k.stack, Category: k.category, Event: at}, first: -1}
+			found[k] = g
 		}
-		if step != lastStep[k] {
-			g.Steps++
-			lastStep[k] = step
-		}
-		g.Bytes += t.Size(id)
-		g.Span = now - oldest[k]
+		g.add(id, sort.SearchInts(ends, int(t.Born[id])), t.Size(id))
 	}
 	var out []Growth
 	for _, g := range found {
-		if g.Steps < minSteps || 2*g.Steps < g.Span {
+		if g.Span = now - g.first; g.Steps < minSteps || !g.steady(now) || t.bounded(ends, &g.Growth) {
 			continue
 		}
 		g.PerStep = g.Bytes / units.Bytes(g.Steps)
-		out = append(out, *g)
+		out = append(out, g.Growth)
 	}
 	slices.SortFunc(out, func(a, b Growth) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Stack, b.Stack)) })
 	return out
+}
+
+// leaving is a Growth while its blocks are counted.
+type leaving struct {
+	Growth
+	first, last int // step
+	gap         int // the longest time between two steps that left something
+}
+
+func (g *leaving) add(id, step int, size units.Bytes) {
+	if g.first < 0 {
+		g.first, g.last, g.Steps = step, step, 1
+	}
+	if step != g.last {
+		g.gap = max(g.gap, step-g.last)
+		g.last = step
+		g.Steps++
+	}
+	g.Bytes += size
+	g.Blocks = append(g.Blocks, id)
+}
+
+// steady tells whether something was left behind again and again until now: no pause is much longer than the usual one.
+func (g *leaving) steady(now int) bool {
+	usual := max(1, g.Span/g.Steps)
+	return max(g.gap, now-g.last) <= 3*usual
+}
+
+// bounded tells a store that gives up its oldest as it takes in new ones: of the same line, at least as many blocks lived for two steps or more and
+// went, as are alive.
+func (t *Timeline) bounded(ends []int, g *Growth) bool {
+	if g.Stack == 0 {
+		return false
+	}
+	evicted := 0
+	for id := len(t.Tape.Initial); id < len(t.Died); id++ {
+		if t.Stack[id] != g.Stack || t.Died[id] == recording.NeverFreed || int(t.Died[id]) > g.Event {
+			continue
+		}
+		if sort.SearchInts(ends, int(t.Died[id]))-sort.SearchInts(ends, int(t.Born[id])) >= 2 {
+			evicted++
+		}
+	}
+	return evicted >= 2 && 4*evicted >= len(g.Blocks)
 }
 
 // survivors are the blocks alive at an instant that were made in earlier steps.
@@ -81,7 +119,7 @@ func (t *Timeline) survivors(ends []int, at int) []int {
 	now := sort.SearchInts(ends, at)
 	var out []int
 	for id := len(t.Tape.Initial); id < len(t.Died); id++ {
-		if t.Alive(id, at) && sort.SearchInts(ends, int(t.Born[id])) < now {
+		if t.Alive(id, at) && t.Tape.Events[t.Born[id]].Pool == 0 && sort.SearchInts(ends, int(t.Born[id])) < now { // a graph's pool keeps what it captured
 			out = append(out, id)
 		}
 	}

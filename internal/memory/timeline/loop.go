@@ -1,6 +1,8 @@
 package timeline
 
 import (
+	"strings"
+
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/snapshot"
@@ -12,14 +14,14 @@ const minLoop = 3
 // loop finds the outermost loop of the program over allocations of a kind from an event on, and gives the event before each of its iterations but
 // the first. It reads stacks from the outside: as long as the program stands in one line it goes into the call there; a
 // line that it leaves and comes back to is the body of a loop. Inside a module's call are layers, which repeat as well, so the search ends there.
-func (t *Timeline) loop(from int, keep func(*callsite.Origin) bool) []int {
+func (t *Timeline) loop(from int, keep func(snapshot.StackID) bool) []int {
 	var events []int
 	for i := from; i < len(t.Tape.Events); i++ {
 		e := &t.Tape.Events[i]
 		if e.Kind != tape.Alloc || t.Stack[e.ID] == 0 {
 			continue
 		}
-		if o := t.Origins.Of(t.Stack[e.ID]); o.User >= 0 && o.Phase != callsite.Load && keep(o) {
+		if o := t.Origins.Of(t.Stack[e.ID]); o.User >= 0 && o.Phase != callsite.Load && keep(t.Stack[e.ID]) {
 			events = append(events, i)
 		}
 	}
@@ -94,7 +96,7 @@ func (t *Timeline) descend(events []int, depth int) []int {
 			}
 		}
 	}
-	if most == 0 || t.Origins.InModule(best) {
+	if most == 0 || t.Origins.InModule(best) || strings.HasPrefix(t.Origins.Stacks.Frames[best].Function, "forward") {
 		return nil
 	}
 	var kept []int

@@ -6,11 +6,12 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/snapshot"
 )
 
 // findSteps finds where training steps end: as the probe marked them, else at the end of each Optimizer.step that PyTorch annotated (2.5+), else
-// where allocations by the optimizer stop, else where a loop of the program comes back to its first line. A fused optimizer allocates in
-// its first step only: then the loop knows more steps than the optimizer.
+// where allocations by the optimizer stop, else where a loop of the program that runs backward comes back to its first line. A fused optimizer allocates in
+// its first step only: then the loop knows more steps than the optimizer. Layers repeat too, but not around a backward pass: without one there are no steps.
 func (t *Timeline) findSteps() {
 	if t.Steps = t.markedSteps(); len(t.Steps) > 0 {
 		t.StepsFrom = "marks"
@@ -22,7 +23,7 @@ func (t *Timeline) findSteps() {
 	}
 	runs := t.optimizerRuns()
 	if len(runs) < 2 {
-		if loop := t.loop(0, func(o *callsite.Origin) bool { return !o.Eval }); len(loop) >= minLoop {
+		if loop := t.loop(0, func(s snapshot.StackID) bool { return !t.IsEval(s) }); len(loop) >= minLoop && t.trainsWithin(loop) {
 			t.Steps, t.StepsFrom = loop, "repetition"
 			return
 		}
@@ -35,20 +36,20 @@ func (t *Timeline) findSteps() {
 // findBatches finds where the batches of evaluation end: those of functions whose name says so, or else of a loop after the last
 // step that never runs backward.
 func (t *Timeline) findBatches() {
-	if loop := t.loop(0, func(o *callsite.Origin) bool { return o.Eval }); len(loop) >= minLoop {
+	if loop := t.loop(0, t.IsEval); len(loop) >= minLoop {
 		t.Batches = loop
 		return
 	}
-	if len(t.Steps) == 0 || t.StepsFrom == "repetition" {
-		return
+	from := 0
+	if n := len(t.Steps); n > 0 {
+		from = t.Steps[n-1] + 1
 	}
-	from := t.Steps[len(t.Steps)-1] + 1
 	for i := from; i < len(t.Tape.Events); i++ {
 		if t.Tape.Events[i].Kind == tape.Alloc && t.phaseAt(i) == callsite.Backward {
 			return
 		}
 	}
-	if loop := t.loop(from, func(*callsite.Origin) bool { return true }); len(loop) >= minLoop {
+	if loop := t.loop(from, func(snapshot.StackID) bool { return true }); len(loop) >= minLoop && 2*t.iterationsWith(callsite.Forward, loop) >= len(loop) {
 		t.Batches, t.Unnamed = loop, true
 	}
 }
@@ -62,7 +63,7 @@ func (t *Timeline) annotatedSteps() []int {
 		if a.Start || a.Device != t.Device || !strings.HasPrefix(a.Name, "Optimizer.step#") {
 			continue
 		}
-		if e := t.eventAt(a.TimeUS); len(ends) == 0 || e > ends[len(ends)-1] {
+		if e := t.eventAt(a.TimeUS); e >= 0 && (len(ends) == 0 || e > ends[len(ends)-1]) { // -1: before the history
 			ends = append(ends, e)
 		}
 	}
@@ -90,4 +91,23 @@ func (t *Timeline) optimizerRuns() []int {
 		}
 	}
 	return ends
+}
+
+// trainsWithin tells whether at least half of a loop's iterations run a backward pass.
+func (t *Timeline) trainsWithin(ends []int) bool {
+	return 2*t.iterationsWith(callsite.Backward, ends) >= len(ends)
+}
+
+// iterationsWith counts the iterations of a loop in which a phase asks for memory.
+func (t *Timeline) iterationsWith(phase callsite.Phase, ends []int) int {
+	n, last := 0, -1
+	for i := range t.Tape.Events {
+		if t.Tape.Events[i].Kind != tape.Alloc || t.phaseAt(i) != phase {
+			continue
+		}
+		if at := sort.SearchInts(ends, i); at != last {
+			n, last = n+1, at
+		}
+	}
+	return n
 }

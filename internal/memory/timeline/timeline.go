@@ -38,6 +38,7 @@ type Timeline struct {
 	// Holders says who keeps what is alive at the end; nil where the probe did not look.
 	Holders *holders.Match
 
+	eval      []bool // by stack: evaluation
 	marks     []mark // by tape event; nil where the probe marked none
 	firstMark int    // the first marked event
 }
@@ -64,6 +65,7 @@ func New(r *recording.Recording, origins *callsite.Table) *Timeline {
 	t := &Timeline{Recording: r, Origins: origins}
 	t.levels()
 	t.readMarks()
+	t.findEval()
 	t.findSteps()
 	t.findBatches()
 	t.categorize()
@@ -76,7 +78,7 @@ func (t *Timeline) levels() {
 	var now, blocks units.Bytes
 	for _, l := range t.Tape.Initial {
 		now += l.Size
-		blocks += block(l.Size)
+		blocks += Block(l.Size)
 	}
 	t.Peak = Peak{Level: Level{Requested: now, Allocated: blocks}, Event: -1, ReservedTrace: -1}
 	for i := range t.Tape.Events {
@@ -86,12 +88,12 @@ func (t *Timeline) levels() {
 			if now += e.Size; now > t.Peak.Requested {
 				t.Peak.Requested, t.Peak.Event = now, i
 			}
-			blocks += block(e.Size)
+			blocks += Block(e.Size)
 			t.Peak.Allocated = max(t.Peak.Allocated, blocks)
 		case tape.FreeCompleted:
 			now -= e.Size
 		case tape.Free:
-			blocks -= block(e.Size)
+			blocks -= Block(e.Size)
 			if !e.Deferred {
 				now -= e.Size
 			}
@@ -101,9 +103,9 @@ func (t *Timeline) levels() {
 	t.reservedLevels()
 }
 
-// block is the least a block for a request can take: a multiple of 512 bytes (CUDACachingAllocator.cpp, round_size).
+// Block is the least a block for a request can take: a multiple of 512 bytes (CUDACachingAllocator.cpp, round_size).
 // Blocks that were not split are larger; the allocator model knows which.
-func block(request units.Bytes) units.Bytes { return max(512, (request+511)/512*512) }
+func Block(request units.Bytes) units.Bytes { return max(512, (request+511)/512*512) }
 
 func (t *Timeline) reservedLevels() {
 	held := int64(t.Reserved)

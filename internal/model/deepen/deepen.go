@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -46,12 +45,12 @@ func Enough(n int) int {
 
 // Reel is a recording cut to pieces.
 type Reel struct {
-	zones  []int
-	depth  int
-	groups []group
-	pieces [5]int // where load, step 1, its end, step 2 and its end begin among the groups
-	names  []name // of owners
-	labels []string
+	zones   []int
+	depth   int
+	groups  []group
+	pieces  [5]int // where load, step 1, its end, step 2 and its end begin among the groups
+	names   []name // of owners
+	moments []tape.Moment
 }
 
 // group is a part of the tape: events outside of layers, or one visit to every layer of some zones.
@@ -101,7 +100,7 @@ type name struct {
 
 // Cut makes a reel of a recording.
 func Cut(r Recording) (*Reel, error) {
-	c := &cutter{r: r, reel: &Reel{zones: slices.Clone(r.Zones), labels: r.Tape.Labels}, where: make([]spot, r.Tape.Allocs), borders: borders(r.Zones)}
+	c := &cutter{r: r, reel: &Reel{zones: slices.Clone(r.Zones), moments: r.Tape.Moments}, where: make([]spot, r.Tape.Allocs), borders: borders(r.Zones)}
 	c.reel.depth = c.borders[len(r.Zones)]
 	if len(r.Steps) != 2 || len(r.Layers) != len(r.Tape.Events) {
 		return nil, fmt.Errorf("a reel is cut from two steps with their layers: %w", ErrIrregular)
@@ -203,6 +202,3 @@ func (r *Reel) check() error {
 	}
 	return nil
 }
-
-// secondStep is the label of the mark that begins the second step.
-func secondStep(label string) bool { return strings.HasPrefix(label, "step 2 ") }

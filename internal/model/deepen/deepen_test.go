@@ -28,13 +28,13 @@ func record(depth, steps, odd int) *toy {
 	r.made = len(r.tape.Events)
 	grads := make([]uint32, depth)
 	for step := 1; step <= steps; step++ {
-		r.mark(fmt.Sprintf("step %d zero_grad", step))
+		r.mark(step, "zero_grad")
 		for l := range depth {
 			if step > 1 {
 				r.free(-1, grads[l])
 			}
 		}
-		r.mark(fmt.Sprintf("step %d forward", step))
+		r.mark(step, "forward")
 		kept := make([]uint32, depth)
 		for l := range depth {
 			size := units.Bytes(50)
@@ -45,7 +45,7 @@ func record(depth, steps, odd int) *toy {
 			r.free(l, r.alloc(l, tape.Workspace, 5))
 		}
 		loss := r.alloc(-1, tape.Activations, 8)
-		r.mark(fmt.Sprintf("step %d backward", step))
+		r.mark(step, "backward")
 		down := loss
 		for l := depth - 1; l >= 0; l-- {
 			grads[l] = r.alloc(l, tape.Gradients, 1000)
@@ -79,9 +79,9 @@ func (r *toy) add(layer int, e tape.Event) {
 	r.layers = append(r.layers, int32(layer))
 }
 
-func (r *toy) mark(label string) {
-	r.add(-1, tape.Event{Kind: tape.Mark, Owner: uint32(len(r.tape.Labels))})
-	r.tape.Labels = append(r.tape.Labels, label)
+func (r *toy) mark(step int, phase string) {
+	r.add(-1, tape.Event{Kind: tape.Mark, Owner: uint32(len(r.tape.Moments))})
+	r.tape.Moments = append(r.tape.Moments, tape.Moment{Step: step, Phase: phase})
 }
 
 func (r *toy) alloc(layer int, c tape.Category, size units.Bytes) uint32 {
@@ -107,7 +107,7 @@ func (r *toy) cut(zones ...int) (*Reel, error) {
 // told writes an event in words.
 func told(t *tape.Tape, e tape.Event) string {
 	if e.Kind == tape.Mark {
-		return t.Labels[e.Owner]
+		return fmt.Sprint(t.Moments[e.Owner])
 	}
 	return fmt.Sprintf("%d %d %d %v", e.Kind, e.ID, e.Size, t.Owners[e.Owner])
 }

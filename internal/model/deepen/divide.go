@@ -27,7 +27,7 @@ func (c *cutter) follow() {
 		case tape.Free:
 			c.ended[e.ID] = i
 		case tape.Mark:
-			if c.start == 0 && secondStep(t.Labels[e.Owner]) {
+			if c.start == 0 && t.Moments[e.Owner].Step == 2 {
 				c.start = i
 			}
 		}

@@ -1,8 +1,6 @@
 package deepen
 
 import (
-	"strings"
-
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -123,7 +121,7 @@ func (v *viewer) see(events []event) {
 			v.hold(&v.r.names[e.owner.index], -e.size)
 		case tape.Mark:
 			v.note()
-			if strings.HasSuffix(v.r.labels[e.owner.index], "backward") {
+			if v.r.moments[e.owner.index].Phase == "backward" {
 				v.now.Backward = true
 				if v.saved == 0 {
 					v.saved = max(v.inside, 1)

@@ -160,7 +160,7 @@ func (w *writer) part(events []event, layer int) {
 		out := tape.Event{Kind: e.kind, Size: e.size}
 		switch e.kind {
 		case tape.Mark:
-			out.Owner = w.label(w.r.labels[e.owner.index])
+			out.Owner = w.moment(w.r.moments[e.owner.index])
 		case tape.Alloc:
 			out.Owner, out.ID = w.owners[e.owner.index]+uint32(w.layer(e.owner, layer)), w.next
 			w.next++
@@ -195,15 +195,15 @@ func (w *writer) layer(p place, from int) int {
 	return 0
 }
 
-// label writes the name of a mark; a further step's are numbered on.
-func (w *writer) label(text string) uint32 {
-	if rest, ok := strings.CutPrefix(text, "step 2 "); ok && w.again {
-		text = "step 3 " + rest
+// moment writes what a mark begins; those of a further step are numbered on.
+func (w *writer) moment(m tape.Moment) uint32 {
+	if m.Step == 2 && w.again {
+		m.Step = 3
 	}
-	i := slices.Index(w.t.Labels, text)
+	i := slices.Index(w.t.Moments, m)
 	if i < 0 {
-		i = len(w.t.Labels)
-		w.t.Labels = append(w.t.Labels, text)
+		i = len(w.t.Moments)
+		w.t.Moments = append(w.t.Moments, m)
 	}
 	return uint32(i)
 }

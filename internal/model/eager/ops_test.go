@@ -106,7 +106,7 @@ func replay(m measurement, build func(b *bench) func() *Tensor, dropped bool) (l
 			b.x = append(b.x, t)
 		}
 		run := build(b)
-		p.Mark("before")
+		p.Mark(tape.Moment{Phase: "before"})
 		var y *Tensor
 		if m.Mode == "amp" {
 			p.Autocast(tensor.BFloat16, func() { y = run() })
@@ -114,20 +114,20 @@ func replay(m measurement, build func(b *bench) func() *Tensor, dropped bool) (l
 			y = run()
 		}
 		y.Retain()
-		p.Mark("forward done")
+		p.Mark(tape.Moment{Phase: "forward done"})
 		if dropped {
 			y.gradEdge().refs++
 			y.Release()
-			p.Mark("kept")
+			p.Mark(tape.Moment{Phase: "kept"})
 			return
 		}
 		g := p.empty(y.Like(), y.DType).Retain()
-		p.Mark("backward")
+		p.Mark(tape.Moment{Phase: "backward"})
 		p.grad, p.thread = false, 1
 		g.Retain()
 		p.runEngine(y.gradEdge(), y.output, g)
 		y.Release()
-		p.Mark("after")
+		p.Mark(tape.Moment{Phase: "after"})
 	})
 	if err != nil {
 		return out, err
@@ -143,7 +143,7 @@ func measure(t *tape.Tape, gradient units.Bytes) (levels, error) {
 	_, err := alloc.Run(t, alloc.Policy{}, func(i int, a *alloc.Allocator) {
 		now := a.Stats().Allocated
 		if e := t.Events[i]; e.Kind == tape.Mark {
-			label = t.Labels[e.Owner]
+			label = t.Moments[e.Owner].Phase
 			at[label] = now
 		}
 		high[label] = max(high[label], now)

@@ -1,31 +1,33 @@
 package eager
 
 import (
-	"fmt"
-
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // optimizer is a torch.optim optimizer: what it keeps for each parameter and what a step holds for a moment.
 type optimizer struct {
 	p      *Process
 	params []*Tensor
-	rule   func(o *optimizer)
+	kind   torch.Algorithm
+	how    torch.Step
+	form   torch.Form
 	shared []*Tensor
 	state  [][]*Tensor // by parameter; nil before the first step
 }
 
-func newOptimizer(p *Process, name string, params []*Tensor) (*optimizer, error) {
-	o := &optimizer{p: p, params: params, state: make([][]*Tensor, len(params))}
-	recipe, ok := optimizers[name]
+func newOptimizer(p *Process, name torch.Optimizer, params []*Tensor) (*optimizer, error) {
+	kind, ok := name.Algorithm()
 	if !ok {
-		return nil, fmt.Errorf("optimizer %q is not known (known: %s)", name, OptimizerNames())
+		_, err := torch.ParseOptimizer(string(name))
+		return nil, err
 	}
-	o.rule = recipe.step
-	if recipe.construct != nil {
-		recipe.construct(o)
+	o := &optimizer{p: p, params: params, state: make([][]*Tensor, len(params)), kind: kind, how: kind.Steps[name.Form()], form: name.Form()}
+	if kind.Early {
+		o.states(everyOne(len(params)))
 	}
+	o.sharedState()
 	return o, nil
 }
 
@@ -41,7 +43,9 @@ func (o *optimizer) zeroGrad() {
 
 func (o *optimizer) step() {
 	o.p.grad = false
-	o.rule(o)
+	which := o.active()
+	o.states(which)
+	rules[o.how.Holds.Rule](o, which)
 	o.p.grad = true
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -73,7 +74,7 @@ func encoderParams(p *Process, d tensor.DType) []*Tensor {
 }
 
 // formName is the name of an optimizer in a form: foreach is the default but for Adafactor.
-func formName(r optimizerRow) (string, bool) {
+func formName(r optimizerRow) (torch.Optimizer, bool) {
 	name := map[string]string{"adam_amsgrad": "amsgrad"}[r.Optimizer]
 	if name == "" {
 		name = r.Optimizer
@@ -89,8 +90,8 @@ func formName(r optimizerRow) (string, bool) {
 			name += "-" + r.Form
 		}
 	}
-	_, ok := optimizers[name]
-	return name, ok
+	_, ok := torch.Optimizer(name).Algorithm()
+	return torch.Optimizer(name), ok
 }
 
 // listSize is the size of one list of tensors like the parameters, in blocks: what SGD's momentum was measured to keep.
@@ -130,10 +131,10 @@ func TestOptimizersKeepAndNeedWhatWasMeasured(t *testing.T) {
 			t.Fatal(err)
 		}
 		for step := range 2 {
-			p.Mark([]string{"first", "second"}[step])
+			p.Mark(tape.Moment{Phase: []string{"first", "second"}[step]})
 			o.step()
 		}
-		p.Mark("end")
+		p.Mark(tape.Moment{Phase: "end"})
 		at, high := stepLevels(t, p.Tape())
 		unit := listSize(rows, r.DType)
 		differs := func(what string, got, want units.Bytes) {
@@ -158,7 +159,7 @@ func stepLevels(t *testing.T, tp *tape.Tape) (at, high map[string]units.Bytes) {
 	_, err := alloc.Run(tp, alloc.Policy{}, func(i int, a *alloc.Allocator) {
 		now := a.Stats().Allocated
 		if e := tp.Events[i]; e.Kind == tape.Mark {
-			label = tp.Labels[e.Owner]
+			label = tp.Moments[e.Owner].Phase
 			at[label] = now
 		}
 		high[label] = max(high[label], now)

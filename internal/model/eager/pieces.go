@@ -2,6 +2,7 @@ package eager
 
 import (
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // What an optimizer does depends on the parameters alone, and the passes of a step do not depend on the optimizer. So a tape can be cut: into passes with
@@ -84,7 +85,7 @@ func (p *Process) NewBench(m Model, o Options, trained func(name string) bool, h
 }
 
 // Turns runs an optimizer.
-func (b *Bench) Turns(optimizer string) (Turns, error) {
+func (b *Bench) Turns(optimizer torch.Optimizer) (Turns, error) {
 	p := b.p
 	p.blas, p.blasLt, p.op = b.has.blas, b.has.blasLt, b.op
 	var out Turns

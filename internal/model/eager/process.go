@@ -26,9 +26,9 @@ type Process struct {
 	CheckpointFirst int
 	CheckpointOrder []int
 
-	tape   tape.Tape
-	owners map[tape.Owner]uint32
-	labels map[string]uint32
+	tape    tape.Tape
+	owners  map[tape.Owner]uint32
+	moments map[tape.Moment]uint32
 
 	path     []string // dotted path of the module that runs, innermost last
 	category tape.Category
@@ -62,20 +62,20 @@ func NewProcess(d Device) *Process {
 	return &Process{
 		Device: d, grad: true, category: tape.Activations,
 		tape:   tape.Tape{Streams: []uint64{0}, Pools: make([][2]uint64, 1), Owners: make([]tape.Owner, 1)},
-		owners: map[tape.Owner]uint32{{}: 0}, labels: map[string]uint32{}, path: []string{""},
+		owners: map[tape.Owner]uint32{{}: 0}, moments: map[tape.Moment]uint32{}, path: []string{""},
 	}
 }
 
 // Tape hands out what has been recorded so far.
 func (p *Process) Tape() *tape.Tape { return &p.tape }
 
-// Mark writes a named moment onto the tape.
-func (p *Process) Mark(label string) {
-	i, ok := p.labels[label]
+// Mark writes onto the tape that a phase begins.
+func (p *Process) Mark(m tape.Moment) {
+	i, ok := p.moments[m]
 	if !ok {
-		i = uint32(len(p.tape.Labels))
-		p.labels[label] = i
-		p.tape.Labels = append(p.tape.Labels, label)
+		i = uint32(len(p.tape.Moments))
+		p.moments[m] = i
+		p.tape.Moments = append(p.tape.Moments, m)
 	}
 	p.layers.note("")
 	p.tape.Events = append(p.tape.Events, tape.Event{Kind: tape.Mark, Owner: i})

@@ -1,8 +1,6 @@
 package eager
 
 import (
-	"fmt"
-
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 	"github.com/plimsoll/plimsoll/internal/torch"
@@ -22,7 +20,7 @@ type Model interface {
 type Options struct {
 	Autocast   tensor.DType // Float16 or BFloat16; Bool (zero): off
 	Scaler     bool         // GradScaler, with fp16 autocast
-	Optimizer  string
+	Optimizer  torch.Optimizer
 	Accumulate int  // micro-batches a step; 0 is 1
 	Plain      bool // a script's loop: the last iteration's values live on while the next runs
 	Rebound    bool // with Plain: all but its batch, whose names have the next one's values when forward begins
@@ -37,7 +35,7 @@ type Options struct {
 	LoRA         *LoRA // adapters instead of the model's own parameters
 }
 
-// Names of the phases; a Mark "step N phase" begins each.
+// Names of the phases; a Mark begins each.
 const (
 	PhaseLoad      = torch.PhaseLoad
 	PhaseZeroGrad  = torch.PhaseZeroGrad
@@ -45,9 +43,6 @@ const (
 	PhaseBackward  = torch.PhaseBackward
 	PhaseOptimizer = torch.PhaseOptimizer
 )
-
-// PhaseLabel is the label of the mark that begins a phase.
-func PhaseLabel(step int, phase string) string { return fmt.Sprintf("step %d %s", step, phase) }
 
 // Train loads a model and runs steps in the order zero_grad, forward, backward, optimizer. The tape then holds all of it.
 func (p *Process) Train(m Model, o Options) error {
@@ -71,7 +66,7 @@ func (p *Process) Train(m Model, o Options) error {
 
 // load puts a model on the card, ready to be trained.
 func (p *Process) load(m Model, o Options) {
-	p.Mark(PhaseLoad)
+	p.Mark(tape.Moment{Phase: PhaseLoad})
 	if o.LoRA != nil {
 		if err := m.Root().AttachLoRA(*o.LoRA); err != nil {
 			panic(Fault(err.Error()))
@@ -169,7 +164,7 @@ func release(names *[]*Tensor, values []*Tensor) {
 
 func (l *loop) phase(number int, name string) {
 	l.p.phase = name
-	l.p.Mark(PhaseLabel(number, name))
+	l.p.Mark(tape.Moment{Step: number, Phase: name})
 }
 
 func (l *loop) forward(batch []*Tensor) (loss *Tensor, outputs []*Tensor) {

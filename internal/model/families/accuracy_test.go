@@ -29,7 +29,7 @@ func trainAs(r measured.Row, moved bool) (*tape.Tape, error) {
 	p := eager.NewProcess(eager.H200())
 	m, err := New(p, c, Spec{
 		Task: r.Task, Batch: r.Batch, Seq: r.Seq, TargetSeq: r.TargetSeq, Image: r.Image, Frames: r.Frames,
-		DType: measured.DTypes[r.ParamDType], Checkpointing: r.Checkpointing, Attn: r.Attn,
+		DType: measured.DTypes[r.ParamDType], Checkpointing: r.Checkpointing, Attn: string(r.Attn),
 	})
 	if err != nil {
 		return nil, err
@@ -92,15 +92,15 @@ func TestPredictedPeaksAgreeWithMeasuredOnes(t *testing.T) {
 
 // checkPhases holds every phase of every step to two percent of the measurement, and the loaded model to the byte. With fp16 a phase may
 // be lower than computed: the scaler skips steps while gradients overflow, and optimizer state appears later.
-func checkPhases(t *testing.T, r measured.Row, got map[string]units.Bytes) {
+func checkPhases(t *testing.T, r measured.Row, got map[tape.Moment]units.Bytes) {
 	t.Helper()
 	// Adagrad's state is made with the optimizer, after the measurement of the loaded model.
-	if got[eager.PhaseLoad] != r.Measured.AfterLoad && r.Optimizer != "adagrad" {
-		t.Errorf("%s: %d bytes after loading, measured %d", r.ID, got[eager.PhaseLoad], r.Measured.AfterLoad)
+	if loaded := got[tape.Moment{Phase: eager.PhaseLoad}]; loaded != r.Measured.AfterLoad && r.Optimizer != "adagrad" {
+		t.Errorf("%s: %d bytes after loading, measured %d", r.ID, loaded, r.Measured.AfterLoad)
 	}
 	for i, phases := range r.Measured.Phases {
 		for name, want := range phases {
-			g := got[eager.PhaseLabel(i+1, name)]
+			g := got[tape.Moment{Step: i + 1, Phase: name}]
 			if e := measured.Percent(g, want); math.Abs(e) > 2 && (e < 0 || r.Autocast != "fp16") {
 				t.Errorf("%s, step %d %s: %d bytes, measured %d (%+.2f %%)", r.ID, i+1, name, g, want, e)
 			}

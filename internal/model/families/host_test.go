@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/testkit/measured"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -59,7 +60,7 @@ func TestTensorsAliveAreThoseOfPyTorch(t *testing.T) {
 			t.Fatalf("%s: %v", c.Name, err)
 		}
 		p := eager.NewProcess(eager.H200())
-		m, err := New(p, cfg, Spec{Task: c.Task, Batch: c.Batch, Seq: c.Seq, TargetSeq: c.TargetSeq, Image: c.Image, DType: measured.DTypes[c.ParamDType],
+		m, err := New(p, cfg, Spec{Task: c.Task, Batch: c.Batch, Seq: c.Seq, TargetSeq: c.TargetSeq, Image: c.Image, DType: measured.DTypes[torch.DType(c.ParamDType)],
 			Attn: "eager", Checkpointing: c.Checkpointing})
 		if err != nil {
 			t.Fatalf("%s: %v", c.Name, err)
@@ -75,7 +76,7 @@ func TestTensorsAliveAreThoseOfPyTorch(t *testing.T) {
 			t.Errorf("%s %s: %d parameters, PyTorch %d", c.Name, c.Task, params, c.Params)
 		}
 		peak, after := alive(p.Tape())
-		forward, backward := eager.PhaseLabel(1, eager.PhaseForward), eager.PhaseLabel(1, eager.PhaseBackward)
+		forward, backward := tape.Moment{Step: 1, Phase: eager.PhaseForward}, tape.Moment{Step: 1, Phase: eager.PhaseBackward}
 		compare(t, c, "highest point of forward", peak[forward], c.ForwardPeak)
 		compare(t, c, "end of forward", after[forward], c.AfterForward)
 		compare(t, c, "end of backward", after[backward], c.AfterBackward)
@@ -90,13 +91,13 @@ func compare(t *testing.T, c hostCase, moment string, got, want units.Bytes) {
 }
 
 // alive gives for each phase the highest and the last number of bytes beside parameters, batches and workspaces.
-func alive(tp *tape.Tape) (peak, after map[string]units.Bytes) {
-	peak, after = map[string]units.Bytes{}, map[string]units.Bytes{}
+func alive(tp *tape.Tape) (peak, after map[tape.Moment]units.Bytes) {
+	peak, after = map[tape.Moment]units.Bytes{}, map[tape.Moment]units.Bytes{}
 	var now units.Bytes
-	label := ""
+	var label tape.Moment
 	for _, e := range tp.Events {
 		if e.Kind == tape.Mark {
-			label = tp.Labels[e.Owner]
+			label = tp.Moments[e.Owner]
 			continue
 		}
 		switch tp.Owners[e.Owner].Category {

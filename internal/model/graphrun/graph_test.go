@@ -244,7 +244,7 @@ func trainConfig(r measured.Row) (*tape.Tape, error) {
 	p := eager.NewProcess(eager.H200())
 	m, err := families.New(p, c, families.Spec{
 		Task: r.Task, Batch: r.Batch, Seq: r.Seq, TargetSeq: r.TargetSeq, Image: r.Image, Frames: r.Frames,
-		DType: measured.DTypes[r.ParamDType], Attn: r.Attn,
+		DType: measured.DTypes[r.ParamDType], Attn: string(r.Attn),
 	})
 	if err != nil {
 		return nil, err

@@ -12,7 +12,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/spelling"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // Job describes one training job. The zero value of every optional field means "not said"; Check fills the defaults.
@@ -37,11 +39,11 @@ type Job struct {
 	Frames    int   `json:"frames,omitempty"` // video frames, or spectrogram frames
 	Input     []int `json:"input,omitempty"`  // shape of one sample
 
-	ParamDType    string `json:"param_dtype,omitempty"` // fp32 | bf16 | fp16
-	Autocast      string `json:"autocast,omitempty"`    // bf16 | fp16; fp16 implies a GradScaler
-	TF32          bool   `json:"tf32,omitempty"`        // fp32 matrix products on tensor cores
-	Optimizer     string `json:"optimizer,omitempty"`
-	Checkpointing bool   `json:"checkpointing,omitempty"` // every layer, non-reentrant
+	ParamDType    torch.DType     `json:"param_dtype,omitempty"` // fp32 | bf16 | fp16
+	Autocast      torch.DType     `json:"autocast,omitempty"`    // bf16 | fp16; fp16 implies a GradScaler
+	TF32          bool            `json:"tf32,omitempty"`        // fp32 matrix products on tensor cores
+	Optimizer     torch.Optimizer `json:"optimizer,omitempty"`
+	Checkpointing bool            `json:"checkpointing,omitempty"` // every layer, non-reentrant
 	// Layers limits checkpointing to so many of the first layers; 0: all of them.
 	Layers int `json:"checkpoint_layers,omitempty"`
 	// Order says which layers Layers counts: calls, from 0, those to checkpoint first in front; nil: as they run.
@@ -51,13 +53,13 @@ type Job struct {
 	// OffloadActivations keeps what autograd saves on the host: forward runs under torch.autograd.graph.save_on_cpu(pin_memory=True).
 	OffloadActivations bool `json:"offload_activations,omitempty"`
 	// ResidentBytes lie on the card all the time beside the model: weights that are not trained here, data, batches fetched ahead.
-	ResidentBytes int64    `json:"resident_bytes,omitempty"`
-	Attn          string   `json:"attn,omitempty"`       // sdpa | eager
-	Accumulate    int      `json:"accumulate,omitempty"` // micro-batches of one optimizer step
-	Loop          string   `json:"loop,omitempty"`       // function | plain | script
-	ZeroGrad      string   `json:"zero_grad,omitempty"`  // before-forward | before-backward: then forward runs beside the gradients of the step before
-	Freeze        []string `json:"freeze,omitempty"`     // prefixes of parameter names
-	ChannelsLast  bool     `json:"channels_last,omitempty"`
+	ResidentBytes int64           `json:"resident_bytes,omitempty"`
+	Attn          setup.Attention `json:"attn,omitempty"`       // sdpa | eager
+	Accumulate    int             `json:"accumulate,omitempty"` // micro-batches of one optimizer step
+	Loop          setup.Loop      `json:"loop,omitempty"`       // function | plain | script
+	ZeroGrad      string          `json:"zero_grad,omitempty"`  // before-forward | before-backward: then forward runs beside the gradients of the step before
+	Freeze        []string        `json:"freeze,omitempty"`     // prefixes of parameter names
+	ChannelsLast  bool            `json:"channels_last,omitempty"`
 
 	LoRARank    int      `json:"lora_rank,omitempty"`    // low-rank adapters instead of full training
 	LoRATargets []string `json:"lora_targets,omitempty"` // last names of linear layers; default q_proj, v_proj
@@ -72,23 +74,12 @@ type Job struct {
 
 // Known words.
 var (
-	sources    = []string{"hf", "graph"}
-	tasks      = []string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "image-cls", "speech-seq2seq"}
-	losses     = []string{"cross-entropy"}
-	dtypes     = []string{"fp32", "bf16", "fp16"}
-	casts      = []string{"bf16", "fp16"}
-	attentions = []string{"sdpa", "eager"}
-	loops      = []string{"function", "plain", "script"}
-	zeroings   = []string{"before-forward", "before-backward"}
-	optimizers = []string{
-		"sgd", "sgdm", "adam", "adam-fused", "adam-loop", "adamw", "adamw-fused", "adamw-loop", "amsgrad", "amsgrad-fused", "amsgrad-loop",
-		"nadam", "nadam-loop", "radam", "radam-loop", "adamax", "adamax-loop", "adagrad", "adagrad-loop", "adadelta", "adadelta-loop",
-		"rmsprop", "rmsprop-loop", "asgd", "rprop", "adafactor", "adamw-8bit",
-	}
+	sources  = []string{"hf", "graph"}
+	tasks    = []string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "image-cls", "speech-seq2seq"}
+	losses   = []string{"cross-entropy"}
+	casts    = []string{string(torch.BF16), string(torch.FP16)}
+	zeroings = []string{"before-forward", "before-backward"}
 )
-
-// Optimizers lists the words for optimizers: "-fused" and "-loop" (foreach=False) are the implementations beside the default, foreach.
-func Optimizers() []string { return slices.Clone(optimizers) }
 
 // Tasks lists the words for tasks.
 func Tasks() []string { return slices.Clone(tasks) }
@@ -144,12 +135,12 @@ func (j *Job) checkSource() error {
 }
 
 func (j *Job) checkWords() error {
-	defaults(&j.ParamDType, "fp32")
-	defaults(&j.Optimizer, "adamw")
-	defaults(&j.Loop, "function")
+	defaults(&j.ParamDType, torch.FP32)
+	defaults(&j.Optimizer, torch.DefaultOptimizer)
+	defaults(&j.Loop, setup.Function)
 	defaults(&j.ZeroGrad, "before-forward")
 	if j.Source == "hf" {
-		defaults(&j.Attn, "sdpa")
+		defaults(&j.Attn, setup.SDPA)
 	}
 	if j.LoRARank > 0 && len(j.LoRATargets) == 0 {
 		j.LoRATargets = []string{"q_proj", "v_proj"} // peft's default for decoders
@@ -158,8 +149,8 @@ func (j *Job) checkWords() error {
 		field, word string
 		known       []string
 	}{
-		{"task", j.Task, tasks}, {"loss", j.Loss, losses}, {"param_dtype", j.ParamDType, dtypes}, {"autocast", j.Autocast, casts},
-		{"optimizer", j.Optimizer, optimizers}, {"attn", j.Attn, attentions}, {"loop", j.Loop, loops}, {"zero_grad", j.ZeroGrad, zeroings},
+		{"task", j.Task, tasks}, {"loss", j.Loss, losses}, {"param_dtype", string(j.ParamDType), torch.DTypes()}, {"autocast", string(j.Autocast), casts},
+		{"attn", string(j.Attn), setup.Words(setup.Attentions())}, {"loop", string(j.Loop), setup.Words(setup.Loops())}, {"zero_grad", j.ZeroGrad, zeroings},
 	} {
 		if w.word == "" {
 			continue
@@ -168,10 +159,12 @@ func (j *Job) checkWords() error {
 			return err
 		}
 	}
-	return nil
+	var err error
+	j.Optimizer, err = torch.ParseOptimizer(string(j.Optimizer))
+	return err
 }
 
-func defaults(field *string, standard string) {
+func defaults[T ~string](field *T, standard T) {
 	if *field == "" {
 		*field = standard
 	}
@@ -225,9 +218,9 @@ func (j *Job) checkSizes() error {
 func (j *Job) checkContradictions() error {
 	text := slices.Contains([]string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm"}, j.Task)
 	switch {
-	case j.Autocast != "" && j.ParamDType != "fp32":
+	case j.Autocast != "" && j.ParamDType != torch.FP32:
 		return fmt.Errorf("autocast %s with %s parameters: autocast is for fp32 parameters; choose one", j.Autocast, j.ParamDType)
-	case j.TF32 && (j.Autocast != "" || j.ParamDType != "fp32"):
+	case j.TF32 && (j.Autocast != "" || j.ParamDType != torch.FP32):
 		return fmt.Errorf("tf32 is a way to compute fp32: it contradicts the 16-bit setting")
 	case j.Source == "graph" && j.Attn != "":
 		return fmt.Errorf("attn %s: a graph contains its attention already", j.Attn)

@@ -3,6 +3,8 @@ package job
 import (
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 const minimal = `{"source":"graph","graph":"g.pt2","batch":4`
@@ -56,13 +58,14 @@ func TestWhatNoScriptCouldMeanIsRefused(t *testing.T) {
 
 func TestPrecisionWordsGoBothWays(t *testing.T) {
 	t.Parallel()
-	for _, w := range Precisions() {
+	for _, w := range torch.Precisions() {
 		var j Job
-		if err := j.SetPrecision(w); err != nil || j.Precision() != w {
+		p, err := torch.ParsePrecision(w)
+		if j.SetPrecision(p); err != nil || string(j.Precision()) != w {
 			t.Errorf("%s becomes %s (%v)", w, j.Precision(), err)
 		}
 	}
-	if err := new(Job).SetPrecision("fb16"); err == nil || !strings.Contains(err.Error(), "bf16") {
+	if _, err := torch.ParsePrecision("fb16"); err == nil || !strings.Contains(err.Error(), "bf16") {
 		t.Errorf("fb16: %v", err)
 	}
 }

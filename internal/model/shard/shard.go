@@ -9,17 +9,16 @@ package shard
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
-	"github.com/plimsoll/plimsoll/internal/spelling"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // Plan says how a job is spread.
 type Plan struct {
-	Kind       string // one of Kinds
+	Kind       setup.Sharding
 	Ranks      int
 	BucketView bool // DDP: gradient_as_bucket_view, which saves the buckets
 	Stages     int  // pipeline stages; 0 and 1: none. The tape is then that of one stage's layers
@@ -27,13 +26,10 @@ type Plan struct {
 
 const maxRanks = 1 << 20
 
-// Kinds lists the ways to spread a job over ranks that see different data.
-func Kinds() []string { return []string{"ddp", "zero1", "zero2", "zero3", "fsdp2"} }
-
 // Check refuses plans that make no sense.
 func (p Plan) Check() error {
-	if !slices.Contains(Kinds(), p.Kind) {
-		return fmt.Errorf("sharding %.30q is not known%s", p.Kind, spelling.Hint(p.Kind, Kinds()))
+	if _, err := setup.ParseSharding(string(p.Kind)); err != nil {
+		return err
 	}
 	if p.Ranks < 2 {
 		return fmt.Errorf("%d ranks: sharding needs at least two", p.Ranks)
@@ -71,7 +67,7 @@ func PerRank(t *tape.Tape, p Plan) (Estimate, error) {
 		c := t.Owners[e.Owner].Category
 		switch e.Kind {
 		case tape.Mark:
-			backward = backward || strings.HasSuffix(t.Labels[e.Owner], "backward")
+			backward = backward || t.Moments[e.Owner].Phase == "backward"
 			continue
 		case tape.Alloc:
 			now[c] += e.Size
@@ -126,7 +122,7 @@ func measure(t *tape.Tape) model {
 	var grads, saved units.Bytes
 	for i := range t.Events {
 		e := &t.Events[i]
-		if e.Kind == tape.Mark && strings.HasSuffix(t.Labels[e.Owner], "backward") && m.saved == 0 {
+		if e.Kind == tape.Mark && t.Moments[e.Owner].Phase == "backward" && m.saved == 0 {
 			m.saved = max(saved, 1)
 		}
 		if e.Kind != tape.Alloc && e.Kind != tape.Free {
@@ -176,22 +172,22 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 		bucket = 0 // buckets are made in the first backward
 	}
 	switch p.Kind {
-	case "ddp":
+	case setup.DDP:
 		buffers = m.grads
 		if p.BucketView || !backward {
 			buffers = 0
 		}
-	case "zero1":
+	case setup.ZeRO1:
 		state = share(state)
 		buffers = bucket
-	case "zero2":
+	case setup.ZeRO2:
 		state, grads = share(state), share(grads)
 		buffers = bucket
-	case "zero3":
+	case setup.ZeRO3:
 		state, grads = share(state), share(grads)
 		params = min(params, share(params)+p.gathered(m))
 		buffers = bucket
-	case "fsdp2":
+	case setup.FSDP2:
 		state = share(state)
 		if p.Stages > 1 { // stages keep parameters gathered and reduce gradients once, after the last micro-batch
 			params += share(params)
@@ -211,13 +207,13 @@ func (p Plan) gathered(m model) units.Bytes { return 2*m.layer + m.rest }
 func (p Plan) assumptions() []string {
 	out := []string{fmt.Sprintf("per rank of %d (%s): computed from the tape of one card, not measured", p.Ranks, p.Kind)}
 	switch p.Kind {
-	case "ddp":
+	case setup.DDP:
 		if !p.BucketView {
 			out = append(out, "DDP keeps its buckets beside the gradients; gradient_as_bucket_view=True saves them")
 		}
-	case "zero1", "zero2":
+	case setup.ZeRO1, setup.ZeRO2:
 		out = append(out, "DeepSpeed's default bucket of 5e8 elements, or all gradients where they are fewer")
-	case "zero3", "fsdp2":
+	case setup.ZeRO3, setup.FSDP2:
 		if p.Stages > 1 { // torch/distributed/pipelining/stage.py, 2.11: set_reshard_after_backward(False), set_requires_gradient_sync(False)
 			out = append(out, "in a pipeline only the optimizer's state is shared: parameters stay gathered over the micro-batches of a step")
 			break

@@ -7,12 +7,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // step is the tape of a model of some layers: parameters, a forward, a backward, an optimizer.
 func step(layers int, params, activations units.Bytes) *tape.Tape {
-	t := &tape.Tape{Owners: []tape.Owner{{}}, Labels: []string{"step 1 forward", "step 1 backward", "step 1 optimizer"}}
+	t := &tape.Tape{Owners: []tape.Owner{{}}, Moments: []tape.Moment{{Step: 1, Phase: "forward"}, {Step: 1, Phase: "backward"}, {Step: 1, Phase: "optimizer"}}}
 	alloc := func(c tape.Category, module string, size units.Bytes) uint32 {
 		t.Owners = append(t.Owners, tape.Owner{Category: c, Module: module})
 		id := uint32(t.Allocs)
@@ -59,7 +60,7 @@ func TestMoreShardingNeverNeedsMore(t *testing.T) {
 		ranks := rapid.IntRange(2, 64).Draw(t, "ranks")
 		tp := step(layers, params, activations)
 		last := units.Bytes(1 << 62)
-		for _, kind := range []string{"ddp", "zero1", "zero2", "zero3"} {
+		for _, kind := range []setup.Sharding{"ddp", "zero1", "zero2", "zero3"} {
 			e, err := PerRank(tp, Plan{Kind: kind, Ranks: ranks})
 			if err != nil {
 				t.Fatal(err)

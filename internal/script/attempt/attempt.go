@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/evidence/probenotes"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -31,6 +32,20 @@ func (p Plan) JSON() string {
 		panic(err) // a struct of plain fields
 	}
 	return string(data)
+}
+
+// Variables are what the plan sets for the allocator, which reads them before Python starts. The name PYTORCH_CUDA_ALLOC_CONF is read by every version;
+// PYTORCH_ALLOC_CONF is ignored for CUDA by 2.9.1.
+func (p Plan) Variables(now func(name string) string) []string {
+	const name = "PYTORCH_CUDA_ALLOC_CONF"
+	conf := now(name)
+	if !p.Expandable || strings.Contains(conf, "expandable_segments") {
+		return nil
+	}
+	if conf != "" {
+		conf += ","
+	}
+	return []string{name + "=" + conf + "expandable_segments:True"}
 }
 
 // Changes says in words what the plan changes.
@@ -200,19 +215,16 @@ func nextDivisor(n, k int) int {
 	return 0
 }
 
-// Steady is what every step holds whatever its batch: parameters, their gradients, the optimizer's state. The state is two
-// tensors a parameter for the Adam family, one for momentum, none for plain SGD (zeros_like in torch/optim).
+// Steady is what every step holds whatever its batch: parameters, their gradients, the optimizer's state. The state
+// is as large as the optimizer's table says.
 func Steady(p probenotes.Process) units.Bytes {
 	var total units.Bytes
 	for _, o := range p.Optimizers {
-		state := units.Bytes(2)
-		switch {
-		case o.Class == "SGD" && o.Momentum, o.Class == "Adagrad", o.Class == "RMSprop", o.Class == "Lion":
-			state = 1
-		case o.Class == "SGD", o.Class == "Adafactor":
-			state = 0
+		state := 2.0 // Adam's, for classes that are not known
+		if known, ok := torch.ByClass(o.Class, o.Momentum); ok {
+			state = known.StateShare()
 		}
-		total += o.ParameterBytes * (2 + state)
+		total += 2*o.ParameterBytes + units.Bytes(state*float64(o.ParameterBytes))
 	}
 	return total
 }

@@ -13,7 +13,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
+	"github.com/plimsoll/plimsoll/internal/model/traced"
 	"github.com/plimsoll/plimsoll/internal/script/probe"
 	"github.com/plimsoll/plimsoll/internal/script/runner"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -29,6 +32,7 @@ type Request struct {
 	Stderr io.Writer
 	Card   *Card           // the card the script is to believe in; nil: a plausible one
 	Stop   <-chan struct{} // when closed, the capture is given up; nil: never
+	Limit  time.Duration   // how long a first training step is waited for; 0: as long as it takes
 }
 
 // Card is what a script may ask about its card.
@@ -78,7 +82,15 @@ func (f Failed) Error() string {
 	if f.File == "" {
 		return "the training step was not captured: " + f.Why
 	}
-	return fmt.Sprintf("the training step was not captured at %s:%d: %s", f.File, f.Line, f.Why)
+	return "the training step was not captured " + f.Reason()
+}
+
+// Reason is why, with the script's line where one is known.
+func (f Failed) Reason() string {
+	if f.File == "" {
+		return f.Why
+	}
+	return fmt.Sprintf("at %s:%d: %s", f.File, f.Line, f.Why)
 }
 
 // Run captures the command's first training step and returns the path of the job file.
@@ -87,7 +99,7 @@ func Run(r Request) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the capture's folder: %w", err)
 	}
-	python, err := os.MkdirTemp("", "plimsoll-")
+	python, err := runner.Folder()
 	if err != nil {
 		return "", fmt.Errorf("make a folder for the probe: %w", err)
 	}
@@ -100,7 +112,13 @@ func Run(r Request) (string, error) {
 		return "", err
 	}
 	env := probe.Environ(r.Env, python, probe.Settings{Mode: probe.Capture, Report: dir, Card: card})
-	outcome, err := runner.Run(runner.Command{Args: r.Args, Env: env, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Stop: r.Stop})
+	stop, begun := r.Stop, time.Now()
+	if r.Limit > 0 {
+		var done func()
+		stop, done = bounded(r.Stop, r.Limit)
+		defer done()
+	}
+	outcome, err := runner.Run(runner.Command{Args: r.Args, Env: env, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Stop: stop})
 	if err != nil {
 		return "", err
 	}
@@ -111,7 +129,81 @@ func Run(r Request) (string, error) {
 	if _, err := os.Stat(job); err == nil {
 		return job, nil
 	}
+	if r.Limit > 0 && outcome.Signal != 0 && time.Since(begun) >= r.Limit {
+		return "", Failed{Why: fmt.Sprintf("no training step within %s", r.Limit)}
+	}
 	return "", failure(dir, outcome)
+}
+
+// Trace follows the command through all it does, for at most the given time, and returns what was seen. What the script writes after its first backward pass
+// is written nowhere.
+func Trace(r Request, limit time.Duration) (*traced.Trace, error) {
+	dir, err := filepath.Abs(r.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("find the trace's folder: %w", err)
+	}
+	python, err := runner.Folder()
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the probe: %w", err)
+	}
+	defer os.RemoveAll(python)
+	if err := probe.Install(python); err != nil {
+		return nil, fmt.Errorf("write the probe: %w", err)
+	}
+	card, err := described(r.Card)
+	if err != nil {
+		return nil, err
+	}
+	env := probe.Environ(r.Env, python, probe.Settings{Mode: probe.Trace, Report: dir, Card: card, Seconds: limit.Seconds()})
+	stop, done := bounded(r.Stop, limit+grace)
+	defer done()
+	outcome, err := runner.Run(runner.Command{Args: r.Args, Env: env, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Stop: stop})
+	if err != nil {
+		return nil, err
+	}
+	if outcome.Asked != 0 {
+		return nil, Interrupted{outcome}
+	}
+	return readTrace(dir, outcome)
+}
+
+// grace is what a command gets beyond its time to write down what was seen.
+const grace = 20 * time.Second
+
+// bounded is a channel that closes when another does, or when the time is over.
+func bounded(stop <-chan struct{}, limit time.Duration) (<-chan struct{}, func()) {
+	ended := make(chan struct{})
+	end := sync.OnceFunc(func() { close(ended) })
+	over := make(chan struct{})
+	timer := time.AfterFunc(limit, end)
+	go func() {
+		select {
+		case <-stop:
+			end()
+		case <-over:
+		}
+	}()
+	return ended, func() {
+		timer.Stop()
+		close(over)
+	}
+}
+
+func readTrace(dir string, outcome runner.Outcome) (*traced.Trace, error) {
+	header, err := os.Open(filepath.Join(dir, "trace.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, failure(dir, outcome)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the trace: %w", err)
+	}
+	defer header.Close()
+	events, err := os.Open(filepath.Join(dir, "trace.bin.gz"))
+	if err != nil {
+		return nil, fmt.Errorf("read the trace: %w", err)
+	}
+	defer events.Close()
+	return traced.Read(header, events)
 }
 
 func described(c *Card) (string, error) {

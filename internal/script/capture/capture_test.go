@@ -36,7 +36,7 @@ type job struct {
 
 func TestScriptsOfEveryShapeAreCaptured(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	here, err := filepath.Abs("testdata")
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestScriptsOfEveryShapeAreCaptured(t *testing.T) {
 
 func TestWhatCannotBeCapturedIsSaidWithItsLine(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	for name, want := range map[string]string{
 		"untrained.py": "the script ended without an optimizer step",
 		"broken.py":    "broken.py:5: RuntimeError",

@@ -24,7 +24,7 @@ import (
 // The same script run for real on the CPU tells what it keeps for backward: autograd's own saved tensors, and what the script refers to.
 func TestACaptureKeepsForBackwardWhatTheScriptReallyKeeps(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	config := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(config, []byte(`{"width": 48, "depth": 4, "precision": "fp32", "batch_size": 33}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -110,12 +110,12 @@ func keptForBackward(tp *tape.Tape) units.Bytes {
 	var now units.Bytes
 	for i := range tp.Events {
 		e := &tp.Events[i]
-		if e.Kind == tape.Mark && tp.Labels[e.Owner] == eager.PhaseLabel(1, eager.PhaseBackward) {
+		if e.Kind == tape.Mark && tp.Moments[e.Owner] == (tape.Moment{Step: 1, Phase: eager.PhaseBackward}) {
 			return now
 		}
 		if e.Kind != tape.Mark && tp.Owners[e.Owner].Category == tape.Activations {
 			now += e.Change()
 		}
 	}
-	panic(fmt.Sprintf("no backward in %q", tp.Labels))
+	panic(fmt.Sprintf("no backward in %v", tp.Moments))
 }

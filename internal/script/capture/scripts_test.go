@@ -12,7 +12,7 @@ import (
 // The scripts of testdata as people write them, with cuda hard-coded in every way there is. What is wanted is counted by hand from the script.
 func TestScriptsAsPeopleWriteThemAreCaptured(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	compiled := []string{"torch.compile was left out: compiled code fuses operators and usually keeps less for backward"}
 	block := func(dim int64) int64 { return 12*dim*dim + 13*dim } // of a GPT: norms, attention, MLP
 	for _, c := range []struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/shard"
 	"github.com/plimsoll/plimsoll/internal/script/attempt"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -209,12 +210,12 @@ func (s *search) under(p attempt.Plan) (job.Job, predict.Machine, error) {
 		j.Checkpointing, j.CheckpointModules = true, s.blocks()
 	}
 	if p.LoopOptimizer {
-		if name := j.Optimizer + "-loop"; slices.Contains(job.Optimizers(), name) {
-			j.Optimizer = name
+		if o, ok := j.Optimizer.With(torch.Loop); ok {
+			j.Optimizer = o
 		}
 	}
 	if p.Autocast != "" {
-		j.Autocast = p.Autocast
+		j.Autocast = torch.DType(p.Autocast)
 	}
 	if p.Expandable {
 		conf, err := alloc.ParseConf("expandable_segments:True", m.Torch)

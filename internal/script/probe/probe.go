@@ -3,7 +3,9 @@
 // In go a folder to write into, the environment a command would have had and what the probe shall do; out come the
 // environment that makes every Python process of that command load the probe, which stays inert until torch is imported.
 // Nothing outside the given folder is written and no installed package is touched. Pythons started with -I, -E or -S ignore
-// PYTHONPATH and run unobserved.
+// PYTHONPATH and run unobserved. A PYTHONPATH that is replaced on the way is put right where that can be done without changing what a
+// script sees of its programs: by env(1) on the command line (Args), in processes started by an observed Python (_children.py), and for a
+// shell script that sets it and calls python by name (Shims).
 package probe
 
 import (
@@ -12,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -34,16 +37,37 @@ type Mode string
 const (
 	Observe Mode = "observe" // record memory, steps and failures
 	Capture Mode = "capture" // stop at the first training step and write it down
+	Trace   Mode = "trace"   // follow the whole script on tensors without data
 )
+
+// Record is which allocations carry Python stacks.
+type Record string
+
+// Ways to record.
+const (
+	Auto   Record = "auto"   // in as many steps as stay below a share of the step time
+	Stacks Record = "stacks" // in all
+	Light  Record = "light"  // in none
+	Off    Record = "off"    // no history at all
+)
+
+// Records lists the ways to record.
+func Records() []Record { return []Record{Auto, Stacks, Light, Off} }
 
 // Settings tell the probe what to do. They travel as PLIMSOLL_* variables.
 type Settings struct {
 	Mode   Mode
 	Report string // folder for notes and snapshots; exists and is absolute
-	Record string // auto, stacks, light or off; empty is auto
+	Record Record // empty is Auto
 	Fit    string // plan of a fitting run as JSON; empty: change nothing
+	Run    string // which run this is, so that its notes and processes are told from those of others
 	Card   string // of a capture: the card the script is to believe in, as JSON; empty: a plausible one
+
+	Seconds float64 // of a trace: how long the script is followed; 0: as long as the probe thinks right
 }
+
+// Mark is the variable that every process of a run carries, with Settings.Run as its value.
+const Mark = "PLIMSOLL_RUN"
 
 // Install writes the probe's sources under dir.
 func Install(dir string) error {
@@ -67,8 +91,11 @@ func Install(dir string) error {
 // PYTHONPATH keeps its value behind the probe's folder.
 func Environ(base []string, dir string, s Settings) []string {
 	set := map[string]string{
-		"PLIMSOLL_MODE": string(s.Mode), "PLIMSOLL_REPORT": s.Report, "PLIMSOLL_RECORD": s.Record, "PLIMSOLL_FIT": s.Fit,
-		"PLIMSOLL_CARD": s.Card,
+		"PLIMSOLL_MODE": string(s.Mode), "PLIMSOLL_REPORT": s.Report, "PLIMSOLL_RECORD": string(s.Record), "PLIMSOLL_FIT": s.Fit,
+		"PLIMSOLL_CARD": s.Card, Mark: s.Run,
+	}
+	if s.Seconds > 0 {
+		set["PLIMSOLL_SECONDS"] = strconv.FormatFloat(s.Seconds, 'f', -1, 64)
 	}
 	path := dir
 	var env []string
@@ -83,7 +110,7 @@ func Environ(base []string, dir string, s Settings) []string {
 		env = append(env, entry)
 	}
 	env = append(env, "PYTHONPATH="+path)
-	for _, name := range []string{"PLIMSOLL_MODE", "PLIMSOLL_REPORT", "PLIMSOLL_RECORD", "PLIMSOLL_FIT", "PLIMSOLL_CARD"} {
+	for _, name := range []string{"PLIMSOLL_MODE", "PLIMSOLL_REPORT", "PLIMSOLL_RECORD", "PLIMSOLL_FIT", "PLIMSOLL_CARD", "PLIMSOLL_SECONDS", Mark} {
 		if set[name] != "" {
 			env = append(env, name+"="+set[name])
 		}

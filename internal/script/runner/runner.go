@@ -26,6 +26,12 @@ type Command struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Stop   <-chan struct{} // when closed, the command and every process it has started are ended; nil: never
+
+	Errors   *Tail    // takes the end of what is written to stderr; nil: nothing is read along
+	Terminal bool     // read along where stderr is a terminal, too
+	Helper   []string // command line that calls Help with the arguments that follow; empty: processes the command leaves behind are on their own
+	Remove   string   // folder that the helper removes should plimsoll be killed
+	Started  func(pid int)
 }
 
 // Outcome is how a command ended.
@@ -52,17 +58,25 @@ func Run(c Command) (Outcome, error) {
 	cmd.SysProcAttr = dieWithParent()
 	before := kernelKills()
 
+	along := newTap(c, cmd)
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, forwarded...)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
+		along.close()
 		return Outcome{Code: startCode(err)}, fmt.Errorf("start %s: %w", c.Args[0], err)
 	}
+	defer guard(c, cmd.Process.Pid)()
+	along.start()
+	if c.Started != nil {
+		c.Started(cmd.Process.Pid)
+	}
 	done, heard := make(chan struct{}), make(chan syscall.Signal, 1)
-	go func() { heard <- attend(signals, c.Stop, done, cmd.Process) }()
+	go func() { heard <- attend(signals, c.Stop, done, cmd.Process, along.size) }()
 	err := cmd.Wait()
 	close(done)
 	asked := <-heard
+	along.finish()
 
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -75,17 +89,22 @@ func Run(c Command) (Outcome, error) {
 }
 
 var forwarded = []os.Signal{
-	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
 }
 
 // attend hands signals on until the command is done, ends it when told to, and returns the first signal that asked for an end.
-func attend(signals <-chan os.Signal, stop, done <-chan struct{}, child *os.Process) syscall.Signal {
+func attend(signals <-chan os.Signal, stop, done <-chan struct{}, child *os.Process, size func()) syscall.Signal {
 	var asked syscall.Signal
 	for {
 		select {
 		case s := <-signals:
 			number, _ := s.(syscall.Signal)
-			if asked == 0 && number != syscall.SIGUSR1 && number != syscall.SIGUSR2 {
+			if number == syscall.SIGWINCH {
+				if size == nil {
+					continue // the terminal has told the child itself
+				}
+				size()
+			} else if asked == 0 && number != syscall.SIGUSR1 && number != syscall.SIGUSR2 {
 				asked = number
 			}
 			if (s == syscall.SIGINT || s == syscall.SIGQUIT) && terminalSentIt() {

@@ -14,12 +14,20 @@ import (
 	"time"
 )
 
-// TestMain lets the test binary stand for plimsoll: with RUNNER_TEST set it runs its arguments as a command.
+// TestMain lets the test binary stand for plimsoll: with RUNNER_TEST set it runs its arguments as a command, or helps another that does.
 func TestMain(m *testing.M) {
 	if os.Getenv("RUNNER_TEST") == "" {
 		os.Exit(m.Run())
 	}
-	out, err := Run(Command{Args: os.Args[1:], Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+	if len(os.Args) > 1 && os.Args[1] == "helper" {
+		_ = Help(os.Args[2:])
+		os.Exit(0)
+	}
+	c := Command{Args: os.Args[1:], Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Errors: &Tail{}, Helper: []string{os.Args[0], "helper"}}
+	if os.Getenv("RUNNER_FOLDER") != "" {
+		c.Remove, _ = Folder()
+	}
+	out, err := Run(c)
 	if err != nil {
 		os.Stderr.WriteString(err.Error())
 	}

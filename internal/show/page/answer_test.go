@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/setup"
 )
 
 const markup = "</script><script>alert(1)</script>"
@@ -16,7 +17,7 @@ func TestAnswersBecomeFilesThatCarryThemWhole(t *testing.T) {
 	t.Parallel()
 	for _, s := range []Summary{
 		{Kind: Predicted, Headline: markup, Prediction: &report.Prediction{Title: markup, Capacity: 7, Batches: []report.BatchNeed{{Batch: 3, Fits: true}}}},
-		{Kind: Planned, Headline: markup, Fit: &report.Fit{Title: markup, Plans: []report.Plan{{MicroBatch: 2, Why: markup, ChangesNumerics: true}}}},
+		{Kind: Planned, Headline: markup, Fit: &report.Fit{Title: markup, Plans: []report.Plan{{Setup: setup.Setup{MicroBatch: 2}, Why: markup, ChangesNumerics: true}}}},
 	} {
 		var out bytes.Buffer
 		if err := Export(&out, s, NewBook(nil)); err != nil {

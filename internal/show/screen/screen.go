@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // Style says how a screen may look.
@@ -150,22 +152,8 @@ func words(paragraph string) []string {
 	return out
 }
 
-// Columns counts the columns a text takes, colour codes not counted.
-func Columns(text string) int {
-	n, escape := 0, false
-	for _, r := range text {
-		switch {
-		case r == '\x1b':
-			escape = true
-		case escape:
-			escape = r != 'm'
-		case unicode.Is(unicode.Mn, r):
-		default:
-			n++
-		}
-	}
-	return n
-}
+// Columns counts the columns a text takes: wide characters count two, combining ones and escape sequences none.
+func Columns(text string) int { return ansi.StringWidth(text) }
 
 // Pad fills text with spaces to the right up to width columns.
 func Pad(text string, width int) string {
@@ -179,28 +167,37 @@ func PadLeft(text string, width int) string {
 
 // Fit shortens text to width columns, an ellipsis in place of what is lost.
 func Fit(text string, width int) string {
-	if Columns(text) <= width {
-		return text
-	}
-	runes := []rune(text)
 	if width <= 1 {
-		return string(runes[:max(0, width)])
+		return ansi.Truncate(text, max(0, width), "")
 	}
-	return string(runes[:width-1]) + "…"
+	return ansi.Truncate(text, width, "…")
 }
 
-// Clean makes text from a file safe for a terminal: control characters and invalid UTF-8 become "�".
+// Clean makes text from a file safe for a terminal: control characters, bidirectional overrides and invalid UTF-8 become "�".
 func Clean(text string) string {
-	clean := strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError }) < 0
-	if clean {
+	if strings.IndexFunc(text, unsafe) < 0 {
 		return text
 	}
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Bidi_Control, r) {
+		if unsafe(r) {
 			return '�'
 		}
 		return r
 	}, text)
+}
+
+// CleanLines makes text of several lines safe for a terminal; line breaks stay.
+func CleanLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = Clean(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// unsafe tells characters that move the cursor, change colours or turn the direction of what follows.
+func unsafe(r rune) bool {
+	return unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Bidi_Control, r)
 }
 
 func toASCII(text string) string {

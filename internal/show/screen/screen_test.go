@@ -44,6 +44,31 @@ func TestTextFromFilesCannotSteerTheTerminal(t *testing.T) {
 	}
 }
 
+func TestBidirectionalOverridesAloneAreRemoved(t *testing.T) {
+	t.Parallel()
+	if got := Clean("train\u202eyp.exe"); strings.ContainsRune(got, '\u202e') {
+		t.Errorf("%q", got)
+	}
+	if got := CleanLines("a\nb\x1b]0;title\x07"); got != "a\nb�]0;title�" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestWideCharactersTakeTwoColumns(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"日本語": 6, "e\u0301": 1, "\x1b[31mred\x1b[0m": 3, "5 × 3": 5, "█▏": 2} {
+		if got := Columns(text); got != want {
+			t.Errorf("%q takes %d columns, want %d", text, got, want)
+		}
+	}
+	if got := Fit("日本語モデル", 7); got != "日本語…" {
+		t.Errorf("%q", got)
+	}
+	if got := Pad("日本", 6) + "|"; got != "日本  |" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestWithoutColourNoEscapeIsWritten(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

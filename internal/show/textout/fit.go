@@ -94,9 +94,9 @@ func planTable(s *screen.Screen, plans []report.Plan) {
 		s.Line(
 			fmt.Sprintf("%3d%s ", i+1, mark),
 			screen.Pad(fmt.Sprintf("%d × %d", p.MicroBatch, p.Accumulate), 13),
-			screen.Pad(p.Precision, 11),
+			screen.Pad(string(p.Precision), 11),
 			screen.Pad(checkpointed(p), 18),
-			screen.Pad(p.Optimizer, 12),
+			screen.Pad(string(p.Optimizer), 12),
 			screen.PadLeft(p.Peak.Device.GiBString(1), 6),
 			screen.PadLeft(p.Headroom.GiBString(1), 7),
 			screen.PadLeft(fmt.Sprintf("%.2f×", p.StepMS/plans[0].StepMS), 7))
@@ -120,7 +120,7 @@ func planExtras(p report.Plan) string {
 	case p.Ranks > 1:
 		parts = append(parts, fmt.Sprintf("%d × %s", p.Ranks, p.Sharding))
 	case p.Sharding != "":
-		parts = append(parts, p.Sharding)
+		parts = append(parts, string(p.Sharding))
 	}
 	if p.Conf != "" {
 		parts = append(parts, p.Conf)
@@ -139,7 +139,7 @@ func checkpointed(p report.Plan) string {
 	if p.Checkpointing == "selective" {
 		return fmt.Sprintf("selective %d/%d", p.Layers, p.OfLayers)
 	}
-	return p.Checkpointing
+	return string(p.Checkpointing)
 }
 
 // planDetails says what the first plan's changes buy and why others lose.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -25,10 +26,12 @@ func Predict(s *screen.Screen, r *report.Prediction) {
 	s.Paragraph(2, screen.Clean(peakSentence(r)))
 	predictedCategories(s, r)
 	s.Blank()
-	s.Line(fmt.Sprintf("  forward %s · backward %s · optimizer %s · loaded %s",
-		r.Phases["forward"].Short(), r.Phases["backward"].Short(), r.Phases["optimizer"].Short(), r.AfterLoad.Short()))
+	s.Hanging("  ", screen.Plain, phasesLine(r))
 	s.Line(fmt.Sprintf("  %s allocated · %s held from CUDA · %s seen by the driver", r.Peak.Allocated.Short(), r.Peak.Reserved.Short(), r.Peak.Device.Short()))
 	largestLine(s, r)
+	if r.Range != nil {
+		s.Hanging("  ", screen.Plain, screen.Clean(fmt.Sprintf("between %s and %s allocated: %s", r.Range.Low.Short(), r.Range.High.Short(), r.Range.Why)))
+	}
 	assumptions := r.Assumptions
 	if r.Sharded != nil {
 		assumptions = slices.Concat(r.Sharded.Assumptions, assumptions)
@@ -81,13 +84,34 @@ func shardedVerdict(r *report.Prediction) (string, screen.Ink) {
 
 func peakSentence(r *report.Prediction) string {
 	text := fmt.Sprintf("peak in the %s pass of step %d", r.Phase, r.Step)
-	if r.Phase == "optimizer" {
+	switch r.Phase {
+	case torch.PhaseOptimizer:
 		text = fmt.Sprintf("peak in the optimizer of step %d", r.Step)
+	case torch.PhaseEval:
+		text = fmt.Sprintf("peak in evaluation, after %s", counted(r.Step-1, "step"))
+	case torch.PhaseOther, torch.PhaseLoad:
+		text = fmt.Sprintf("peak outside of the model, after %s", counted(max(r.Step-1, 0), "step"))
 	}
 	if r.Where != "" {
 		text += ", at " + r.Where
 	}
 	return text
+}
+
+// phasesLine is the highest level of each phase.
+func phasesLine(r *report.Prediction) string {
+	parts := []string{"forward " + r.Phases["forward"].Short(), "backward " + r.Phases["backward"].Short(), "optimizer " + r.Phases["optimizer"].Short()}
+	if eval := r.Phases[torch.PhaseEval]; eval > 0 {
+		parts = append(parts, "evaluation "+eval.Short())
+	}
+	return strings.Join(append(parts, "loaded "+r.AfterLoad.Short()), " · ")
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // predictedCategories draws what the peak consists of, largest first.
@@ -145,14 +169,13 @@ func largestLine(s *screen.Screen, r *report.Prediction) {
 		return
 	}
 	s.Blank()
-	batch := "none, not even one sample"
-	if r.Largest.Batch > 0 {
-		batch = units.Count(r.Largest.Batch)
+	text := "A batch of 1 does not fit with these settings."
+	switch {
+	case r.Largest.Batch >= report.LargestBatch:
+		text = "Largest batch that fits with these settings: " + units.Count(r.Largest.Batch) + " or more."
+	case r.Largest.Batch > 0:
+		text = "Largest batch that fits with these settings: " + units.Count(r.Largest.Batch) + "."
 	}
-	if r.Largest.Batch >= report.LargestBatch {
-		batch += " or more"
-	}
-	text := "Largest batch that fits as it is: " + batch + "."
 	if r.Largest.Seq > 0 {
 		text += " Longest sequence at this batch: " + units.Count(r.Largest.Seq) + "."
 	}

@@ -70,7 +70,11 @@ func replayTable(s *screen.Screen, r *report.Replay) {
 	if r.CapacityIs == "recorded" {
 		reserved = "unlimited"
 	}
-	head := "  " + screen.Pad("setting", settingWidth) + screen.PadLeft(reserved, numberWidth) + screen.PadLeft("runs from", smallestWidth)
+	from := "runs from"
+	if r.Recorded.Partial {
+		from = "at least"
+	}
+	head := "  " + screen.Pad("setting", settingWidth) + screen.PadLeft(reserved, numberWidth) + screen.PadLeft(from, smallestWidth)
 	if r.Capacity > 0 {
 		head += "  at " + r.Capacity.Short()
 	}
@@ -89,6 +93,8 @@ func replayRow(s *screen.Screen, r *report.Replay, row *report.ReplaySetting) {
 		screen.PadLeft(row.Peak.Reserved.Short(), numberWidth) + screen.PadLeft(smallest(row), smallestWidth)
 	switch {
 	case r.Capacity == 0:
+	case row.OOM == nil && r.Recorded.Partial:
+		line += "  " + s.Ink(screen.Green, "gets past it")
 	case row.OOM == nil:
 		line += "  " + s.Ink(screen.Green, "runs")
 	default:
@@ -105,7 +111,10 @@ func smallest(row *report.ReplaySetting) string {
 }
 
 func replayAdvice(s *screen.Screen, r *report.Replay) {
-	inUse := fmt.Sprintf("%s were ever in use at once.", r.InUse)
+	inUse := fmt.Sprintf("At most %s were in use at once.", r.InUse)
+	if r.Recorded.Partial {
+		inUse = fmt.Sprintf("At most %s were in use at once until the run died. What the rest of the step needs is not in the history: every need here is at least that much.", r.InUse)
+	}
 	if r.Helps && r.Environment != "" {
 		s.Paragraph(0, inUse+" Put this in the environment before starting:")
 		s.Line("  ", s.Ink(screen.Bold, "export "+r.Environment))

@@ -65,6 +65,9 @@ func verdict(r *report.Explain) (string, screen.Ink) {
 			d = &r.Devices[i]
 		}
 	}
+	if d.Events == 0 {
+		return fmt.Sprintf("The file has no history of GPU %d, only its state when it was written: %s in use, %s held from CUDA.", d.Device, d.End.Requested, d.End.Reserved), screen.Bold
+	}
 	text := fmt.Sprintf("GPU %d never ran out of memory here: at most %s in use, %s held from CUDA.", d.Device, d.Peak.Requested, d.Peak.Reserved)
 	if worst := firstOf(r, report.Error, report.Warning); worst != nil {
 		text += " But " + lowerFirst(worst.Title) + "."
@@ -73,12 +76,16 @@ func verdict(r *report.Explain) (string, screen.Ink) {
 }
 
 func oomVerdict(r *report.Explain, d *report.Device, o *report.OOM) string {
-	text := fmt.Sprintf("GPU %d ran out of memory", d.Device) + during(o.Phase)
+	who := fmt.Sprintf("GPU %d", d.Device)
 	if r.Outlier != "" && len(r.Devices) > 1 {
-		text = fmt.Sprintf("%s: ", r.Outlier) + text
+		who = fmt.Sprintf("%s: ", r.Outlier) + who
 	}
+	text := who + " ran out of memory" + during(o.Phase)
 	left := max(0, o.Capacity-o.Held)
 	text += fmt.Sprintf(": %s asked for, %s left", o.Requested, left)
+	if o.Segment > o.Requested && o.Requested <= left {
+		text = fmt.Sprintf("%s ran out of memory%s: %s asked for, which PyTorch takes from a new segment of %s, and %s left", who, during(o.Phase), o.Requested, o.Segment.Short(), left)
+	}
 	switch o.CapacityFrom {
 	case "bounds":
 		return text + fmt.Sprintf(" of the %s this process may use (inferred: between %s and %s).", o.Capacity, o.CapacityLow.Short(), o.CapacityHigh.Short())
@@ -133,6 +140,9 @@ func levels(s *screen.Screen, r *report.Explain, d *report.Device) {
 		s.Line("  ", s.Ink(screen.Bold, fmt.Sprintf("%s, GPU %d", screen.Clean(d.Input), d.Device)))
 	}
 	left := fmt.Sprintf("%s in use at the peak", d.Peak.Requested)
+	if d.Events == 0 {
+		left = fmt.Sprintf("%s in use", d.End.Requested)
+	}
 	right := fmt.Sprintf("%s held from CUDA", d.Peak.Reserved)
 	s.Line("  ", screen.Pad(left, 40), right)
 }
@@ -246,6 +256,12 @@ func cause(s *screen.Screen, f report.Finding, first bool) {
 		file := tail(screen.Clean(fmt.Sprintf("%s:%d", w.File, w.Line)), s.Width()-3-screen.Columns(function))
 		s.Line("  ", s.Ink(screen.Cyan, file), " ", function)
 	}
+	for i, h := range f.Holders {
+		if i == 2 {
+			break
+		}
+		s.Hanging("  held by ", screen.Plain, fmt.Sprintf("%s: %s", screen.Clean(h.Name), h.Bytes))
+	}
 	if len(f.Also) > 0 {
 		s.Line("  ", s.Ink(screen.Faint, fmt.Sprintf("the same in %d other inputs", len(f.Also))))
 	}
@@ -318,6 +334,7 @@ func remedy(s *screen.Screen, n int, m report.Remedy, column int) {
 	if m.Numerics {
 		action += " [changes numerics]"
 	}
+	action += enough(m)
 	for i, line := range screen.Wrap(action, column-6) {
 		if i == 0 {
 			s.Line(screen.Pad(fmt.Sprintf("  %d  %s", n, line), column), screen.PadLeft(saves, 11), "  ", m.CheckedBy)
@@ -325,6 +342,22 @@ func remedy(s *screen.Screen, n int, m report.Remedy, column int) {
 			s.Line("     ", line)
 		}
 	}
+}
+
+// enough says whether a remedy makes the run fit.
+func enough(m report.Remedy) string {
+	with, combined := strings.CutPrefix(m.Enough, "with: ")
+	switch {
+	case m.Enough == "yes":
+		return " — enough alone"
+	case combined:
+		return " — not enough alone; enough together with: " + with
+	case m.Enough == "no" && m.Missing > 0:
+		return fmt.Sprintf(" — not enough alone: %s missing", m.Missing.Short())
+	case m.Enough == "no":
+		return " — not enough alone"
+	}
+	return ""
 }
 
 func notes(s *screen.Screen, r *report.Explain) {

@@ -20,6 +20,22 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
+// Format is a format of another tool.
+type Format struct {
+	Flag  string                                    // of plimsoll explain
+	Help  string                                    // of that flag
+	Write func(io.Writer, *timeline.Timeline) error //
+	Open  string                                    // how to look at a file, %s standing for its name; empty for formats that are printed
+}
+
+// Formats are all there are. A new one is an entry here and the function that writes it.
+var Formats = []Format{
+	{"pprof", "write what was alive at the peak as a pprof profile to this file", Profile, "go tool pprof -http=: %s"},
+	{"perfetto", "write the timeline as a Chrome/Perfetto trace to this file", Trace, "open it at ui.perfetto.dev or chrome://tracing"},
+	{"speedscope", "write what was alive at the peak for speedscope to this file", Speedscope, "drop it on speedscope.app"},
+	{"folded", "print what was alive at the peak as folded stacks for a flame graph", Folded, ""},
+}
+
 // Profile writes what was alive at the peak as a gzipped pprof profile with bytes and counts by stack.
 func Profile(w io.Writer, t *timeline.Timeline) error {
 	p := &profile.Profile{

@@ -97,3 +97,29 @@ func TestATraceShowsThePeakAndTheFailure(t *testing.T) {
 		t.Errorf("in use up to %.0f of %d, held up to %.0f of %d, failure shown: %v", used, run.Peak.Requested, held, run.Peak.Reserved, failed)
 	}
 }
+
+func TestASpeedscopeFileHoldsThePeak(t *testing.T) {
+	t.Parallel()
+	run := open(t, "oom-batch")
+	var out bytes.Buffer
+	if err := Speedscope(&out, run); err != nil {
+		t.Fatal(err)
+	}
+	var f speedscopeFile
+	if err := json.Unmarshal(out.Bytes(), &f); err != nil {
+		t.Fatal(err)
+	}
+	p := f.Profiles[0]
+	var sum int64
+	for i, w := range p.Weights {
+		sum += w
+		for _, frame := range p.Samples[i] {
+			if frame >= len(f.Shared.Frames) {
+				t.Fatalf("sample %d names frame %d of %d", i, frame, len(f.Shared.Frames))
+			}
+		}
+	}
+	if sum != int64(run.Peak.Requested) || p.End != sum {
+		t.Errorf("samples add up to %d, the peak is %d", sum, run.Peak.Requested)
+	}
+}

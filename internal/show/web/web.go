@@ -16,7 +16,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/internal/live/listener"
 	"github.com/plimsoll/plimsoll/internal/show/page"
+)
+
+const (
+	maxConnections = 32              // a browser opens six
+	writeTimeout   = 2 * time.Minute // an answer to the slowest question, sent to somebody who reads
 )
 
 // Server answers one page.
@@ -62,10 +68,13 @@ func (s *Server) Conclude(sum page.Summary) {
 
 // Serve answers until the context ends.
 func (s *Server) Serve(ctx context.Context) error {
-	h := &http.Server{Handler: s, ReadTimeout: 10 * time.Second, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	h := &http.Server{
+		Handler: s, ReadTimeout: 10 * time.Second, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: writeTimeout,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+	}
 	stop := context.AfterFunc(ctx, func() { h.Close() })
 	defer stop()
-	err := h.Serve(s.listener)
+	err := h.Serve(listener.Limit(s.listener, maxConnections))
 	if err == http.ErrServerClosed {
 		return nil
 	}
@@ -134,6 +143,12 @@ func (s *Server) wait(r *http.Request, done <-chan struct{}) bool {
 	case <-r.Context().Done():
 		return false
 	}
+}
+
+// Opener is a page for the browser to open that leads to the address. The address carries the token, and what stands in the command line of a browser can
+// be read by every user of the machine; the content of a file can not.
+func (s *Server) Opener() []byte {
+	return []byte(`<!DOCTYPE html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url=` + s.URL() + `"><title>Plimsoll</title>`)
 }
 
 func answer(w http.ResponseWriter, value any, err error) {

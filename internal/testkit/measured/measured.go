@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 	"github.com/plimsoll/plimsoll/internal/testkit/recordtest"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -44,18 +45,18 @@ func Rows(t testing.TB, file string) []Row {
 }
 
 // DTypes are the dtypes by the words of a job.
-var DTypes = map[string]tensor.DType{"": tensor.Float32, "fp32": tensor.Float32, "bf16": tensor.BFloat16, "fp16": tensor.Float16}
+var DTypes = map[torch.DType]tensor.DType{"": tensor.Float32, "fp32": tensor.Float32, "bf16": tensor.BFloat16, "fp16": tensor.Float16}
 
-// Peaks plays a tape and gives the peak of every phase by its label.
-func Peaks(t *tape.Tape) (map[string]units.Bytes, alloc.Stats, error) {
-	out := map[string]units.Bytes{}
-	label := ""
+// Peaks plays a tape and gives the peak of every phase .
+func Peaks(t *tape.Tape) (map[tape.Moment]units.Bytes, alloc.Stats, error) {
+	out := map[tape.Moment]units.Bytes{}
+	var label tape.Moment
 	res, err := alloc.Run(t, alloc.Policy{}, func(i int, a *alloc.Allocator) {
 		if e := t.Events[i]; e.Kind == tape.Mark {
-			if label == eager.PhaseLoad { // measured when all is loaded, weights that were tied away are gone
+			if label.Phase == eager.PhaseLoad { // measured when all is loaded, weights that were tied away are gone
 				out[label] = a.Stats().Allocated
 			}
-			label = t.Labels[e.Owner]
+			label = t.Moments[e.Owner]
 		}
 		out[label] = max(out[label], a.Stats().Allocated)
 	})
@@ -71,12 +72,13 @@ func (r Row) String() string {
 }
 
 // PhaseTable shows the predicted and the measured peak of every phase.
-func (r Row) PhaseTable(got map[string]units.Bytes) string {
+func (r Row) PhaseTable(got map[tape.Moment]units.Bytes) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n   load %d want %d diff %d\n", got[eager.PhaseLoad], r.Measured.AfterLoad, got[eager.PhaseLoad]-r.Measured.AfterLoad)
+	loaded := got[tape.Moment{Phase: eager.PhaseLoad}]
+	fmt.Fprintf(&b, "\n   load %d want %d diff %d\n", loaded, r.Measured.AfterLoad, loaded-r.Measured.AfterLoad)
 	for i, phases := range r.Measured.Phases {
 		for _, name := range []string{"zero_grad", "forward", "backward", "optimizer"} {
-			g, w := got[eager.PhaseLabel(i+1, name)], phases[name]
+			g, w := got[tape.Moment{Step: i + 1, Phase: name}], phases[name]
 			fmt.Fprintf(&b, "   %d %-10s got %12d want %12d diff %11d (%+.3f %%)\n", i+1, name, g, w, g-w, Percent(g, w))
 		}
 	}

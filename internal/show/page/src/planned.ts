@@ -5,17 +5,7 @@ import { count, duration, roundTicks, size } from "./format";
 import { css, trouble } from "./palette";
 import { Plot, chart, limit, plot } from "./plot";
 import { tile } from "./report";
-
-interface Plan {
-  micro_batch: number; accumulate: number; precision: string; checkpointing: string; checkpoint_layers?: number; layers?: number; optimizer: string; attn?: string; loop?: string;
-  alloc_conf?: string; offload?: string; gpus: number; sharding?: string; tensor?: number; stages?: number; peak: { device: number }; headroom: number; step_ms: number; uncertainty: number;
-  fits: boolean; changes_numerics: boolean; why: string; changes: string[] | null;
-}
-export interface Fit {
-  title: string; card: string; gpus: number; params: number; capacity: number; effective_batch: number; considered: number; predicted: number;
-  plans: Plan[] | null; alternatives: { what: string; why: string }[] | null; numerics?: Plan; least?: { action: string; changes_numerics?: boolean }[];
-  warnings: string[] | null; assumptions: string[] | null;
-}
+import { Fit, Plan } from "./source";
 
 const same = "#0072B2", other = "#E69F00";
 const most = 300; // plans on a page; fit gives fewer

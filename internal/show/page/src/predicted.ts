@@ -5,17 +5,7 @@ import { count, percent, size } from "./format";
 import { colorOf, css, ink, stackOrder } from "./palette";
 import { Plot, chart, limit, line, plot, tag } from "./plot";
 import { tile } from "./report";
-
-type Sizes = Record<string, number>;
-interface Peak { allocated: number; reserved: number; device: number }
-interface Moment { event: number; step: number; phase: string; requested: number; by_category: Sizes | null }
-interface Need { batch: number; own?: boolean; peak: Peak; safe: number; phase: string; step: number; by_category: Sizes | null; fits: boolean; where?: string }
-export interface Prediction extends Omit<Need, "batch"> {
-  title?: string; card?: string; params: number; capacity: number; phases: Sizes | null; after_load: number;
-  largest?: { batch: number; seq?: number }; timeline?: Moment[]; batches?: Need[];
-  top?: { category: string; module: string; bytes: number; count: number }[]; sharded?: { allocated: number; safe: number; fits: boolean; assumptions: string[] | null };
-  assumptions: string[] | null; unknown_operators?: string[];
-}
+import { Moment, Need, Prediction, Sizes } from "./source";
 
 const searchEnds = 1 << 16; // a largest batch of so many means at least as many
 const unused = "held, not in use";

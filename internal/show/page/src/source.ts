@@ -1,8 +1,5 @@
 // Where answers come from: a server on this machine, or the data in the page's own file.
 
-import { Fit } from "./planned";
-import { Prediction } from "./predicted";
-
 export interface Place { file: string; line: number; function: string }
 export interface Instant { event: number; time_us: number; step: number; steps: number; in_use: number; reserved: number }
 export interface Overview {
@@ -31,6 +28,26 @@ export interface Allocation {
 }
 export interface Happening { event: number; kind: string; bytes: number; id: number; category?: string; where?: Place; name?: string }
 export interface WhatIf { replay?: any; refuse?: string; event: number[]; time_us: number[]; curves: { conf: string; held: number[] }[] }
+export interface Plan {
+  micro_batch: number; accumulate: number; precision: string; checkpointing: string; checkpoint_layers?: number; layers?: number; optimizer: string; attn?: string; loop?: string;
+  alloc_conf?: string; offload?: string; gpus: number; sharding?: string; tensor?: number; stages?: number; peak: { device: number }; headroom: number; step_ms: number; uncertainty: number;
+  fits: boolean; changes_numerics: boolean; why: string; changes: string[] | null;
+}
+export interface Fit {
+  title: string; card: string; gpus: number; params: number; capacity: number; effective_batch: number; considered: number; predicted: number;
+  plans: Plan[] | null; alternatives: { what: string; why: string }[] | null; numerics?: Plan; least?: { action: string; changes_numerics?: boolean }[];
+  warnings: string[] | null; assumptions: string[] | null;
+}
+export type Sizes = Record<string, number>;
+export interface Peak { allocated: number; reserved: number; device: number }
+export interface Moment { event: number; step: number; phase: string; requested: number; by_category: Sizes | null }
+export interface Need { batch: number; own?: boolean; peak: Peak; safe: number; phase: string; step: number; by_category: Sizes | null; fits: boolean; where?: string }
+export interface Prediction extends Omit<Need, "batch"> {
+  title?: string; card?: string; params: number; capacity: number; phases: Sizes | null; after_load: number;
+  largest?: { batch: number; seq?: number }; timeline?: Moment[]; batches?: Need[];
+  top?: { category: string; module: string; bytes: number; count: number }[]; sharded?: { allocated: number; safe: number; fits: boolean; assumptions: string[] | null };
+  assumptions: string[] | null; unknown_operators?: string[];
+}
 export interface Summary { kind: string; headline: string; report?: any; diff?: any; prediction?: Prediction; fit?: Fit }
 
 export interface Source {

@@ -1,16 +1,19 @@
 """plimsoll: what a PyTorch script does to GPU memory.
 
-Three calls, for those who would rather write them than run `plimsoll run -- python train.py`:
+Calls for those who would rather write them than run `plimsoll run -- python train.py`:
 
     import plimsoll
     plimsoll.start("report")   # record from here on; writes into the folder "report"
     plimsoll.mark("epoch 2")   # name this moment in the record
     plimsoll.stop()            # write everything down; returns the summary as a dict
+    plimsoll.holders()         # who keeps GPU memory alive now: variables, graphs, parameters, state
+    with plimsoll.watch_growth():  # prints what grew inside, and who keeps it
+        ...
 
 `plimsoll explain report/*.pickle` reads what was recorded. Nothing is imported but torch, and that only by start().
 """
 
-__all__ = ["start", "mark", "stop"]
+__all__ = ["start", "mark", "stop", "holders", "watch_growth"]
 
 
 def start(report="plimsoll-report"):
@@ -36,3 +39,42 @@ def stop():
 
     recorder = _recorder.current()
     return {} if recorder is None else recorder.finish(snapshot=True)
+
+
+def holders(device=None, seconds=2.0):
+    """Who keeps memory alive now, largest first: a list of dicts that prints as a table. It needs no start().
+
+    device is "cuda" or "cpu"; without it, the GPU where it is in use. The walk runs none of your code, allocates nothing on the card, keeps nothing alive and
+    ends after so many seconds.
+    """
+    from . import _told
+
+    found = _look(device, seconds)
+    return _told.Holders(found, _told.together(found))
+
+
+class watch_growth:
+    """Compares who holds memory before and after a block, and prints what grew: `with plimsoll.watch_growth() as growth: ...`, then growth.grown."""
+
+    def __init__(self, device=None, seconds=2.0):
+        self._device, self._seconds = device, seconds
+
+    def __enter__(self):
+        from . import _told
+
+        self._before, self._growth = _look(self._device, self._seconds), _told.Growth()
+        return self._growth
+
+    def __exit__(self, kind, error, traceback):
+        self._growth.compare(self._before, _look(self._device, self._seconds))
+        print(self._growth)
+
+
+def _look(device, seconds):
+    import torch
+
+    from . import _holders
+
+    kind = device or ("cuda" if torch.cuda.is_initialized() else "cpu")
+    blocks = _holders.blocks({"segments": torch.cuda.memory_snapshot()}) if kind == "cuda" else None
+    return _holders.look(torch, kind, blocks, seconds)

@@ -8,7 +8,7 @@ import json
 import os
 
 from . import _files, _machine, _pretend
-from ._start import when_imported
+from ._imports import when_imported
 
 
 def believe():

@@ -8,6 +8,7 @@ import ast
 import atexit
 import functools
 import gc
+import inspect
 import logging
 import os
 import sys
@@ -15,7 +16,7 @@ import weakref
 from collections import deque
 
 from . import _files, _frames, _graph, _mode, _places, _pretend
-from ._start import when_imported
+from ._imports import when_imported
 
 OLDEST = (2, 6)  # torch.export with automatic symbols for the batch
 MAX_BACKWARDS = 1024  # micro-batches waited for before the step is taken as never coming
@@ -140,10 +141,10 @@ class Capture:
     def _hook_functions(self):
         """Autograd functions of the script's own are no functions of PyTorch's: their results are seen here."""
         kind = self.torch.autograd.Function
-        original = kind.apply.__func__
+        original = inspect.getattr_static(kind, "apply")  # a class method, of Python's up to 2.13 and of C's since
 
         def apply(cls, *args, **kwargs):
-            out = original(cls, *args, **kwargs)
+            out = original.__get__(None, cls)(*args, **kwargs)
             self.saw_function(cls.apply, args, kwargs, out)
             return out
 
@@ -303,6 +304,9 @@ class Capture:
     def on_backward(self, tensors):
         roots = _graph.tensors(self.torch, tensors)
         self.backwards += 1
+        self.torch.save = lambda *args, **kwargs: None  # nothing a capture has is worth a file
+        if self.backwards > 1 and not self.optimizers:
+            self.fail("the script makes no optimizer: it updates its weights by hand")
         if self.loss is None and roots:
             if id(roots[0]) not in self.produced:
                 self.fail("backward starts from a tensor that no model in training made")

@@ -37,7 +37,7 @@ def wrap(fit, model):
         _wrap_block(fit, block)
     fit.report["checkpoints"] = len(blocks)
     if not blocks:
-        fit.refuse("the model has no repeated blocks to checkpoint" + (f" ({spared} hold batch norm)" if spared else ""))
+        fit.refuse("the model has no repeated blocks to checkpoint" + (f" ({spared} hold batch norm)" if spared else ""), part="checkpoint")
 
 
 def find_blocks(torch, model):

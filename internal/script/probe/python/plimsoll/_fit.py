@@ -10,7 +10,7 @@ import sys
 from . import _checkpoint, _optimizers
 from ._frames import script_stack
 from ._split import Splitter
-from ._start import when_imported
+from ._imports import when_imported
 
 REFUSED = 86  # exit code of an attempt that was stopped because its plan cannot be honoured
 
@@ -37,7 +37,7 @@ class Fit:
 
     def __init__(self, torch, recorder, plan):
         self.torch, self.recorder, self.plan = torch, recorder, plan
-        self.report = {"split": plan.get("split", 1), "batch": 0, "applied": [], "refused": "", "where": "", "steps": 0, "micro_batches": 0,
+        self.report = {"split": plan.get("split", 1), "batch": 0, "applied": [], "refused": "", "part": "", "where": "", "steps": 0, "micro_batches": 0,
                        "broke_off": False, "losses": [], "checkpoints": 0, "recomputed": 0}
         self.trainer = False  # a framework does the accumulation itself
 
@@ -46,10 +46,10 @@ class Fit:
             self.report["applied"].append(what)
             self.recorder.used = True
 
-    def refuse(self, why):
-        """Stop this attempt: going on would train something else than the script's author meant."""
+    def refuse(self, why, part="split"):
+        """Stop this attempt because of a part of its plan: going on would train something else than the script's author meant."""
         frame = next(iter(script_stack()), None)
-        self.report["refused"] = why
+        self.report["refused"], self.report["part"] = why, part
         self.report["where"] = f"{frame['file']}:{frame['line']}" if frame else ""
         self.recorder.used = True
         self.recorder.flush(force=True)

@@ -228,7 +228,7 @@ def _not_compiled(torch, capture):
 
 def _refusals(torch, capture):
     """What a capture cannot follow is said where the script asks for it."""
-    from ._start import when_imported
+    from ._imports import when_imported
 
     def refuse(what):
         return lambda *args, **kwargs: capture.fail(what)

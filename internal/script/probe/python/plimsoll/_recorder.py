@@ -12,8 +12,9 @@ import threading
 import time
 from collections import deque
 
-from . import _files, _frames, _machine
+from . import _files, _frames, _holders, _machine
 from ._budget import Budget
+from ._keeper import Keeper
 
 MAX_ENTRIES = 100_000  # ring of allocator events a device; about a kilobyte of host memory each with Python stacks
 MAX_OOMS = 64  # failures described one by one; more are counted
@@ -55,6 +56,7 @@ class Recorder:
         self.status_folder = _files.private_folder()
         self.alive, self.used = True, False
         self.device, self.cards, self.cap = None, [], None
+        self.outside = None  # most bytes used on the card outside this process's allocator
         self.step, self.phase = 0, "load"
         self.peak = {"allocated": 0, "reserved": 0, "step": 0, "phase": "load"}
         self.history = _Thinned(1024)
@@ -64,6 +66,7 @@ class Recorder:
         self.problems, self.extra = [], {}
         self.before_notes = []  # calls that add to extra
         self.mode = os.environ.get("PLIMSOLL_RECORD") or "auto"
+        self.keeper = Keeper(self, os.environ.get("PLIMSOLL_KEEP") == "peak")
         self.budget = Budget(adaptive=self.mode == "auto" and self._may_toggle())
         self.with_stacks = True
         self.started = time.time()
@@ -84,7 +87,9 @@ class Recorder:
         self._try(self._hook_optimizers)
         self._try(self._hook_backward)
         self._try(self._hook_cap)
-        from ._start import when_imported
+        self._try(lambda: _holders.watch_hooks(torch))
+        self._try(self.keeper.listen)
+        from ._imports import when_imported
 
         when_imported("torch.utils.data.dataloader", self._hook_loaders)
 
@@ -104,7 +109,7 @@ class Recorder:
         distributed = self.torch.distributed
         joined = distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
         if joined or self.facts["world_size"] > 1:
-            _files.write_json(os.path.join(self.report, self.name + ".gone"), {"pid": os.getpid()})
+            _files.write_json(os.path.join(self.report, self.name + ".gone"), {"pid": os.getpid(), "run": os.environ.get("PLIMSOLL_RUN", "")})
 
     def _forked(self):
         # A forked worker inherits this object but is not the process it describes.
@@ -211,6 +216,7 @@ class Recorder:
         now = time.time()
         allocated, _, reserved, _ = self._memory()
         self.history.add([self.step, round(now - self.started, 3), allocated, self.peak["allocated"], reserved])
+        self.keeper.stepped(allocated)
         self.budget.step_done(self.step, now)
         self.step += 1
         self.used = True
@@ -227,6 +233,7 @@ class Recorder:
             return
         self._try(lambda: self._note_peak())
         self.phase = phase
+        self._try(lambda: self.keeper.entered(phase))
         self.mark(f"{self.step} {phase}")
 
     def _note_peak(self):
@@ -270,19 +277,31 @@ class Recorder:
             "step": self.step, "phase": self.phase, "stack": _frames.script_stack(),
         })
         if self.dumps < MAX_DUMPS:
-            self.dump()
+            self.dump("oom")
         self.flush(force=True)
 
     # Writing -----------------------------------------------------------------------------------------------------------------
 
-    def dump(self):
-        """Write the allocator's snapshot of every device."""
+    def dump(self, when, name=None):
+        """Write the allocator's snapshot of every device, and who holds what is alive; the name stands for both files."""
         if not self.torch.cuda.is_initialized() or self.mode == "off":
             return
-        self.dumps += 1
+        if name is None:
+            self.dumps += 1
+            self.keeper.superseded()
+        name = name or self.name
         snapshot = self.torch.cuda.memory._snapshot()
-        if _files.write_with(os.path.join(self.report, self.name + ".pickle"), lambda f: pickle.dump(snapshot, f, protocol=4)):
-            self.extra["snapshot"] = self.name + ".pickle"
+        found = self.look(when, _holders.blocks(snapshot))
+        if _files.write_with(os.path.join(self.report, name + ".pickle"), lambda f: pickle.dump(snapshot, f, protocol=4)):
+            if name == self.name:
+                self.extra["snapshot"] = name + ".pickle"
+            self._try(lambda: _holders.write(os.path.join(self.report, name + _holders.ENDING), found))
+        return found
+
+    def look(self, when, blocks=None):
+        """Who holds the memory of the cards now; see _holders.look."""
+        facts = {"when": when, "rank": self.facts["rank"], "step": self.step, "phase": self.phase}
+        return _holders.look(self.torch, "cuda", blocks, facts=facts)
 
     def flush(self, force=False):
         """Write status and notes when they are due. Processes that never trained or touched a GPU leave none."""
@@ -294,7 +313,18 @@ class Recorder:
             self._try(self._write_status)
         if force or now - self.last_notes >= NOTES_EVERY:
             self.last_notes = now
+            self._try(self._note_outside)
             self._try(lambda: _files.write_json(os.path.join(self.report, self.name + ".json"), self.notes()))
+
+    def _note_outside(self):
+        """What others, and CUDA's own context, use of the card: all that is used there less what this allocator holds. Not while a graph is captured: no call
+        that is not recorded may be made then."""
+        cuda = self.torch.cuda
+        if self.device is None or not cuda.is_initialized() or cuda.is_current_stream_capturing():
+            return
+        reserved = self._memory()[2]
+        free, total = cuda.mem_get_info(self.device)
+        self.outside = max(self.outside or 0, total - free - reserved)
 
     def _write_status(self):
         if self.status_folder is None:
@@ -303,7 +333,7 @@ class Recorder:
         _files.write_json(os.path.join(self.status_folder, f"run-{os.getpid()}.json"), {
             "schema": "plimsoll.status/1", "pid": os.getpid(), "rank": self.facts["rank"], "step": self.step, "phase": self.phase,
             "allocated": allocated, "reserved": reserved, "peak_allocated": self.peak["allocated"],
-            "device": self.device if self.device is not None else "cpu", "time": time.time(),
+            "device": self.device if self.device is not None else "cpu", "time": time.time(), **self.keeper.status(),
         })
 
     def notes(self):
@@ -312,8 +342,8 @@ class Recorder:
             self._try(call)
         resident, available = _machine.host_memory()
         return {
-            "schema": "plimsoll.notes/1", **self.facts, "started": self.started, "written": time.time(), "ended": self.finished,
-            "device": self.device, "cards": self.cards, "cap_fraction": self.cap, "step": self.step, "phase": self.phase,
+            "schema": "plimsoll.notes/1", "run": os.environ.get("PLIMSOLL_RUN", ""), **self.facts, "started": self.started, "written": time.time(), "ended": self.finished,
+            "device": self.device, "cards": self.cards, "cap_fraction": self.cap, "outside": self.outside, "step": self.step, "phase": self.phase,
             "peak": self.peak, "history_columns": ["step", "seconds", "allocated", "peak_allocated", "reserved"],
             "history": self.history.rows, "marks": list(self.marks), "ooms": self.ooms, "oom_count": self.oom_count, "error": self.error,
             "loaders": self.loaders, "optimizers": self.optimizers, "host": {"name": self.facts["host"], "resident": resident, "available": available},
@@ -328,7 +358,9 @@ class Recorder:
         self._try(self._note_error)
         self._try(self._note_peak)
         if snapshot:
-            self._try(self.dump)
+            self._try(lambda: self.dump("demand"))
+        else:
+            self._try(self.keeper.ending)
         self.finished = True
         self.flush(force=True)
         if self.status_folder is not None:

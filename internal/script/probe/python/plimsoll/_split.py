@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from ._losses import Unclear
 from ._ranks import Ranks
-from ._start import when_imported
+from ._imports import when_imported
 from ._weights import Weights
 
 PLAIN_SAMPLERS = ("RandomSampler", "SequentialSampler", "DistributedSampler", "SubsetRandomSampler", "WeightedRandomSampler",

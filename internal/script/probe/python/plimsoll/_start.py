@@ -1,6 +1,8 @@
 """Decides, from the environment alone, what the probe does in this process, and waits for torch to be imported."""
 import os
-import sys
+
+from . import _children
+from ._imports import when_imported
 
 
 def from_environment():
@@ -8,8 +10,11 @@ def from_environment():
     report = os.environ.get("PLIMSOLL_REPORT")
     if not report:
         return
+    _children.follow()
     if os.environ.get("PLIMSOLL_MODE") == "capture":
         when_imported("torch", lambda torch: _capture(torch, report))
+    elif os.environ.get("PLIMSOLL_MODE") == "trace":
+        when_imported("torch", lambda torch: _trace(torch, report))
     else:
         when_imported("torch", lambda torch: _observe(torch, report))
 
@@ -32,55 +37,8 @@ def _capture(torch, report):
     _asked.Asked(torch, report).watch()
 
 
-def when_imported(name, call):
-    """Run call(module) once, right after the module was imported; at once when it already is."""
-    if name in sys.modules:
-        _quietly(call, sys.modules[name])
-    else:
-        sys.meta_path.insert(0, _Finder(name, call))
+def _trace(torch, report):
+    from . import _asked, _trace
 
-
-class _Finder:
-    """Finds one module as the others would and adds a call to the end of its import."""
-
-    def __init__(self, name, call):
-        self.name, self.call, self.busy = name, call, False
-
-    def find_spec(self, fullname, path=None, target=None):
-        if fullname != self.name or self.busy:
-            return None
-        self.busy = True
-        try:
-            spec = self._ask_the_others(fullname, path, target)
-        finally:
-            self.busy = False
-        if spec is not None and hasattr(spec.loader, "exec_module"):
-            self._extend(spec.loader)
-        return spec
-
-    def _ask_the_others(self, fullname, path, target):
-        for finder in sys.meta_path:
-            if finder is self or not hasattr(finder, "find_spec"):
-                continue
-            spec = finder.find_spec(fullname, path, target)
-            if spec is not None:
-                return spec
-        return None
-
-    def _extend(self, loader):
-        execute = loader.exec_module
-
-        def exec_module(module):
-            execute(module)
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
-                _quietly(self.call, module)
-
-        loader.exec_module = exec_module
-
-
-def _quietly(call, module):
-    try:
-        call(module)
-    except Exception as problem:
-        print(f"plimsoll: the probe could not attach to {module.__name__} ({problem!r}); the script runs on unobserved", file=sys.stderr)
+    _asked.believe()
+    _trace.attach(torch, report)

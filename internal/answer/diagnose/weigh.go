@@ -1,0 +1,174 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/plimsoll/plimsoll/internal/answer/finding"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+)
+
+// tier is the place of a cause in the answer; lower comes first.
+type tier uint8
+
+const (
+	decides     tier = iota // abnormal, and without it the request is served and the step has room
+	weighs                  // abnormal and a quarter of what is in use, or more
+	pieces                  // the allocator, where settings alone give real room
+	special                 // normal: says why there is so much
+	general                 // normal: says only that there is much
+	postpones               // the allocator, where settings put the failure off
+	contributes             // abnormal and small
+	remarks                 // not about the failure
+)
+
+// weigh plays the run without each cause and puts the causes in order.
+func (c *Case) weigh(claims []claim) []claim {
+	tiers := make([]tier, len(claims))
+	order := make([]int, len(claims))
+	for i := range claims {
+		claims[i].verdict = c.try(claims[i].without)
+		tiers[i], order[i] = c.tier(&claims[i]), i
+	}
+	c.piecesFirst(claims, tiers)
+	strongest := slices.Min(append(slices.Clone(tiers), remarks))
+	for i := range claims {
+		c.subordinate(&claims[i], tiers[i], strongest)
+	}
+	slices.SortStableFunc(order, func(x, y int) int {
+		a, b := &claims[x], &claims[y]
+		return cmp.Or(cmp.Compare(weight(b.Severity), weight(a.Severity)), cmp.Compare(tiers[x], tiers[y]), c.within(a, b, tiers[x]))
+	})
+	out := make([]claim, len(claims))
+	for i, k := range order {
+		out[i] = claims[k]
+	}
+	return out
+}
+
+// piecesFirst puts the allocator before waste that holds less than lies unused in pieces: without either the request is served. What grows step after step stays
+// first: settings only put it off.
+func (c *Case) piecesFirst(claims []claim, tiers []tier) {
+	for i := range claims {
+		if tiers[i] != pieces {
+			continue
+		}
+		for j := range claims {
+			if tiers[j] <= weighs && (growing[claims[j].ID] || c.saved(claims[j].without) >= claims[i].Bytes) {
+				return
+			}
+		}
+		tiers[i] = decides
+		for j := range claims {
+			if j != i && tiers[j] == decides {
+				tiers[j] = weighs
+			}
+		}
+	}
+}
+
+// growing are causes that come back however much room there is.
+var growing = map[string]bool{"growth": true, "eval-graph-kept": true, "eval-outputs-kept": true, "graph-kept-in-generation": true}
+
+// within orders causes of one tier: abnormal ones by what their absence gives, others by how sure they are.
+func (c *Case) within(a, b *claim, t tier) int {
+	if c.OOM == nil {
+		return cmp.Compare(b.Bytes, a.Bytes)
+	}
+	if t == decides || t == weighs {
+		return cmp.Or(cmp.Compare(c.saved(b.without), c.saved(a.without)), cmp.Compare(b.Confidence, a.Confidence))
+	}
+	return cmp.Compare(b.Confidence, a.Confidence)
+}
+
+func (c *Case) tier(f *claim) tier {
+	if c.OOM == nil || f.Severity != report.Error {
+		return remarks
+	}
+	switch f.kind {
+	case abnormal:
+		switch {
+		case f.verdict.enough() || f.ID == "other-process":
+			return decides
+		case 4*f.Bytes >= c.InUse:
+			return weighs
+		}
+		return contributes
+	case allocator:
+		if f.verdict.enough() && 10*f.Bytes >= c.OOM.Held {
+			return pieces
+		}
+		return postpones
+	}
+	if finding.Is(f.ID, finding.General) {
+		return general
+	}
+	return special
+}
+
+// subordinate makes a cause that a stronger one covers a remark beside it.
+func (c *Case) subordinate(f *claim, t, strongest tier) {
+	if c.OOM == nil || t == remarks || t == strongest {
+		return
+	}
+	switch {
+	case strongest <= weighs && t > weighs:
+		f.Severity = report.Warning
+	case t == postpones || t == contributes:
+		f.Severity = report.Warning
+	}
+}
+
+func weight(severity string) int {
+	return map[string]int{report.Error: 2, report.Warning: 1, report.Remark: 0}[severity]
+}
+
+// judge says what the run without a cause came to, whether each remedy is enough, and how sure that makes the cause.
+func (c *Case) judge(f *claim, all []claim) {
+	if c.OOM == nil {
+		return
+	}
+	if text := c.told(f.verdict); text != "" && f.Severity == report.Error && f.kind == abnormal {
+		f.Evidence = append(f.Evidence, text)
+	}
+	c.enough(f)
+	f.Confidence = math.Round(100*c.confidence(f, all)) / 100
+}
+
+// told says what a played run came to.
+func (c *Case) told(v verdict) string {
+	switch {
+	case !v.played:
+		return ""
+	case v.passes && v.needs > v.room:
+		return fmt.Sprintf("played without it, the request is served, but only %s are left then and the step needs %s more", v.room, v.needs)
+	case v.passes:
+		return fmt.Sprintf("played without it under the same limit, the request is served and %s are left", v.room)
+	}
+	return fmt.Sprintf("played without it, the run fails all the same: %s are missing", v.short)
+}
+
+// confidence is what the rule believes, corrected by what the play showed.
+func (c *Case) confidence(f *claim, all []claim) float64 {
+	sure := f.Confidence
+	if f.Severity != report.Error {
+		return sure
+	}
+	if f.kind == abnormal {
+		switch {
+		case f.verdict.known && !f.verdict.enough():
+			sure = min(sure, 0.8)
+		case !f.verdict.known:
+			sure = min(sure, 0.9)
+		}
+	}
+	for i := range all {
+		other := &all[i]
+		if other.ID != f.ID && other.Severity == report.Error && other.kind == abnormal && other.verdict.enough() && 2*other.Bytes >= f.Bytes {
+			sure = min(sure, 0.75) // another cause would have done as well
+		}
+	}
+	return sure
+}

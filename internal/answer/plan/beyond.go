@@ -1,0 +1,32 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+)
+
+// worthwhile is how much faster a plan that changes numerics has to be before it is worth a mention.
+const worthwhile = 0.95
+
+// AnyFits tells whether a report has a plan that fits.
+func AnyFits(fit *report.Fit) bool {
+	return slices.ContainsFunc(fit.Plans, func(p report.Plan) bool { return p.Fits })
+}
+
+// Beyond asks once more with numerics allowed and gives the plan that buys: one that fits where none did, or is clearly faster. Nil where there is none.
+func Beyond(fit *report.Fit, r Request) (*report.Plan, error) {
+	r.Numerics, r.Plans = true, 1
+	r.Axes.Precision, r.Axes.Optimizer = nil, nil
+	wide, err := Find(r)
+	if err != nil {
+		return nil, err
+	}
+	if !AnyFits(wide) || !wide.Plans[0].ChangesNumerics {
+		return nil, nil
+	}
+	if !AnyFits(fit) || wide.Plans[0].StepMS < worthwhile*fit.Plans[0].StepMS {
+		return &wide.Plans[0], nil
+	}
+	return nil, nil
+}

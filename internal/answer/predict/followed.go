@@ -1,0 +1,131 @@
+package predict
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/model/eager"
+	"github.com/plimsoll/plimsoll/internal/model/traced"
+	"github.com/plimsoll/plimsoll/internal/torch"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// Followed predicts a script from a trace of all it did: its peak is the highest over every phase the trace saw.
+func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
+	var conv convolutions
+	written := t.Tape(traced.NewLibrary(m.device(), conv.see), false)
+	played, err := play(written, m)
+	if err != nil {
+		return nil, err
+	}
+	r := report.Prediction{
+		Schema: report.PredictSchema, ID: title, Title: title, Card: m.name(), Params: t.Params, AfterLoad: played.afterLoad,
+		Peak:  report.PredictedPeak{Allocated: played.peak, Reserved: played.reserved, Device: played.reserved + m.context()},
+		Phase: played.phase, Step: played.step, Where: played.where,
+		Phases:     allPhases(played),
+		ByCategory: played.categories, Top: played.top, Capacity: m.capacity(),
+	}
+	r.ByCategory["context"] = m.context()
+	r.Safe = safeBound(max(played.reserved, played.upward), conv)
+	r.Fits = r.Safe+m.context() <= r.Capacity
+	r.Assumptions = []string{"every operator of the script was followed on the CPU on tensors without data; CUDA's kernels may take more for their own use than is known"}
+	if m.Assumed {
+		r.Assumptions = append(r.Assumptions, "no card was named: workspaces are those of an H200")
+	}
+	r.Assumptions = append(r.Assumptions, reached(t)...)
+	r.Assumptions = append(r.Assumptions, t.Notes...)
+	if t.Bounded() {
+		if r.Range, err = between(t, m, played.peak); err != nil {
+			return nil, err
+		}
+	}
+	return &Result{Report: r, Tape: written}, nil
+}
+
+// allPhases are the highest bytes of each phase, evaluation and what lies between steps too.
+func allPhases(p *played) map[string]units.Bytes {
+	out := p.phases()
+	for _, s := range p.steps {
+		for _, name := range []string{torch.PhaseEval, torch.PhaseOther} {
+			if s[name] > 0 {
+				out[name] = max(out[name], s[name])
+			}
+		}
+	}
+	return out
+}
+
+// between is the range of a peak in which some sizes depend on data: without what depends on it, and with the largest there can be.
+func between(t *traced.Trace, m Machine, high units.Bytes) (*report.Range, error) {
+	least, err := play(t.Tape(traced.NewLibrary(m.device(), nil), true), m)
+	if err != nil {
+		return nil, err
+	}
+	why := "sizes depend on data"
+	if len(t.Depends) > 0 {
+		lines := t.Depends[:min(len(t.Depends), 3)]
+		why = fmt.Sprintf("sizes depend on data at %s: the peak is with everything kept", strings.Join(lines, ", "))
+		if more := len(t.Depends) - len(lines); more > 0 {
+			why += fmt.Sprintf(" (and %d more lines)", more)
+		}
+	}
+	return &report.Range{Low: min(least.peak, high), High: high, Why: why}, nil
+}
+
+// reached says how far a script was followed.
+func reached(t *traced.Trace) []string {
+	at := ""
+	if t.File != "" {
+		at = fmt.Sprintf(" at %s:%d", filepath.Base(t.File), t.Line)
+	}
+	var said []string
+	switch t.Ended {
+	case traced.AtLimit:
+		said = append(said, fmt.Sprintf("followed for %.0f seconds and %d steps, to where the time limit ended it%s: what comes after is not known (--follow 10m follows further)", t.Seconds, t.Steps, at))
+	case traced.TooMany:
+		said = append(said, fmt.Sprintf("followed for %d steps%s: what comes after is not known", t.Steps, at))
+	case traced.Failed:
+		said = append(said, fmt.Sprintf("followed for %d steps, until the script failed%s: %s", t.Steps, at, t.Why))
+	}
+	if t.Skipped > 0 {
+		said = append(said, fmt.Sprintf("of every pass over a DataLoader the first batches and the last were followed; %d batches between were not looked at", t.Skipped))
+	}
+	return said
+}
+
+// WithPhases lets a prediction of the training step speak for the whole script: where a trace of the script goes higher, in
+// another phase or in a step the capture did not see, that is the peak.
+func WithPhases(step *Result, t *traced.Trace, m Machine) (*Result, error) {
+	whole, err := Followed(t, step.Report.Title, m)
+	if err != nil {
+		return nil, err
+	}
+	r, w := &step.Report, &whole.Report
+	r.Assumptions = append(r.Assumptions, reached(t)...)
+	r.Range = w.Range
+	for _, phase := range []string{torch.PhaseEval, torch.PhaseOther} {
+		if w.Phases[phase] > 0 {
+			r.Phases[phase] = w.Phases[phase]
+		}
+	}
+	if !higher(w, r) {
+		if r.Range != nil && r.Range.Low < r.Peak.Allocated {
+			r.Range = nil // the exact step is the peak
+		}
+		return step, nil
+	}
+	w.ID, w.Trainable, w.Steps, w.Unknown = r.ID, r.Trainable, r.Steps, r.Unknown
+	w.Assumptions = append(w.Assumptions, r.Assumptions[:len(r.Assumptions)-len(reached(t))]...)
+	return whole, nil
+}
+
+// higher tells whether the trace's peak is above that of the step by more than the two ways of counting differ.
+func higher(whole, step *report.Prediction) bool {
+	training := max(whole.Phases[eager.PhaseForward], whole.Phases[eager.PhaseBackward], whole.Phases[eager.PhaseOptimizer])
+	if whole.Peak.Allocated > training && whole.Peak.Allocated > step.Peak.Allocated {
+		return true // in a phase of its own
+	}
+	return whole.Peak.Allocated > step.Peak.Allocated+step.Peak.Allocated/50
+}

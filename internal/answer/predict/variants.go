@@ -1,0 +1,323 @@
+package predict
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/deepen"
+	"github.com/plimsoll/plimsoll/internal/model/eager"
+	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/model/shard"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// Variants answers many questions about the memory of one job, varied, at a fraction of the price of as many Runs, and with the same numbers. The passes of a
+// step do not depend on the optimizer, nor on allocator settings, nor on how cards share the work; layers are alike; the third step is like the second. So few
+// short runs are made, and kept as recordings that can be deepened (package deepen). May be varied: what a setup.Setup says. Safe for concurrent use.
+type Variants struct {
+	src Source
+	m   Machine
+
+	parts    memo[setup.Cut, divided]
+	short    memo[key, recorded] // of few layers
+	wholes   memo[key, recorded] // of models whose layers are not alike; the latest ones
+	outlines memo[key, outlined]
+	turns    memo[key, turned]
+	benches  memo[key, *bench]
+	models   memo[key, modelled]
+	plays    memo[playing, playedOut]
+}
+
+// NewVariants knows nothing yet about a model on a machine.
+func NewVariants(src Source, m Machine) *Variants {
+	m.Observe = nil
+	return &Variants{src: src, m: m, wholes: memo[key, recorded]{most: keptWhole}}
+}
+
+// keptWhole is how many recordings of whole models are kept: they are large, and asked for again soon or never.
+const keptWhole = 16
+
+// key is what an answer depends on: a setup whose other fields are zero, and what a job says beside it.
+type key struct {
+	setup.Setup
+	zero  string // when gradients are let go
+	order string // of layers to checkpoint; of all there is one
+	zones [2]int // layers that were recorded of each zone; zero: all
+}
+
+// playing is what reserved bytes depend on.
+type playing struct {
+	key
+	conf alloc.Conf
+}
+
+type divided struct {
+	src Source
+	err error
+}
+
+// recorded is a reel and what was learned beside it.
+type recorded struct {
+	reel  *deepen.Reel
+	zones []int // to play it with; nil: it is the whole model
+	facts facts
+	err   error
+}
+
+// facts are what a recording tells beside its reel.
+type facts struct {
+	conv    convolutions
+	made    eager.Workspaces
+	trained map[string]bool
+}
+
+// bench is used by one optimizer at a time.
+type bench struct {
+	*eager.Bench
+	mu  sync.Mutex
+	err error
+}
+
+type turned struct {
+	turns  deepen.Turns
+	sketch deepen.Sketch
+	err    error
+}
+
+// modelled is what all variants of a job with the same parameters have in common.
+type modelled struct {
+	model shard.Model
+	rest  deepen.Instant // when the optimizer's step begins: parameters and gradients alone
+	facts facts          // of one of them
+	err   error
+}
+
+type outlined struct {
+	outline deepen.Outline
+	facts   facts
+	err     error
+}
+
+// memo remembers the answers to questions; each is computed once, unless it has been forgotten.
+type memo[K comparable, V any] struct {
+	most  int // answers to remember; 0: all
+	mu    sync.Mutex
+	known map[K]func() V
+	order []K // of those it may forget, oldest first
+}
+
+func (m *memo[K, V]) get(k K, compute func() V) V {
+	m.mu.Lock()
+	once, ok := m.known[k]
+	if !ok {
+		if m.known == nil {
+			m.known = map[K]func() V{}
+		}
+		once = sync.OnceValue(compute)
+		m.known[k] = once
+		if m.most > 0 {
+			if m.order = append(m.order, k); len(m.order) > m.most {
+				delete(m.known, m.order[0])
+				m.order = m.order[1:]
+			}
+		}
+	}
+	m.mu.Unlock()
+	return once()
+}
+
+// passesOf is what the passes of a job depend on: not the optimizer.
+func passesOf(j job.Job, c setup.Cut) key {
+	k := key{Setup: j.Setup(), zero: j.ZeroGrad}
+	k.Cut, k.Optimizer, k.Precision, k.GPUs = c, "", k.Precision.SameMemory(), 0
+	if k.Checkpointing == setup.Selective && j.Order != nil {
+		k.order = fmt.Sprint(j.Order)
+	}
+	return k
+}
+
+// parametersOf is what the parameters of a job depend on.
+func parametersOf(j job.Job, c setup.Cut) key {
+	return key{Setup: setup.Setup{Precision: torch.PrecisionOf(j.ParamDType, "", false), LoRARank: j.LoRARank, Cut: c}}
+}
+
+// turnOf is what the turns of an optimizer depend on.
+func turnOf(j job.Job, c setup.Cut) key {
+	k := parametersOf(j, c)
+	k.Optimizer = j.Optimizer
+	return k
+}
+
+// part is the model that is left on one card.
+func (s *Variants) part(c setup.Cut) (Source, error) {
+	if c.Tensor < 2 && c.Stages < 2 {
+		return s.src, nil
+	}
+	d := s.parts.get(c, func() divided {
+		src, err := Divide(s.src, c.Tensor, c.Stages)
+		return divided{src, err}
+	})
+	return d.src, d.err
+}
+
+// zones are the stretches of equal layers of a job: checkpointed ones and others. None where its layers are not alike.
+func zones(src Source, j job.Job) []int {
+	if src.Config == nil || len(j.Freeze) > 0 || j.Order != nil {
+		return nil
+	}
+	depth := src.Config.Depth()
+	switch {
+	case depth < 2:
+		return nil
+	case j.Checkpointing && j.Layers > 0 && j.Layers < depth:
+		return []int{j.Layers, depth - j.Layers}
+	}
+	return []int{depth}
+}
+
+// reelOf is the reel of a job, with the zones it is to be played with.
+func (s *Variants) reelOf(j job.Job, c setup.Cut) recorded {
+	src, err := s.part(c)
+	if err != nil {
+		return recorded{err: err}
+	}
+	if zones := zones(src, j); zones != nil {
+		k := passesOf(j, setup.Cut{Tensor: c.Tensor}) // stages cut between layers
+		k.Layers = 0
+		short := make([]int, len(zones))
+		for i, n := range zones {
+			short[i] = deepen.Enough(n)
+			k.zones[i] = short[i]
+		}
+		r := s.short.get(k, func() recorded { return s.record(j, src, short) })
+		if !errors.Is(r.err, deepen.ErrIrregular) {
+			r.zones = zones
+			return r
+		}
+	}
+	return s.wholes.get(passesOf(j, c), func() recorded { return s.record(j, src, nil) })
+}
+
+// record makes the reel of a job with so many layers in its zones, nil: the whole model.
+func (s *Variants) record(j job.Job, src Source, zones []int) recorded {
+	if zones != nil {
+		depth := 0
+		for _, n := range zones {
+			depth += n
+		}
+		src.Config = src.Config.WithDepth(depth)
+		if len(zones) > 1 {
+			j.Layers = zones[0]
+		}
+	}
+	j.Optimizer = torch.Stateless // does nothing in its turns
+	p, model, conv, err := train(j, src, s.m, 2, (*eager.Process).TrackLayers)
+	if err != nil {
+		return recorded{err: err}
+	}
+	out := recorded{facts: facts{conv, p.Workspaces(), map[string]bool{}}}
+	for _, name := range eager.Trained(model.Root()) {
+		out.facts.trained[alike(name)] = true
+	}
+	seams := p.Seams()
+	out.reel, out.err = deepen.Cut(deepen.Recording{Tape: p.Tape(), Layers: p.Layers(), Made: seams.Made, Steps: seams.Steps, Zones: zones})
+	return out
+}
+
+// turnsOf are the optimizer's turns over the whole model. f: of any recording of it.
+func (s *Variants) turnsOf(j job.Job, c setup.Cut, f facts) turned {
+	return s.turns.get(turnOf(j, c), func() turned {
+		b := s.benches.get(parametersOf(j, c), func() *bench { return s.bench(j, c, f) })
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.err != nil {
+			return turned{err: b.err}
+		}
+		t, err := b.Turns(j.Optimizer)
+		turns := deepen.Turns{Owners: t.Owners, Made: t.Made, First: t.First, Later: t.Later}
+		return turned{turns, turns.Sketch(), err}
+	})
+}
+
+// bench sets up what optimizers have their turns on.
+func (s *Variants) bench(j job.Job, c setup.Cut, f facts) *bench {
+	src, err := s.part(c)
+	if err != nil {
+		return &bench{err: err}
+	}
+	p := eager.NewProcess(s.m.device())
+	var model eager.Model
+	if crash := p.Guard(func() { model, err = build(p, j, src) }); crash != nil {
+		err = crash
+	}
+	if err != nil {
+		return &bench{err: err}
+	}
+	out := &bench{}
+	out.Bench, out.err = p.NewBench(model, options(j), func(name string) bool { return f.trained[alike(name)] }, f.made)
+	return out
+}
+
+// tapeOf is the tape of three steps of a job, as a Run would record it.
+func (s *Variants) tapeOf(j job.Job, c setup.Cut) (*tape.Tape, recorded, error) {
+	r := s.reelOf(j, c)
+	if r.err != nil {
+		return nil, r, r.err
+	}
+	t := s.turnsOf(j, c, r.facts)
+	if t.err != nil {
+		return nil, r, t.err
+	}
+	out, err := r.reel.Write(r.zones, t.turns)
+	return out, r, err
+}
+
+// modelOf is what sharding needs to know of a job.
+func (s *Variants) modelOf(j job.Job, c setup.Cut) modelled {
+	m := s.models.get(parametersOf(j, c), func() modelled { return s.model(j, c) })
+	if m.err != nil { // another variant's, perhaps
+		return s.model(j, c)
+	}
+	return m
+}
+
+func (s *Variants) model(j job.Job, c setup.Cut) modelled {
+	t, _, err := s.tapeOf(j, c)
+	if err != nil {
+		return modelled{err: err}
+	}
+	o := s.outlineOf(j, c)
+	out := modelled{model: shard.Measure(t), facts: o.facts, err: o.err}
+	out.rest.Backward = true
+	for _, category := range []tape.Category{tape.Parameters, tape.Gradients} {
+		out.rest.Held[category] = o.outline.Settled[1][category]
+	}
+	return out
+}
+
+// asked is the most that a measure of moments reaches in a job.
+func (s *Variants) asked(j job.Job, c setup.Cut, value func(deepen.Instant) units.Bytes) (units.Bytes, facts, error) {
+	o := s.outlineOf(j, c)
+	if o.err != nil {
+		return 0, o.facts, o.err
+	}
+	t := s.turnsOf(j, c, o.facts)
+	return o.outline.Highest(t.sketch, value), o.facts, t.err
+}
+
+// outlineOf is the outline of a job's passes.
+func (s *Variants) outlineOf(j job.Job, c setup.Cut) outlined {
+	return s.outlines.get(passesOf(j, c), func() outlined {
+		r := s.reelOf(j, c)
+		if r.err != nil {
+			return outlined{err: r.err}
+		}
+		o, err := r.reel.Outline(r.zones)
+		return outlined{o, r.facts, err}
+	})
+}

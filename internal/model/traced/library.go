@@ -1,0 +1,112 @@
+package traced
+
+import (
+	"encoding/json"
+
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/eager"
+	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// Work is an operator that takes memory of a library's beside its results.
+type Work struct {
+	Op           string `json:"op"` // mm, addmm, convolution, convolution_backward
+	DType        string `json:"dtype"`
+	X            []int  `json:"x"`
+	W            []int  `json:"w"`
+	Y            []int  `json:"y"`
+	Stride       []int  `json:"stride"`
+	Padding      []int  `json:"padding"`
+	Dilation     []int  `json:"dilation"`
+	Transposed   bool   `json:"transposed"`
+	Groups       int    `json:"groups"`
+	Wants        []bool `json:"wants"` // of backward: the gradients of input, weight and bias
+	ChannelsLast bool   `json:"channels_last"`
+}
+
+// Library is what cuBLAS and cuDNN take on a card while a history is written: workspaces of cuBLAS, one for each thread and never given back, and those of convolutions.
+type Library struct {
+	device   eager.Device
+	backward bool
+	blas, lt *[2]bool
+	seen     map[string][]units.Bytes
+	observe  func(eager.Work)
+}
+
+// NewLibrary begins on a card where nothing has run yet; observe is told of every distinct convolution.
+func NewLibrary(d eager.Device, observe func(eager.Work)) Library {
+	return Library{device: d, blas: new([2]bool), lt: new([2]bool), seen: map[string][]units.Bytes{}, observe: observe}
+}
+
+// take is what an operator takes and keeps, and what it takes for its own duration.
+func (l *Library) take(w *Work) (kept, scratch []units.Bytes) {
+	switch w.Op {
+	case "convolution", "convolution_backward":
+		return nil, l.convolution(w)
+	}
+	thread := 0
+	if l.backward {
+		thread = 1
+	}
+	if !l.blas[thread] {
+		l.blas[thread] = true
+		kept = append(kept, l.device.BlasWorkspace)
+	}
+	if w.Op == "addmm" && !l.lt[thread] {
+		l.lt[thread] = true
+		kept = append(kept, l.device.BlasLtWorkspace)
+	}
+	return kept, nil
+}
+
+var types = map[string]tensor.DType{"float32": tensor.Float32, "float16": tensor.Float16, "bfloat16": tensor.BFloat16, "float64": tensor.Float64}
+
+// convolution asks package eager: one convolution runs there by itself, and what it had in workspaces is read from its tape.
+func (l *Library) convolution(w *Work) []units.Bytes {
+	key, err := json.Marshal(w)
+	if err != nil || len(w.X) < 3 || len(w.X) != len(w.W) {
+		return nil
+	}
+	if known, ok := l.seen[string(key)]; ok {
+		return known
+	}
+	p := eager.NewProcess(l.device)
+	p.Observe = l.observe
+	dtype, ok := types[w.DType]
+	if !ok {
+		dtype = tensor.Float32
+	}
+	input := func(sizes []int, grad bool) *eager.Tensor {
+		t := p.Input("", dtype, sizes...).Retain()
+		if w.ChannelsLast && len(sizes) == 4 {
+			t.Layout = tensor.ChannelsLast(sizes...)
+		}
+		if grad {
+			t.RequireGrad()
+		}
+		return t
+	}
+	back := w.Op == "convolution_backward"
+	from := 0
+	// A shape that contradicts itself, or that no rule is written for, takes no workspace: nothing is known of it.
+	_ = p.Guard(func() {
+		wants := func(i int) bool { return back && i < len(w.Wants) && w.Wants[i] }
+		x, weight := input(w.X, wants(0)), input(w.W, wants(1))
+		y := eager.Convolution(x, weight, nil, eager.Conv{
+			Window: eager.Window{Stride: w.Stride, Padding: w.Padding, Dilation: w.Dilation}, Groups: w.Groups, Transposed: w.Transposed,
+		}).Retain()
+		if back {
+			from = len(p.Tape().Events)
+			p.Backward(y)
+		}
+	})
+	var sizes []units.Bytes
+	for _, e := range p.Tape().Events[from:] {
+		if e.Kind == tape.Alloc && p.Tape().Owners[e.Owner].Category == tape.Workspace {
+			sizes = append(sizes, e.Size)
+		}
+	}
+	l.seen[string(key)] = sizes
+	return sizes
+}

@@ -1,0 +1,71 @@
+package probe_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// looked is what a program of testdata/holders says about itself, and what the walk said about it.
+type looked struct {
+	Program string `json:"program"`
+	Truth   string `json:"truth"`
+	Want    string `json:"want"` // role and name
+	Right   bool   `json:"right"`
+	Skipped string `json:"skipped"`
+	Error   string `json:"error"`
+	Problem string `json:"problem"`
+	Walk    struct {
+		Complete bool `json:"complete"`
+	} `json:"walk"`
+	Top json.RawMessage `json:"top"`
+}
+
+func TestEveryProgramsHolderIsNamed(t *testing.T) {
+	t.Parallel()
+	told := 0
+	for line := range strings.Lines(python(t, filepath.Join("testdata", "holders_on_cpu.py"))) {
+		var l looked
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		switch {
+		case l.Skipped != "":
+			t.Logf("%s: %s", l.Program, l.Skipped)
+		case l.Error != "" || l.Problem != "" || !l.Walk.Complete:
+			t.Errorf("%s: %s%s", l.Program, l.Error, l.Problem)
+		case !l.Right:
+			t.Errorf("%s: %s: want %q among the largest, got %s", l.Program, l.Truth, l.Want, l.Top)
+		default:
+			told++
+		}
+	}
+	if told < 50 {
+		t.Errorf("%d programs were looked into, want at least 50", told)
+	}
+}
+
+func TestParametersGradientsAndStateAreWhatPyTorchSays(t *testing.T) {
+	t.Parallel()
+	lines := strings.Split(python(t, filepath.Join("testdata", "holders_exact.py")), "\n")
+	if len(lines) != 10 {
+		t.Errorf("%d models, want 10", len(lines))
+	}
+	for _, line := range lines {
+		if !strings.HasSuffix(line, " equal") {
+			t.Error(line)
+		}
+	}
+}
+
+func TestAWalkTouchesNothingAndLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	got := python(t, filepath.Join("testdata", "holders_hostile.py"))
+	want := `{"touched": [], "collected": [], "problem": null, "complete": true, "died": true, "locals kept": true, "gc": true, "grad": true, "interval": true, ` +
+		`"named": ["hostile.data", "lazy[\"inside\"]", "own", "sparse"], "packed": ["AccumulateGrad", "ExpBackward0", "MulBackward0"], "objects": 6, ` +
+		`"bounds": {"objects": "objects", "time": "time", "full": [true, 50, true], "kept": 50}}`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

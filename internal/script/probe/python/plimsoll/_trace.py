@@ -1,0 +1,502 @@
+"""Follows a script through all it does, on tensors without data, and writes down every byte it would hold on its GPU.
+
+What the script puts on the GPU becomes a tensor that has a shape and no data. PyTorch itself runs forward, backward and optimizers on these; each storage
+that begins or ends is an event. So evaluation, generation, checkpoints, second backward passes and updates by hand are followed as they are. The trace ends
+with the script, when its loops only repeat, or at a time limit; it says which, and where the script was.
+"""
+import array
+import atexit
+import contextlib
+import gzip
+import os
+import sys
+import threading
+import time
+import weakref
+
+from . import _cudarules, _files, _frames, _graph, _loops, _places, _pretend, _shadow, _tracemode
+from ._imports import when_imported
+
+OLDEST = (2, 4)
+SECONDS = 120
+MOST_EVENTS = 6_000_000
+ALLOC, FREE, MARK, WORK = range(4)
+
+
+def attach(torch, report):
+    trace = Trace(torch, report)
+    if tuple(int(n) for n in torch.__version__.split(".")[:2]) < OLDEST:
+        trace.fail(f"a trace needs PyTorch {OLDEST[0]}.{OLDEST[1]} or newer, this is {torch.__version__}")
+    try:
+        trace.install()
+    except Exception as problem:  # running on would train for real
+        trace.fail(f"PyTorch {torch.__version__} cannot be traced: {problem!r}")
+
+
+class Trace:
+    def __init__(self, torch, report):
+        self.torch, self.report = torch, report
+        self.places = _places.Places(torch)
+        self.events = array.array("q")
+        self.live, self.number = {}, 0  # storages by address
+        self.owners, self.moments, self.works = Table(), Table(), Table()
+        self.category, self.paths = "other", []
+        self.phase, self.steps, self.backwards = "load", 0, 0
+        self.level = self.highest = self.since = 0
+        self.tainted, self.reasons = set(), {}
+        self.optimizers, self.modules = weakref.WeakSet(), weakref.WeakSet()
+        self.names, self.aliases = weakref.WeakKeyDictionary(), {}
+        self.notes, self.asked, self.done, self.depth = [], None, False, 0
+        self.begun = time.monotonic()
+        self.limit = float(os.environ.get("PLIMSOLL_SECONDS") or SECONDS)
+        self.loops = _loops.Loops(self)
+        self.shadow = _shadow.Shadow(torch, os.path.join(report, "written"), self)
+
+    def note(self, text):
+        if text not in self.notes:
+            self.notes.append(text)
+
+    # What the pretended GPU and the first mode ask of a capture
+    in_model, exporting = 0, False
+
+    def tensors(self, value):
+        return _graph.tensors(self.torch, value)
+
+    def saw_question(self):
+        self.asked = _caller()
+
+    # Attaching -----------------------------------------------------------------------------------------------------------------
+
+    def install(self):
+        torch = self.torch
+        from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+        self.FakeTensor = FakeTensor
+        self.fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self.operators = _tracemode.operators(torch, self)
+        _pretend.a_gpu(torch, self)
+        _pretend.without_initialisation(torch)
+        when_imported("torch.utils.data.dataloader", _pretend.loaders_at_home)
+        when_imported("torch.utils.data.dataloader", self.loops.watch)
+        _cudarules.install(torch, _pretend.CAPABILITY)
+        _places.install(torch, self.places)
+        self.places.unreal = torch.device("cuda", 0)
+        self._modules()
+        self._backward()
+        self._optimizers()
+        self._scaler()
+        _tracemode.enter(torch, self)
+        os.environ.setdefault("WANDB_MODE", "disabled")
+        atexit.register(self.ended)
+        sys.excepthook = lambda *failure: None  # told in the trace
+        watchdog = threading.Timer(self.limit, lambda: self.finish("time"))
+        watchdog.daemon = True
+        watchdog.start()
+
+    def hurried(self):
+        """Half of the time is over: loops end after one round."""
+        return time.monotonic() - self.begun > self.limit / 2
+
+    def _modules(self):
+        nn, trace = self.torch.nn, self
+        original = nn.Module.__call__
+
+        def __call__(module, *args, **kwargs):
+            outer = not trace.paths
+            if outer:
+                trace.enter_model(module)
+            trace.paths.append(trace.names.get(module) or type(module).__name__)
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                trace.paths.pop()
+
+        nn.Module.__call__ = __call__
+        nn.Module._apply = self._apply(nn.Module._apply)
+
+    def enter_model(self, module):
+        if self.phase == "backward" and self.depth:  # a checkpoint runs again
+            return
+        if module not in self.modules:
+            self.modules.add(module)
+            for name, m in module.named_modules():
+                self.names.setdefault(m, name or type(m).__name__)
+        if self.phase == "backward" and not self.optimizers:  # weights are updated by hand: a step has ended
+            self.steps += 1
+        learns = self.torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters())
+        self.enter("forward" if learns and module.training else "eval", "activations")
+
+    def enter(self, phase, category):
+        if phase != self.phase or self.category != category:
+            self.phase, self.category = phase, category
+            self.event(MARK, self.moments.at((self.steps + 1, phase)), 0, 0)
+
+    def _backward(self):
+        torch = self.torch
+        run = torch.autograd.backward
+        gradients = torch.autograd.grad
+
+        def backward(*args, **kwargs):
+            if not self.shadow.on:
+                self.shadow.install()
+            with self.during("backward", "activations"), self.recording():
+                run(*args, **kwargs)
+            self.backwards += 1
+            self.claim_gradients()
+
+        def grad(*args, **kwargs):
+            with self.during("backward", "activations"), self.recording():
+                return gradients(*args, **kwargs)
+
+        torch.autograd.backward, torch.autograd.grad = backward, grad
+        torch.Tensor.backward = lambda tensor, gradient=None, retain_graph=None, create_graph=False, inputs=None: backward(
+            tensor, gradient, retain_graph, create_graph, inputs=inputs)
+
+    @contextlib.contextmanager
+    def during(self, phase, category):
+        before = self.phase, self.category
+        self.depth += 1
+        self.enter(phase, category)
+        try:
+            yield
+        finally:
+            self.depth -= 1
+            if self.depth:
+                self.enter(*before)
+
+    def _optimizers(self):
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+        kind = self.torch.optim.Optimizer
+        original = kind.__init__
+
+        def __init__(optimizer, *args, **kwargs):
+            original(optimizer, *args, **kwargs)
+            self.optimizers.add(optimizer)
+
+        kind.__init__ = __init__
+        register_optimizer_step_pre_hook(self.before_step)
+        register_optimizer_step_post_hook(self.after_step)
+
+    def before_step(self, optimizer, args, kwargs):
+        self.enter("optimizer", "optimizer")
+        self.open = self.recording()
+        self.open.__enter__()
+
+    def after_step(self, optimizer, args, kwargs):
+        self.open.__exit__(None, None, None)
+        for state in optimizer.state.values():
+            for t in self.tensors(state if isinstance(state, dict) else {}):
+                self.claim(t, "optimizer")
+        self.steps += 1
+        self.enter("other", "other")
+        if self.highest > self.since_highest:
+            self.since_highest, self.since = self.highest, self.steps
+        if self.steps - self.since > _loops.LIKE and not self.loops.passes:
+            self.finish("repeats")
+
+    since_highest = 0
+
+    def _scaler(self):
+        torch = self.torch
+        for kind in {torch.cuda.amp.GradScaler, getattr(torch.amp, "GradScaler", torch.cuda.amp.GradScaler)}:
+            kind.scale = lambda scaler, outputs: outputs
+            kind.unscale_ = kind.update = lambda scaler, *args, **kwargs: None
+            kind.step = lambda scaler, optimizer, *args, **kwargs: optimizer.step(*args, **kwargs)
+
+    # Tensors that go to the GPU and leave it -------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def recording(self, category=None):
+        before, self.category = self.category, category or self.category
+        with self.fake, self.operators:
+            try:
+                yield
+            finally:
+                self.category = before
+
+    def to_gpu(self, tensor, change=lambda t: t):
+        """A tensor without data in place of one the script has on the host."""
+        category = "parameters" if isinstance(tensor, self.torch.nn.Parameter) else "inputs" if self.phase != "load" else "other"
+        alias = self.aliases.get(id(tensor))
+        if alias is not None:
+            return alias[1]
+        shape = self.torch.empty_like(tensor.detach(), device="meta") if not isinstance(tensor, self.FakeTensor) else tensor
+        with self.torch.no_grad(), self.recording(category):
+            made = self.torch.empty_strided(shape.shape, shape.stride(), dtype=shape.dtype)
+            made = change(made)
+        return made.requires_grad_(tensor.requires_grad) if tensor.is_leaf and tensor.requires_grad else made
+
+    def to_cpu(self, tensor, change=lambda t: t):
+        with self.fake:
+            made = change(tensor.clone() if not tensor.requires_grad else tensor.view_as(tensor))
+        if made is tensor:
+            made = tensor.view_as(tensor)
+        setattr(made, _places.MARK, self.torch.device("cpu"))
+        return made
+
+    def _apply(self, original):
+        def _apply(module, fn, recurse=True):
+            if recurse:
+                for child in module.children():
+                    child._apply(fn)
+            for key, param in module._parameters.items():
+                if param is not None:
+                    module._parameters[key] = self.applied(param, fn)
+            for key, buffer in module._buffers.items():
+                if buffer is not None:
+                    module._buffers[key] = fn(buffer)
+            return module
+
+        return _apply
+
+    def applied(self, param, fn):
+        """What becomes of a parameter that is moved or converted: one object, whoever else refers to it."""
+        alias = self.aliases.get(id(param))
+        if alias is not None:
+            param = alias[1]
+        with self.torch.no_grad(), self.as_parameters():
+            made = fn(param)
+        if made is param:
+            return param
+        return self.replace(param, made)
+
+    @contextlib.contextmanager
+    def as_parameters(self):
+        before, self.category = self.category, "parameters"
+        try:
+            yield
+        finally:
+            self.category = before
+
+    def replace(self, param, made):
+        if not isinstance(made, self.FakeTensor) and not isinstance(param, self.FakeTensor):
+            with self.torch.no_grad():
+                param.data = made.detach()
+            return param
+        new = made.detach()
+        for name, value in made.__dict__.items():
+            if name == _places.MARK:
+                setattr(new, name, value)
+        new.requires_grad_(param.requires_grad)
+        new._is_param = True
+        if param.grad is not None:
+            new.grad = param.grad
+        self.aliases[id(param)] = (param, new)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["params"] = [new if p is param else p for p in group["params"]]
+            if param in optimizer.state:
+                optimizer.state[new] = optimizer.state.pop(param)
+        return new
+
+    def shapes_of(self, value):
+        keep = lambda t: Shape(t.shape, t.dtype, self.places.on_gpu(t))
+        return _mapped(self.torch, value, keep)
+
+    def made_from(self, value, map_location):
+        device = self.places.named(map_location)
+
+        def make(shape):
+            to = device if device is not None else shape.device
+            if to is None or to.type != "cuda":
+                return self.torch.zeros(shape.shape, dtype=shape.dtype)
+            with self.recording("other"):
+                return self.torch.empty(shape.shape, dtype=shape.dtype)
+
+        return _shaped(value, make)
+
+    # Events --------------------------------------------------------------------------------------------------------------------
+
+    def event(self, kind, a, b, c):
+        self.events.extend((kind, a, b, c))
+
+    def saw(self, func, args, kwargs, out):
+        """An operator ran."""
+        tainted = bool(self.tainted) and any(self.is_tainted(t) for t in self.tensors((args, kwargs)))
+        for t in self.tensors(out):
+            if isinstance(t, self.FakeTensor):
+                self.begin(t, func, tainted)
+        work = WORKS.get(func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else "")
+        if work is not None:
+            self.event(WORK, self.works.at(work(func, args, kwargs, out)), 0, 0)
+
+    def is_tainted(self, t):
+        return isinstance(t, self.FakeTensor) and t.untyped_storage()._cdata in self.tainted
+
+    def begin(self, t, func, tainted):
+        storage = t.untyped_storage()
+        key = storage._cdata
+        known = self.live.get(key)
+        if known is not None and known() is not None:
+            return
+        size = storage.nbytes()
+        if size == 0:
+            return
+        ref = _tracemode.Storage(storage, self.ends)
+        ref.number, ref.key, ref.place = self.number, key, len(self.events)
+        self.live[key] = ref
+        if tainted:
+            self.tainted.add(key)
+        owner = self.owners.at((self.category, self.paths[-1] if self.paths else "", str(func).removesuffix(".default"), key in self.tainted))
+        self.event(ALLOC, self.number, size, owner)
+        self.number += 1
+        self.level += size
+        if self.level > self.highest:
+            self.highest = self.level
+        if len(self.events) > 4 * MOST_EVENTS:
+            self.finish("events")
+
+    def ends(self, ref):
+        self.event(FREE, ref.number, 0, 0)
+        self.level -= self.events[ref.place + 2]
+        if self.live.get(ref.key) is ref:
+            del self.live[ref.key]
+            self.tainted.discard(ref.key)
+
+    def depends(self, out):
+        """A result's size depends on data; the largest there can be is taken."""
+        self.tainted.add(out.untyped_storage()._cdata)
+        place = _caller()
+        self.reasons.setdefault(_spelled(place), None)
+        ref = self.live.get(out.untyped_storage()._cdata)
+        if ref is not None:
+            category, path, op, _ = self.owners.values[self.events[ref.place + 3]]
+            self.events[ref.place + 3] = self.owners.at((category, path, op, True))
+
+    def claim(self, t, category):
+        if not isinstance(t, self.FakeTensor):
+            return
+        ref = self.live.get(t.untyped_storage()._cdata)
+        if ref is not None:
+            _, path, op, taint = self.owners.values[self.events[ref.place + 3]]
+            self.events[ref.place + 3] = self.owners.at((category, path, op, taint))
+
+    def claim_gradients(self):
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                for p in group["params"]:
+                    if p.grad is not None:
+                        self.claim(p.grad, "gradients")
+
+    # The end -------------------------------------------------------------------------------------------------------------------
+
+    def ended(self):
+        error = getattr(sys, "last_value", None)
+        if error is None:
+            self.finish("end")
+        _frames.strip(error)
+        why = f"{type(error).__name__}: {str(error)[:600]}"
+        if self.asked is not None:
+            why += f" (tensors have no values in a prediction: the one asked for at {_spelled(self.asked)} was made up)"
+        self.finish("failed", why, _place_of(error))
+
+    def finish(self, how, why="", place=None):
+        """Write the trace, then end the process."""
+        if self.done:
+            return
+        self.done = True
+        place = place or _caller()
+        described = {
+            "schema": "plimsoll.trace/1", "torch": self.torch.__version__.partition("+")[0], "ended": how, "why": why, "file": place[0], "line": place[1],
+            "steps": self.steps, "seconds": round(time.monotonic() - self.begun, 1), "skipped_batches": self.loops.skipped,
+            "owners": [{"category": c, "module": m, "op": o, "depends": d} for c, m, o, d in self.owners.values],
+            "moments": [{"step": n, "phase": phase} for n, phase in self.moments.values], "works": [dict(zip(WORK_FIELDS, w)) for w in self.works.values],
+            "depends_on_data": list(self.reasons), "notes": self.notes, "params": self.parameters(),
+        }
+        events = self.events[:]
+        _files.write_with(os.path.join(self.report, "trace.bin.gz"), lambda f: f.write(gzip.compress(events.tobytes(), 1)))
+        _files.write_json(os.path.join(self.report, "trace.json"), described)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+    def parameters(self):
+        found = {id(p): p.numel() for m in self.modules for p in m.parameters()}
+        return sum(found.values())
+
+    def fail(self, why):
+        self.finish("failed", why)
+
+
+class Table:
+    """Values by number, each once."""
+
+    def __init__(self):
+        self.values, self.numbers = [], {}
+
+    def at(self, value):
+        n = self.numbers.get(value)
+        if n is None:
+            n = self.numbers[value] = len(self.values)
+            self.values.append(value)
+        return n
+
+
+class Shape:
+    def __init__(self, shape, dtype, device):
+        self.shape, self.dtype, self.device = shape, dtype, device
+
+
+def _mapped(torch, value, change):
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return {k: _mapped(torch, v, change) for k, v in value.items()}
+    if type(value) in (tuple, list):
+        return type(value)(_mapped(torch, v, change) for v in value)
+    if isinstance(value, torch.nn.Module):
+        return value
+    return value
+
+
+def _shaped(value, make):
+    if isinstance(value, Shape):
+        return make(value)
+    if isinstance(value, dict):
+        return {k: _shaped(v, make) for k, v in value.items()}
+    if type(value) in (tuple, list):
+        return type(value)(_shaped(v, make) for v in value)
+    return value
+
+
+# Operators that take memory of their library's beside their results: cuDNN's convolutions, cuBLAS.
+WORK_FIELDS = ("op", "dtype", "x", "w", "y", "stride", "padding", "dilation", "transposed", "groups", "wants", "channels_last")
+
+
+def _product(func, args, kwargs, out):
+    return ("addmm" if "addmm" in str(func) else "mm", "", (), (), (), (), (), (), False, 1, (), False)
+
+
+def _convolution(func, args, kwargs, out):
+    x, w = args[0], args[1]
+    return _described("convolution", x, w, out, args[3], args[4], args[5], args[6], args[8], (True, True, True))
+
+
+def _convolution_backward(func, args, kwargs, out):
+    g, x, w = args[0], args[1], args[2]
+    return _described("convolution_backward", x, w, g, args[4], args[5], args[6], args[7], args[9], tuple(args[10]))
+
+
+def _described(op, x, w, y, stride, padding, dilation, transposed, groups, wants):
+    last = lambda t: t.dim() == 4 and not t.is_contiguous() and t.stride(1) == 1
+    return (op, str(x.dtype).removeprefix("torch."), tuple(x.shape), tuple(w.shape), tuple(y.shape), tuple(stride), tuple(padding), tuple(dilation),
+            bool(transposed), groups, wants, last(x) or last(w))
+
+
+WORKS = {"mm": _product, "bmm": _product, "addmm": _product, "baddbmm": _product, "convolution": _convolution, "convolution_backward": _convolution_backward}
+
+
+def _spelled(place):
+    return f"{os.path.basename(place[0])}:{place[1]}"
+
+
+def _caller():
+    frame = next(iter(_frames.script_stack()), None)
+    return (frame["file"], frame["line"]) if frame else ("", 0)
+
+
+def _place_of(error):
+    from ._capture import _place_of as place
+
+    return place(error)

@@ -1,0 +1,259 @@
+"""Stands before every call of PyTorch that a traced script makes, and before every operator those calls come down to.
+
+Everything the script has on its GPU is a tensor without data. The first mode sees the script's calls: it makes such tensors where the script moves or makes
+something on a GPU, and answers questions about values that do not exist. The second sees each operator, backward's and the optimizer's too: it tells the trace of
+every storage that begins, and gives results whose size depends on data the largest size they can have.
+"""
+import sys
+import threading
+import weakref
+
+from . import _mode
+from ._places import MARK
+
+
+def enter(torch, trace):
+    """Switch the first mode on for the rest of the process."""
+    from torch.overrides import TorchFunctionMode
+
+    answers = _Answers(torch, trace)
+
+    class Pretending(TorchFunctionMode):
+        def __torch_function__(self, function, kinds, args=(), kwargs=None):
+            return answers.call(function, args, kwargs or {})
+
+    Pretending().__enter__()
+    torch.Tensor.record_stream = lambda tensor, stream: None
+    bootstrap = threading.Thread._bootstrap_inner
+
+    def _bootstrap_inner(thread):
+        Pretending().__enter__()  # modes are a thread's own
+        bootstrap(thread)
+
+    threading.Thread._bootstrap_inner = _bootstrap_inner
+
+
+class _Answers(_mode._Answers):
+    """What to do instead of a call, by the function that is called."""
+
+    def __init__(self, torch, trace):
+        super().__init__(torch, trace)
+        self.trace, self.Fake = trace, trace.FakeTensor
+        self.special[torch.Tensor.__deepcopy__] = self.deepcopy
+        self.cpu_device = torch.device("cpu")
+
+    def call(self, function, args, kwargs):
+        special = self.special.get(function)
+        if special is not None and args and (function is self.torch.Tensor.__deepcopy__ or not self.places.tells_truth_to(sys._getframe(2))):
+            return special(function, args, kwargs)
+        mover = self.movers.get(function)
+        if mover is not None:
+            return mover(function, args, kwargs)
+        value = self.values.get(function)
+        if value is not None and args and isinstance(args[0], self.Fake):
+            self.trace.saw_question()
+            return value(args[0])
+        return self.plain(function, args, kwargs)
+
+    def on_cpu(self, tensor):
+        """Whether a tensor without data is believed to have left the GPU."""
+        mark = tensor.__dict__.get(MARK)
+        return mark is not None and mark.type == "cpu"
+
+    def plain(self, function, args, kwargs):
+        if getattr(function, "__name__", "") == "__get__":
+            return self.followed(function(*args), [a for a in args if isinstance(a, self.Fake)])
+        device = None
+        if kwargs.get("device") is not None:
+            device = self.places.named(kwargs["device"])
+            kwargs = {**kwargs, "device": self.places.cpu_for(kwargs["device"])}
+        elif function in self.factories:
+            device = self.places.default()
+        if "pin_memory" in kwargs:
+            kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
+        unreal = [t for t in self.trace.tensors((args, kwargs)) if isinstance(t, self.Fake)]
+        to_gpu = device is not None and device.type == "cuda"
+        if device is not None and device.type == "cpu" and not unreal:
+            return function(*args, **kwargs)
+        if not unreal and not to_gpu:
+            return function(*args, **kwargs)
+        if not to_gpu and (device is not None or all(map(self.on_cpu, unreal))):
+            with self.trace.fake:
+                out = function(*args, **kwargs)
+            for t in self.trace.tensors(out):
+                setattr(t, MARK, self.cpu_device)
+            return out
+        with self.trace.recording():
+            out = function(*args, **kwargs)
+        if function in self.finite and (function not in (self.torch.all, self.torch.Tensor.all) or unreal and "_plimsoll_true" in unreal[0].__dict__):
+            for t in self.trace.tensors(out):
+                setattr(t, "_plimsoll_true", True)
+        return out
+
+    def followed(self, out, given):
+        if given and isinstance(out, self.Fake) and self.on_cpu(given[0]):
+            setattr(out, MARK, self.cpu_device)
+        return out
+
+    # What moves a tensor -------------------------------------------------------------------------------------------------------
+
+    def moved(self, source, out, device):
+        if device is None or device == self.places.of(source, None) or device.type == "cpu" and self.places.on_gpu(source) is None:
+            return out
+        if device.type == "cuda":
+            return self.trace.to_gpu(out)
+        return self.trace.to_cpu(out)
+
+    def to(self, function, args, kwargs):
+        source, rest, device = args[0], list(args[1:]), None
+        for i, value in enumerate(rest):
+            if i == 0 and isinstance(value, self.torch.Tensor):
+                device = self.places.of(value, self.cpu_device)
+                rest[i] = value.dtype
+            elif i == 0 or not isinstance(value, (int, float)):
+                device = self.places.named(value) or device
+                rest[i] = self.places.cpu_for(value)
+        if kwargs.get("device") is not None:
+            device = self.places.named(kwargs["device"])
+            kwargs = {**kwargs, "device": self.places.cpu_for(kwargs["device"])}
+        if isinstance(source, self.Fake) and not self.on_cpu(source):
+            if device is not None and device.type == "cpu":
+                return self.trace.to_cpu(source, lambda t: function(t, *rest, **kwargs))
+            with self.trace.recording():
+                return function(source, *rest, **kwargs)
+        if device is None or device.type != "cuda":
+            return self.followed(function(source, *rest, **kwargs), [source] if isinstance(source, self.Fake) else [])
+        return self.trace.to_gpu(source, lambda t: function(t, *rest, **kwargs))
+
+    def set_data(self, function, args, kwargs):
+        to, data = args[0], args[1]
+        if isinstance(data, self.Fake) and not isinstance(to, self.Fake):
+            self.trace.replace(to, data)
+            return None
+        return function(*args, **kwargs)
+
+    def pin_memory(self, function, args, kwargs):
+        return args[0]
+
+    def deepcopy(self, function, args, kwargs):
+        source, memo = args[0], args[1] if len(args) > 1 else {}
+        if not isinstance(source, self.Fake):
+            return function(*args, **kwargs)
+        if id(source) in memo:
+            return memo[id(source)]
+        with self.torch.no_grad(), self.trace.recording("parameters" if getattr(source, "_is_param", False) else None):
+            out = source.clone()
+        out.requires_grad_(source.requires_grad)
+        for name in ("_is_param", MARK):
+            if name in source.__dict__:
+                setattr(out, name, source.__dict__[name])
+        memo[id(source)] = out
+        return out
+
+
+class Storage(weakref.ref):
+    """A storage that the trace counts; its number, and where its beginning is written down."""
+
+    __slots__ = ("number", "place", "key")
+
+
+def operators(torch, trace):
+    """The second mode."""
+    from torch._subclasses import fake_tensor
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    bounds = Bounds(torch, trace)
+    surprises = tuple(getattr(fake_tensor, name) for name in ("DynamicOutputShapeException", "DataDependentOutputException") if hasattr(fake_tensor, name))
+
+    class Operators(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            bound = bounds.of.get(func)
+            if bound is not None:
+                out = bound(func, args, kwargs)
+            else:
+                try:
+                    out = func(*args, **kwargs)
+                except surprises:
+                    out = bounds.other(func, args, kwargs)
+            trace.saw(func, args, kwargs, out)
+            return out
+
+    return Operators()
+
+
+class Bounds:
+    """Operators whose results depend on data: the largest result there can be, which the trace is told of."""
+
+    def __init__(self, torch, trace):
+        self.torch, self.trace = torch, trace
+        aten = torch.ops.aten
+        self.of = {}
+        for name, answer in {
+            "nonzero.default": self.nonzero, "masked_select.default": self.all_of_them, "_unique2.default": self.unique, "unique_dim.default": self.unique,
+            "unique_consecutive.default": self.unique, "_local_scalar_dense.default": self.scalar, "equal.default": lambda *a: True,
+            "index.Tensor": self.index, "repeat_interleave.Tensor": self.repeated, "bincount.default": self.counted, "is_nonzero.default": lambda *a: False,
+            "histc.default": lambda func, args, kwargs: args[0].new_empty(args[1] if len(args) > 1 else 100), "nonzero_static.default": None,
+            "allclose.default": lambda *a: True,
+        }.items():
+            packet, _, overload = name.partition(".")
+            operator = getattr(getattr(aten, packet, None), overload, None)
+            if operator is not None and answer is not None:
+                self.of[operator] = answer
+        try:
+            self.of[torch.ops.torchvision.nms.default] = lambda func, args, kwargs: self.told(args[0].new_empty(args[0].shape[0], dtype=torch.int64))
+        except (AttributeError, RuntimeError):
+            pass
+
+    def told(self, out):
+        self.trace.depends(out)
+        return out
+
+    def nonzero(self, func, args, kwargs):
+        return self.told(args[0].new_empty((args[0].numel(), args[0].dim()), dtype=self.torch.int64))
+
+    def all_of_them(self, func, args, kwargs):
+        shape = self.torch.broadcast_shapes(args[0].shape, args[1].shape)
+        return self.told(args[0].new_empty(shape.numel()))
+
+    def unique(self, func, args, kwargs):
+        n = args[0].numel() if "dim" not in str(func) else args[0].shape[args[1]]
+        index = args[0].new_empty(args[0].numel(), dtype=self.torch.int64)
+        values = args[0].new_empty(args[0].shape if "dim" in str(func) else (n,))
+        return self.told(values), index, self.told(args[0].new_empty(n, dtype=self.torch.int64))
+
+    def scalar(self, func, args, kwargs):
+        self.trace.saw_question()
+        kind = args[0].dtype
+        return False if kind is self.torch.bool else 1.0 if kind.is_floating_point else 1
+
+    def index(self, func, args, kwargs):
+        """A mask of booleans is as many indices as it has places."""
+        chosen = []
+        masks = False
+        for i in args[1]:
+            if i is not None and i.dtype in (self.torch.bool, self.torch.uint8):
+                masks = True
+                chosen += [i.new_empty(i.numel(), dtype=self.torch.int64)] * i.dim()
+            else:
+                chosen.append(i)
+        out = func(args[0], chosen)
+        return self.told(out) if masks else out
+
+    def repeated(self, func, args, kwargs):
+        size = kwargs.get("output_size")
+        return func(*args, **kwargs) if size is not None else self.told(args[0].new_empty(args[0].numel()))
+
+    def counted(self, func, args, kwargs):
+        least = args[2] if len(args) > 2 else kwargs.get("minlength", 0)
+        weights = args[1] if len(args) > 1 else kwargs.get("weights")
+        return args[0].new_empty(max(least, 1), dtype=self.torch.int64 if weights is None else self.torch.float64)
+
+    def other(self, func, args, kwargs):
+        """An operator nobody wrote down: as large as the largest tensor it was given."""
+        given = [t for t in self.trace.tensors((args, kwargs))]
+        if not given:
+            raise RuntimeError(f"{func} has a result whose size depends on data, and no argument bounds it")
+        widest = max(given, key=lambda t: t.numel())
+        out = tuple(self.told(widest.new_empty(widest.numel())) for _ in func._schema.returns)
+        return out[0] if len(out) == 1 else out

@@ -1,0 +1,201 @@
+// Package setup is one way to run a training job: every choice that plimsoll fit makes, as one comparable value.
+//
+// In go words of the command line; out comes a Setup, which is the point of a search, the key of what was already computed (with the fields that do not matter
+// set to zero), and what a plan reports and writes. Refused: words that are not known, with the nearest one.
+package setup
+
+import (
+	"fmt"
+
+	"github.com/plimsoll/plimsoll/internal/spelling"
+	"github.com/plimsoll/plimsoll/internal/torch"
+)
+
+// Setup is one way to run a job. It is comparable.
+type Setup struct {
+	MicroBatch    int             `json:"micro_batch"`
+	Accumulate    int             `json:"accumulate"`
+	Precision     torch.Precision `json:"precision"`
+	Checkpointing Checkpointing   `json:"checkpointing"`
+	Layers        int             `json:"checkpoint_layers,omitempty"` // selective: so many layers
+	Optimizer     torch.Optimizer `json:"optimizer"`
+	Attn          Attention       `json:"attn,omitempty"`
+	Loop          Loop            `json:"loop,omitempty"`
+	Conf          string          `json:"alloc_conf,omitempty"` // allocator settings; "" are the machine's
+	Offload       Offload         `json:"offload,omitempty"`
+	GPUs          int             `json:"gpus"`
+	Sharding      Sharding        `json:"sharding,omitempty"`
+	Cut
+	LoRARank int `json:"lora_rank,omitempty"` // low-rank adapters instead of full training
+}
+
+// Cut is how several cards divide a model: Tensor of them share every layer, Stages of them follow each other; 0 where there is nothing to share.
+type Cut struct {
+	Tensor int `json:"tensor,omitempty"`
+	Stages int `json:"stages,omitempty"`
+}
+
+// NewCut gives a cut its one form: 1 means nothing to share.
+func NewCut(tensor, stages int) Cut {
+	var c Cut
+	if tensor > 1 {
+		c.Tensor = tensor
+	}
+	if stages > 1 {
+		c.Stages = stages
+	}
+	return c
+}
+
+// Cards is how many cards hold one copy of the model.
+func (c Cut) Cards() int { return max(c.Tensor, 1) * max(c.Stages, 1) }
+
+// Whole tells that the model is not cut.
+func (c Cut) Whole() bool { return c.Cards() == 1 }
+
+// Ranks is how many groups of cards see different data.
+func (s Setup) Ranks() int { return max(s.GPUs, 1) / s.Cards() }
+
+// Checkpointed is the setup with so many layers computed again: 0 for none, -1 for all.
+func (s Setup) Checkpointed(layers int) Setup {
+	s.Layers = max(layers, 0)
+	switch {
+	case layers == 0:
+		s.Checkpointing = None
+	case layers < 0:
+		s.Checkpointing = Full
+	default:
+		s.Checkpointing = Selective
+	}
+	return s
+}
+
+// Checkpointing is which layers are computed again in backward.
+type Checkpointing string
+
+// The ways to checkpoint.
+const (
+	None      Checkpointing = "none"
+	Selective Checkpointing = "selective" // the layers that are cheapest to run again, as few as have to be
+	Full      Checkpointing = "full"
+)
+
+// Attention is the implementation of attention in models of transformers.
+type Attention string
+
+// The implementations.
+const (
+	SDPA           Attention = "sdpa"
+	EagerAttention Attention = "eager"
+)
+
+// Loop is what a training loop still refers to while the next forward runs.
+type Loop string
+
+// The loops.
+const (
+	Function Loop = "function" // the step is a function: its locals are gone
+	Plain    Loop = "plain"    // inputs, outputs and loss of the last iteration
+	Script   Loop = "script"   // all of those but the batch
+)
+
+// Offload is what is kept on the host.
+type Offload string
+
+// What may be there; "" is nothing.
+const (
+	OffloadNone        Offload = ""
+	OffloadOptimizer   Offload = "optimizer"   // its state and its step
+	OffloadActivations Offload = "activations" // what autograd saves: torch.autograd.graph.save_on_cpu
+	OffloadBoth        Offload = "both"
+)
+
+// Has tells whether something is on the host.
+func (o Offload) Has(what Offload) bool { return o == what || o == OffloadBoth }
+
+// Without takes one thing off the host again.
+func (o Offload) Without(what Offload) Offload {
+	switch {
+	case o == what:
+		return OffloadNone
+	case o == OffloadBoth && what == OffloadOptimizer:
+		return OffloadActivations
+	case o == OffloadBoth:
+		return OffloadOptimizer
+	}
+	return o
+}
+
+// Sharding is how ranks that see different data divide what they hold.
+type Sharding string
+
+// The ways; "" is one rank.
+const (
+	Unsharded Sharding = ""
+	DDP       Sharding = "ddp"
+	ZeRO1     Sharding = "zero1"
+	ZeRO2     Sharding = "zero2"
+	ZeRO3     Sharding = "zero3"
+	FSDP2     Sharding = "fsdp2"
+)
+
+// Words of each axis, as the command line spells them.
+var (
+	checkpointings = []Checkpointing{None, Full, Selective}
+	attentions     = []Attention{SDPA, EagerAttention}
+	loops          = []Loop{Function, Plain, Script}
+	offloads       = []Offload{OffloadOptimizer, OffloadActivations, OffloadBoth}
+	shardings      = []Sharding{DDP, ZeRO1, ZeRO2, ZeRO3, FSDP2}
+)
+
+// Attentions, Loops, Offloads and Shardings list the words.
+func Attentions() []Attention { return attentions }
+
+// Loops lists the words for loops.
+func Loops() []Loop { return loops }
+
+// Offloads lists what may be on the host.
+func Offloads() []Offload { return offloads }
+
+// Shardings lists the ways to spread a job over ranks that see different data.
+func Shardings() []Sharding { return shardings }
+
+// ParseCheckpointing reads a word.
+func ParseCheckpointing(word string) (Checkpointing, error) {
+	return parse("checkpointing", word, checkpointings)
+}
+
+// ParseAttention reads a word.
+func ParseAttention(word string) (Attention, error) { return parse("attn", word, attentions) }
+
+// ParseLoop reads a word.
+func ParseLoop(word string) (Loop, error) { return parse("loop", word, loops) }
+
+// ParseOffload reads a word; "none" is nothing.
+func ParseOffload(word string) (Offload, error) {
+	if word == string(None) {
+		return OffloadNone, nil
+	}
+	return parse("offload", word, offloads)
+}
+
+// ParseSharding reads a word.
+func ParseSharding(word string) (Sharding, error) { return parse("sharding", word, shardings) }
+
+func parse[T ~string](axis, word string, known []T) (T, error) {
+	for _, k := range known {
+		if string(k) == word {
+			return k, nil
+		}
+	}
+	return "", fmt.Errorf("%s %.30q is not known%s", axis, word, spelling.Hint(word, Words(known)))
+}
+
+// Words are words as plain strings.
+func Words[T ~string](known []T) []string {
+	out := make([]string, len(known))
+	for i, k := range known {
+		out[i] = string(k)
+	}
+	return out
+}
