@@ -385,9 +385,11 @@ var bytes = []Entry{
 	{
 		ID: "unknown", Class: General, Severity: report.Error,
 		Title:    "The evidence does not tell the cause",
-		Evidence: "most of the memory in use has no known purpose: no stacks, no steps, or a history that begins late",
-		Refuted:  "a recording with stacks that reaches back to the start",
-		Remedies: []Remedy{{Action: "record it from the start with stacks: plimsoll run -- python train.py", Command: "plimsoll run -- python train.py", For: torch}},
+		Evidence: "most of the memory in use has no known purpose: no stacks, no steps, or a history that begins late; a message with numbers that fit several causes",
+		Refuted:  "a recording with stacks that reaches back to the start, or a log with the traceback above the message",
+		Remedies: slices.Concat([]Remedy{
+			{Action: "record it from the start with stacks: plimsoll run -- python train.py", Command: "plimsoll run -- python train.py", For: doing(cuda, Training, Unstated)},
+		}, lessAtOnce),
 	},
 	{
 		ID: "activations-dominate", Class: General, Severity: report.Error,
@@ -402,13 +404,6 @@ var bytes = []Entry{
 		Evidence: "the server or runner says so itself, or failed while it reserved the cache or the buffers that grow with the context",
 		Refuted:  "the same failure with a context a quarter as long",
 		Remedies: cacheRoom,
-	},
-	{
-		ID: "unknown", Class: General, Severity: report.Error,
-		Title:    "The GPU is full, and the message does not say of what",
-		Evidence: "a message without numbers, or with numbers that fit several causes",
-		Refuted:  "a log with the traceback above the message, or a memory snapshot",
-		Remedies: lessAtOnce,
 	},
 	{
 		ID: "attention-quadratic", Class: Special, Severity: report.Error,
