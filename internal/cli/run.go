@@ -148,6 +148,10 @@ func printRun(env Env, o runOptions, r observe.Result, say func(string)) error {
 	if r.Kind == verdict.OutOfMemory || r.Printed {
 		printCause(env, r, say)
 	}
+	sayGrowth(env, r.Grown, say)
+	if r.Peak != "" {
+		say("its peak is recorded, with who held the memory: plimsoll explain " + r.Peak)
+	}
 	return nil
 }
 
