@@ -34,6 +34,7 @@ type Record struct {
 	Unseen    []Unseen `json:"not_observed,omitempty"`
 	Peak      int64    `json:"peak_allocated"`
 	Summary   []string `json:"summary"`
+	KeptIn    string   `json:"report,omitempty"` // folder of the record, where memory ended the run
 }
 
 // Unseen is a process of the command that the driver saw on a card and the probe was not in.
