@@ -1,6 +1,6 @@
 #!/bin/sh
 # Measures explain on recordings whose causes are known. DIR holds truth.jsonl and the recordings:
-#   {"program":"leak.py","truth":"growth","line":17}        truth: a finding's id, several with "|" between, or "healthy"
+#   {"program":"leak.py","truth":["growth"],"also_ok":[],"line":17}       truth: ids of findings; none: healthy
 # Prints for each recording what was said first, then how often it was right, and claimed against true confidence.
 set -eu
 cd "$(dirname "$0")/.."

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
@@ -12,7 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-var activationRules = []rule{exceptionHolds, inputSpike, logits, attention, oneLargeTensor, evalBatch, checkpointingIneffective, activations}
+var activationRules = []rule{exceptionHolds, inputSpike, logits, attention, oneLargeTensor, evalBatch, checkpointingIneffective, recomputed, activations}
 
 // activations: the graph of the forward pass is most of what is in use.
 func activations(c *Case) (claim, bool) {
@@ -27,7 +28,7 @@ func activations(c *Case) (claim, bool) {
 		return claim{}, false
 	}
 	f := report.Finding{
-		ID: "activations-dominate", Severity: report.Error, Confidence: share(act, c.InUse), Bytes: act, Where: c.failurePlace(),
+		ID: "activations-dominate", Severity: report.Error, Confidence: min(0.9, share(act, c.InUse)), Bytes: act, Where: c.failurePlace(),
 		Title: "activations dominate: the batch is too large for this card",
 	}
 	f.Evidence = []string{fmt.Sprintf("%s of %s in use are activations of this step, which shrink with the batch", act, c.InUse)}
@@ -151,6 +152,62 @@ func checkpointingIneffective(c *Case) (claim, bool) {
 			{Action: "gradient_checkpointing_kwargs={\"use_reentrant\": False}; with adapters also model.enable_input_require_grads()", CheckedBy: report.ByRule},
 		},
 	}}, true
+}
+
+// recomputed: checkpointing is on, and the backward pass holds what it recomputes of many layers at once: the stretch between two checkpoints is too long.
+func recomputed(c *Case) (claim, bool) {
+	if c.OOM == nil || c.OOM.Phase != callsite.Backward {
+		return claim{}, false
+	}
+	ids, sum := c.aliveWhere(func(id int) bool {
+		return c.Phase[id] == callsite.Backward && c.Origins.Of(c.Stack[id]).Recompute && c.Category[id] != tape.Gradients
+	})
+	if 2*sum < c.InUse {
+		return claim{}, false
+	}
+	most := map[snapshot.StackID]int{}
+	layers := 0
+	var stacks []snapshot.StackID
+	for _, id := range ids {
+		if most[c.Stack[id]]++; most[c.Stack[id]] == 1 {
+			stacks = append(stacks, c.Stack[id])
+		}
+		layers = max(layers, most[c.Stack[id]])
+	}
+	if layers < 3 {
+		return claim{}, false
+	}
+	undo := change{saves: sum - sum/units.Bytes(layers)}
+	f := claim{without: undo, Finding: report.Finding{
+		ID: "checkpointing-ineffective", Severity: report.Error, Confidence: 0.88, Bytes: sum, Where: append(c.checkpointPlaces(stacks[0]), c.places(stacks...)...),
+		Title: fmt.Sprintf("the backward pass recomputes many layers at once: %s", sum),
+		Evidence: []string{
+			fmt.Sprintf("%s of %s in use were recomputed from one checkpoint, several tensors of each line: the checkpointed stretch spans many layers", sum, c.InUse),
+			"a checkpoint frees what lies between it and the next one; around the whole model it only moves the peak from the forward to the backward pass",
+		},
+	}}
+	f.remedy(saving(undo.saves, "checkpoint every layer on its own: x = checkpoint(layer, x, use_reentrant=False) inside the loop over layers"), undo)
+	return f, true
+}
+
+// checkpointPlaces is the line that called checkpoint() for a recomputed tensor: the first of the user's outside the recomputation in the forward pass.
+func (c *Case) checkpointPlaces(stack snapshot.StackID) []report.Place {
+	for id := range c.Died {
+		s := c.Stack[id]
+		if c.Phase[id] != callsite.Forward || !c.passes(s, checkpointFile) {
+			continue
+		}
+		frames := c.Origins.Stacks.Stack(s)
+		inside := false
+		for _, f := range frames {
+			frame := c.Origins.Stacks.Frames[f]
+			inside = inside || strings.Contains(frame.File, checkpointFile)
+			if inside && c.Origins.IsUser(f) {
+				return []report.Place{{File: frame.File, Line: frame.Line, Function: frame.Function}}
+			}
+		}
+	}
+	return nil
 }
 
 // share turns a share of the memory into a confidence: half leaves doubt, nine tenths hardly any.

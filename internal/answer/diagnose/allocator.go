@@ -1,7 +1,10 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
@@ -10,7 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-var allocatorRules = []rule{fragmentation, streamHeld, cudnnWorkspace, confConflict}
+var allocatorRules = []rule{fragmentation, streamHeld, cudnnWorkspace, confConflict, streamsApart}
 
 // fragmentation: enough was held and free to serve the request, but in pieces. The allocator model decides: it
 // replays the run under other settings within the same limit.
@@ -78,6 +81,49 @@ func streamHeld(c *Case) (claim, bool) {
 	}}, true
 }
 
+// streamsApart: memory that one stream has freed serves no other (https://github.com/pytorch/pytorch/blob/v2.11.0/c10/cuda/CUDACachingAllocator.cpp, BlockComparatorSize
+// orders free blocks by stream first), so that several streams with the same work hold it several times.
+func streamsApart(c *Case) (claim, bool) {
+	held := map[uint64]units.Bytes{}
+	var total, active units.Bytes
+	for i := range c.Snapshot.Segments {
+		if s := &c.Snapshot.Segments[i]; s.Device == c.Device && s.PoolID == [2]int64{} {
+			held[s.Stream] += units.Bytes(s.TotalSize)
+			total += units.Bytes(s.TotalSize)
+			active += units.Bytes(s.ActiveSize)
+		}
+	}
+	large := 0
+	for _, b := range held {
+		large += one(10*b >= total)
+	}
+	unused := min(total-active, c.Peak.Reserved-c.Peak.Requested)
+	if large < 2 || 2*unused < c.Peak.Reserved {
+		return claim{}, false
+	}
+	return claim{kind: allocator, Finding: report.Finding{
+		ID: "stream-held", Severity: report.Warning, Confidence: 0.8, Bytes: unused, Where: c.streamPlaces(),
+		Title: fmt.Sprintf("%d streams hold memory apart: %s held, at most %s in use", large, c.Peak.Reserved, c.Peak.Requested),
+		Evidence: []string{
+			"memory that was freed on one stream is kept for that stream: work that moves from stream to stream holds it once for each",
+		},
+		Remedies: []report.Remedy{{Action: "allocate on one stream and use record_stream(), or do the work of all branches on one stream", Saves: unused, CheckedBy: report.ByRule}},
+	}}, true
+}
+
+// streamPlaces are the lines that asked for most on streams other than the default.
+func (c *Case) streamPlaces() []report.Place {
+	sums := map[snapshot.StackID]units.Bytes{}
+	for i := range c.Tape.Events {
+		if e := &c.Tape.Events[i]; e.Kind == tape.Alloc && e.Stream != 0 {
+			sums[c.Stack[e.ID]] += e.Size
+		}
+	}
+	stacks := slices.Collect(maps.Keys(sums))
+	slices.SortFunc(stacks, func(a, b snapshot.StackID) int { return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b)) })
+	return c.loopPlaces(stacks...)
+}
+
 // pendingPlaces are the lines that made what waits.
 func (c *Case) pendingPlaces() []report.Place {
 	var stacks []snapshot.StackID
@@ -107,38 +153,6 @@ func (c *Case) PendingFree() units.Bytes {
 		}
 	}
 	return sum
-}
-
-// cudnnWorkspace: a convolution's scratch memory failed, or is a large part of the peak.
-func cudnnWorkspace(c *Case) (claim, bool) {
-	if c.OOM == nil || !c.innermost(c.OOM.Stack, "_conv_forward", "conv1d", "conv2d", "conv3d", "conv_transpose", "run_conv_plan") {
-		return claim{}, false
-	}
-	var largest units.Bytes
-	from, before := c.lastQuiet(), false
-	for i := range c.OOM.Event {
-		e := &c.Tape.Events[i]
-		if e.Kind == tape.Alloc && c.Stack[e.ID] == c.OOM.Stack {
-			largest = max(largest, e.Size)
-			before = before || i <= from
-		}
-	}
-	if c.OOM.Request <= largest || largest == 0 {
-		return claim{}, false
-	}
-	severity, confidence := report.Warning, 0.55
-	if ratio, _, _, _ := c.spike(); before && ratio < 1.25 {
-		severity, confidence = report.Error, 0.72 // earlier steps ran it with inputs as large
-	}
-	return claim{kind: normal, Finding: report.Finding{
-		ID: "cudnn-workspace", Severity: severity, Confidence: confidence, Bytes: c.OOM.Request, Where: c.failurePlace(),
-		Title:    "the request may be a convolution's workspace",
-		Evidence: []string{fmt.Sprintf("a convolution asked for %s, more than the %s of any earlier tensor from that line", c.OOM.Request, largest)},
-		Remedies: []report.Remedy{
-			{Action: "torch.backends.cudnn.benchmark = False: smaller workspaces", CheckedBy: report.ByRule},
-			{Action: "channels_last memory format: most convolutions then need no workspace copies", CheckedBy: report.ByRule},
-		},
-	}}, true
 }
 
 // confConflict: allocator settings that work against each other or do nothing.

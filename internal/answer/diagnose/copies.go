@@ -42,6 +42,9 @@ func (c *Case) models() []model {
 			continue
 		}
 		at, named := c.maker(c.Stack[id])
+		if c.Origins.Of(c.Stack[id]).Copy {
+			at, named = c.place(c.Stack[id]) // the line that copies, also in a constructor
+		}
 		k := key{at: at}
 		if id >= len(c.Tape.Initial) {
 			k.epoch, _ = slices.BinarySearch(trained, int(c.Born[id]))

@@ -104,6 +104,12 @@ func rules() []rule {
 
 // Run applies every rule, plays the run without each cause, and puts the causes in order.
 func Run(c *Case) []report.Finding {
+	found, _ := RunWithBlocks(c)
+	return found
+}
+
+// RunWithBlocks also lists the allocations that each finding is about, where it is about some.
+func RunWithBlocks(c *Case) ([]report.Finding, [][]int) {
 	var claims []claim
 	for _, r := range rules() {
 		f, ok := r(c)
@@ -116,14 +122,14 @@ func Run(c *Case) []report.Finding {
 	if c.OOM != nil && !slices.ContainsFunc(claims, func(f claim) bool { return f.Severity == report.Error }) {
 		claims = append([]claim{c.simplyFull()}, claims...)
 	}
-	found := make([]report.Finding, len(claims))
+	found, blocks := make([]report.Finding, len(claims)), make([][]int, len(claims))
 	for i := range claims {
 		c.judge(&claims[i], claims)
-		found[i] = claims[i].Finding
+		found[i], blocks[i] = claims[i].Finding, claims[i].without.never
 		finding.Complete(&found[i], finding.Trainer)
 		found[i].Input, found[i].Device = c.Input, c.Device
 	}
-	return found
+	return found, blocks
 }
 
 // weightless are findings that are not about bytes.

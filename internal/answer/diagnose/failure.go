@@ -45,6 +45,9 @@ func (c *Case) failure(event int) Failure {
 	if c.Unnamed && len(c.Batches) > 0 && event > c.Batches[0] {
 		f.Eval = true
 	}
+	if eval, _ := c.runsEval(); eval && f.Stack == 0 {
+		f.Eval = true
+	}
 	f.Limit = c.limit(f)
 	return f
 }

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
@@ -13,7 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-var growthRules = []rule{growth, evalKept, evalGraph}
+var growthRules = []rule{growth, evalKept, evalGraph, heldByName}
 
 // minGrowthSteps is how many steps must have left something behind before it is called growth: after the first
 // step optimizer state appears, in a plain loop the last step's tensors linger, so fewer prove little. Where what is left takes a fifth of the memory in use,
@@ -193,11 +192,8 @@ var generating = []string{"generate", "sample", "decode", "greedy", "beam", "rol
 func (c *Case) generates(groups []timeline.Growth) bool {
 	for _, g := range groups {
 		for _, id := range c.Origins.Stacks.Stack(g.Stack) {
-			name := strings.ToLower(c.Origins.Stacks.Frames[id].Function)
-			for _, w := range generating {
-				if strings.Contains(name, w) {
-					return true
-				}
+			if namesGeneration(c.Origins.Stacks.Frames[id].Function) {
+				return true
 			}
 		}
 	}

@@ -106,34 +106,62 @@ func (c *Case) longLived(stack snapshot.StackID) (n int, bytes units.Bytes) {
 	return n, bytes
 }
 
-// outputsHeld: in a plain loop the previous step's outputs and loss are still referenced while the next forward runs.
+// outputsHeld: in a plain loop the previous step's outputs and loss are still referenced while the next forward runs. That is how Python works and seldom much;
+// where the request would have been served without them they are the cause.
 func outputsHeld(c *Case) (claim, bool) {
 	step := c.StepOf(c.Instant)
-	if len(c.Steps) < 2 || step == 0 {
+	if len(c.Steps) == 0 || step == 0 || c.OOM == nil && len(c.Steps) < 2 {
 		return claim{}, false
 	}
+	again := c.madeAgain(step)
 	var sum units.Bytes
+	var ids []int
 	var stacks []snapshot.StackID
 	for id := len(c.Tape.Initial); id < len(c.Died); id++ {
 		p := c.Phase[id]
-		if p != callsite.Forward && p != callsite.User || !c.Alive(id, c.Instant) || c.BornIn(id) != step-1 || c.Category[id] == tape.Workspace {
+		if p != callsite.Forward && p != callsite.User || !c.Alive(id, c.Instant) || c.BornIn(id) != step-1 || c.Category[id] == tape.Workspace || c.IsEval(c.Stack[id]) {
 			continue
 		}
-		if c.Died[id] == recording.NeverFreed || c.StepOf(int(c.Died[id])) > step {
+		replaced := c.Died[id] != recording.NeverFreed && c.StepOf(int(c.Died[id])) <= step
+		if !replaced && (c.OOM == nil || !again[c.Stack[id]]) {
 			continue // kept for longer: growth, or state
 		}
 		sum += c.Size(id)
+		ids = append(ids, id)
 		stacks = append(stacks, c.Stack[id])
 	}
 	if 20*sum < c.InUse {
 		return claim{}, false
 	}
-	return claim{Finding: report.Finding{
-		ID: "outputs-held", Severity: report.Remark, Confidence: 0.8, Bytes: sum, Where: c.places(stacks...),
+	undo := change{never: ids}
+	f := claim{without: undo, Finding: report.Finding{
+		ID: "outputs-held", Severity: report.Remark, Confidence: 0.8, Bytes: sum, Where: c.loopPlaces(stacks...),
 		Title:    fmt.Sprintf("the previous step's results are still held at the peak: %s", sum),
 		Evidence: []string{"variables of a loop live until they are assigned again, so outputs and loss of one step stand beside the activations of the next"},
-		Remedies: []report.Remedy{{Action: "del outputs, loss at the end of the loop body, or move the body into a function", Saves: sum, CheckedBy: report.ByArithmetic}},
-	}}, true
+	}}
+	if c.OOM != nil && 5*sum >= c.InUse && c.try(undo).enough() {
+		f.Severity = report.Error
+	}
+	f.remedy(report.Remedy{Action: "del outputs, loss at the end of the loop body, or move the body into a function", Saves: sum, CheckedBy: report.ByArithmetic}, undo)
+	return f, true
+}
+
+// madeAgain lists the lines whose tensors of the step before last went before the last step was over, or that have run only once: what they made in the
+// last step is held for a moment, not for good.
+func (c *Case) madeAgain(step int) map[snapshot.StackID]bool {
+	held := map[snapshot.StackID]bool{}
+	for id := len(c.Tape.Initial); id < len(c.Died); id++ {
+		if c.BornIn(id) < step-1 && c.Alive(id, c.Instant) {
+			held[c.Stack[id]] = true
+		}
+	}
+	again := map[snapshot.StackID]bool{}
+	for id := len(c.Tape.Initial); id < len(c.Died); id++ {
+		if !held[c.Stack[id]] {
+			again[c.Stack[id]] = true
+		}
+	}
+	return again
 }
 
 // maker is the innermost line of the user's code outside constructors.

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
@@ -43,7 +44,7 @@ func oneLargeTensor(c *Case) (claim, bool) {
 			return claim{}, false
 		}
 	}
-	if o := c.Origins.Of(big.stack); o.Gather || o.Parallel {
+	if o := c.Origins.Of(big.stack); o.Gather || o.Parallel || c.inLayer(big.stack) || c.many(big) {
 		return claim{}, false
 	}
 	undo := change{never: big.ids, request: big.request}
@@ -63,10 +64,33 @@ func oneLargeTensor(c *Case) (claim, bool) {
 	return f, true
 }
 
+// inLayer tells a tensor that a layer of torch.nn makes: its size follows from the model and the batch as that of any other layer.
+func (c *Case) inLayer(stack snapshot.StackID) bool {
+	for _, id := range c.Origins.Stacks.Stack(stack) {
+		f := &c.Origins.Stacks.Frames[id]
+		if c.Origins.IsUser(id) {
+			return false
+		}
+		if strings.Contains(f.File, "/nn/modules/") && f.Function != "_call_impl" && f.Function != "_wrapped_call_impl" {
+			return !c.Origins.Of(stack).Logits
+		}
+	}
+	return false
+}
+
+// many tells that more than three tensors of that line are about as large as the largest: layers of a model, not one large tensor.
+func (c *Case) many(l *lineUse) bool {
+	n := one(l.request)
+	for _, id := range l.ids {
+		n += one(2*c.Size(id) >= l.largest)
+	}
+	return n > 4
+}
+
 // betterThanLarge tells that another finding says more about the size: logits, scores of attention, a convolution's workspace; or that the allocator held
 // enough for the request, in pieces.
 func (c *Case) betterThanLarge() bool {
-	for _, r := range []rule{logits, attention, cudnnWorkspace} {
+	for _, r := range []rule{logits, attention, cudnnWorkspace, evalBatch} {
 		if f, ok := r(c); ok && f.Severity == report.Error {
 			return true
 		}

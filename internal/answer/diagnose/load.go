@@ -12,7 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-var loadRules = []rule{absurdRequest, modelLoad, checkpointSave, resumeDoubles, modelTooLarge}
+var loadRules = []rule{sharedCard, absurdRequest, modelLoad, checkpointSave, resumeDoubles, modelTooLarge}
 
 // absurdRequest: one request that the whole card could not serve is a bug in a shape, not a lack of memory.
 func absurdRequest(c *Case) (claim, bool) {

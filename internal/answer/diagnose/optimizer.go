@@ -67,7 +67,18 @@ func (c *Case) creatingState() bool {
 	if c.OOM.Phase != callsite.Optimizer {
 		return false
 	}
-	return c.Origins.Of(c.OOM.Stack).State || len(c.Steps) == 0 && c.passes(c.OOM.Stack, "torch/optim/sgd.py")
+	return c.Origins.Of(c.OOM.Stack).State || len(c.Steps) == 0 && c.passes(c.OOM.Stack, "torch/optim/sgd.py") && !c.decaysWeights()
+}
+
+// decaysWeights tells the temporary that SGD's foreach step makes for weight decay, or for maximize, from the momentum it creates further down in the same function:
+// by the line (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/optim/sgd.py#L419-L433), since both take as much as the gradients.
+func (c *Case) decaysWeights() bool {
+	for _, id := range c.Origins.Stacks.Stack(c.OOM.Stack) {
+		if f := c.Origins.Stacks.Frames[id]; f.Function == "_multi_tensor_sgd" {
+			return f.Line >= 419 && f.Line <= 433
+		}
+	}
+	return false
 }
 
 // temporaries sums what is alive that was asked for in a phase and is neither state nor gradient.

@@ -145,8 +145,12 @@ func cudaGraphPools(c *Case) (claim, bool) {
 			stacks = append(stacks, g.Stack)
 		}
 	}
+	quiet := report.Remark
+	if 4*private >= c.Peak.Reserved {
+		quiet = report.Warning
+	}
 	return claim{without: change{saves: private}, Finding: report.Finding{
-		ID: "cuda-graph-pools", Severity: c.severity(report.Remark), Confidence: 0.9, Bytes: private, Where: c.places(stacks...),
+		ID: "cuda-graph-pools", Severity: c.severity(quiet), Confidence: 0.9, Bytes: private, Where: c.places(stacks...),
 		Title: fmt.Sprintf("CUDA graphs and private pools keep %s for themselves", private),
 		Evidence: []string{
 			"memory of a captured graph's pool is not given to anything else while the graph lives, even where it is free",

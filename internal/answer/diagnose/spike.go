@@ -127,9 +127,32 @@ func exceptionHolds(c *Case) (claim, bool) {
 	}}, true
 }
 
+// attempts are the failures that the program itself saw. cuDNN asks for a workspace for one plan after the other and goes on with the first that fits:
+// such failures are its own (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cudnn/Conv_v8.cpp, try_plans).
+func (c *Case) attempts() []Failure {
+	var out []Failure
+	all := c.Failures()
+	for i, f := range all {
+		if i == len(all)-1 {
+			return append(out, f)
+		}
+		if !c.convolves(f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// convolves tells a request of a convolution: by its function, or from the engine's thread, where no function shows.
+func (c *Case) convolves(f Failure) bool {
+	return f.Stack == 0 || c.innermost(f.Stack, convolutions...)
+}
+
+var convolutions = []string{"_conv_forward", "conv1d", "conv2d", "conv3d", "conv_transpose", "run_conv_plan"}
+
 // retriedWhileHeld: a request failed, the program went on, and at the next failure the tensors of the first attempt are still alive.
 func retriedWhileHeld(c *Case) (claim, bool) {
-	all := c.Failures()
+	all := c.attempts()
 	if len(all) < 2 {
 		return claim{}, false
 	}

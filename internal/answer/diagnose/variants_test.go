@@ -243,7 +243,7 @@ func variants() []sickness {
 			p.backward()
 			p.scope("Optimizer.step#SGD.step", func() {
 				for _, w := range p.params {
-					p.get(w.size, "t:optim/sgd.py:420 _multi_tensor_sgd|t:optim/sgd.py:340 sgd|t:optim/sgd.py:120 step|t:optim/optimizer.py:533 wrapper|train.py:76 main|train.py:99 <module>")
+					p.get(w.size, "t:optim/sgd.py:454 _multi_tensor_sgd|t:optim/sgd.py:340 sgd|t:optim/sgd.py:120 step|t:optim/optimizer.py:533 wrapper|train.py:76 main|train.py:99 <module>")
 				}
 			})
 			return p

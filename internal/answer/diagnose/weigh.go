@@ -32,6 +32,7 @@ func (c *Case) weigh(claims []claim) []claim {
 		claims[i].verdict = c.try(claims[i].without)
 		tiers[i], order[i] = c.tier(&claims[i]), i
 	}
+	c.piecesFirst(claims, tiers)
 	strongest := slices.Min(append(slices.Clone(tiers), remarks))
 	for i := range claims {
 		c.subordinate(&claims[i], tiers[i], strongest)
@@ -47,8 +48,35 @@ func (c *Case) weigh(claims []claim) []claim {
 	return out
 }
 
+// piecesFirst puts the allocator before waste that holds less than lies unused in pieces: without either the request is served. What grows step after step stays
+// first: settings only put it off.
+func (c *Case) piecesFirst(claims []claim, tiers []tier) {
+	for i := range claims {
+		if tiers[i] != pieces {
+			continue
+		}
+		for j := range claims {
+			if tiers[j] <= weighs && (growing[claims[j].ID] || c.saved(claims[j].without) >= claims[i].Bytes) {
+				return
+			}
+		}
+		tiers[i] = decides
+		for j := range claims {
+			if j != i && tiers[j] == decides {
+				tiers[j] = weighs
+			}
+		}
+	}
+}
+
+// growing are causes that come back however much room there is.
+var growing = map[string]bool{"growth": true, "eval-graph-kept": true, "eval-outputs-kept": true, "graph-kept-in-generation": true}
+
 // within orders causes of one tier: abnormal ones by what their absence gives, others by how sure they are.
 func (c *Case) within(a, b *claim, t tier) int {
+	if c.OOM == nil {
+		return cmp.Compare(b.Bytes, a.Bytes)
+	}
 	if t == decides || t == weighs {
 		return cmp.Or(cmp.Compare(c.saved(b.without), c.saved(a.without)), cmp.Compare(b.Confidence, a.Confidence))
 	}
@@ -62,7 +90,7 @@ func (c *Case) tier(f *claim) tier {
 	switch f.kind {
 	case abnormal:
 		switch {
-		case f.verdict.enough():
+		case f.verdict.enough() || f.ID == "other-process":
 			return decides
 		case 4*f.Bytes >= c.InUse:
 			return weighs

@@ -68,9 +68,40 @@ func account(c *diagnose.Case, id int) (accountKey, report.Account) {
 	}
 	if h := c.Holders.Holder(id); h != nil {
 		k.holder = c.Holders.Of[id]
-		a.Holder = words(h)
+		a.Holder = h.Title()
 	}
 	return k, a
+}
+
+// holding names who keeps the allocations of a finding, the three largest.
+func holding(c *diagnose.Case, blocks []int) []report.Holder {
+	if c.Holders == nil || len(blocks) == 0 {
+		return nil
+	}
+	of := map[int]bool{}
+	for _, id := range blocks {
+		of[id] = true
+	}
+	var parts []timeline.Held
+	for _, h := range c.ByHolder() {
+		if h.Holder.Role == "" {
+			continue
+		}
+		h.IDs = slices.DeleteFunc(slices.Clone(h.IDs), func(id int) bool { return !of[id] })
+		if h.Bytes = 0; len(h.IDs) == 0 {
+			continue
+		}
+		for _, id := range h.IDs {
+			h.Bytes += c.Size(id)
+		}
+		parts = append(parts, h)
+	}
+	var out []report.Holder
+	for _, group := range together(parts) {
+		out = append(out, Holder(group))
+	}
+	slices.SortStableFunc(out, func(a, b report.Holder) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return out[:min(3, len(out))]
 }
 
 func grow(a *report.Account, age int) {

@@ -91,7 +91,11 @@ func Conclude(all []Evidence, cases []*diagnose.Case) *report.Explain {
 		if c.OOM == nil && failed {
 			continue // the one that failed is explained
 		}
-		r.Findings = append(r.Findings, diagnose.Run(c)...)
+		found, blocks := diagnose.RunWithBlocks(c)
+		for i := range found {
+			found[i].Holders = holding(c, blocks[i])
+		}
+		r.Findings = append(r.Findings, found...)
 	}
 	r.Findings = merge(ordered(r.Findings, textFindings(texts, cases)))
 	r.Outlier = outlier(cases)
@@ -132,7 +136,7 @@ func device(c *diagnose.Case) report.Device {
 	}
 	d.AtPeak = atPeak(c)
 	d.Accounts = accounts(c)
-	d.Holders, d.Walk = holdersOf(c)
+	d.Holders, d.Walk = Holders(c)
 	all := c.Failures()
 	for i, f := range all {
 		if i == len(all)-1 {

@@ -48,6 +48,7 @@ type Origin struct {
 	Compiled  bool // code that torch.compile generated
 	Bucket    bool // asked for by DistributedDataParallel itself: its buckets
 	Copy      bool // a deep copy of a module or tensor
+	Recompute bool // a checkpointed stretch computed again in backward
 	Loaded    bool // read from a file: torch.load, safetensors
 
 	User   int // index into the stack of the innermost frame of the user's code, -1 when there is none
@@ -191,6 +192,7 @@ func read(stack []snapshot.FrameID, traits []trait) Origin {
 	o.Compiled = all&isCompiled != 0
 	o.Copy = all&isCopy != 0
 	o.Loaded = all&isRead != 0
+	o.Recompute = all&isRecompute != 0
 	o.Bucket = len(stack) > 0 && bucket(stack, traits)
 	o.start = all&isStart != 0
 	o.Phase = phase(stack, traits, all)

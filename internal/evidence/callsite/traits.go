@@ -320,3 +320,12 @@ func evalTrait(function string) trait {
 	}
 	return 0
 }
+
+// NamesEval tells whether a function's name says evaluation.
+func NamesEval(function string) bool { return evalTrait(function)&isEval != 0 }
+
+// IsUserFile tells whether a file is the user's own code, by its path.
+func IsUserFile(file string) bool {
+	file = strings.ReplaceAll(file, `\`, "/")
+	return !ownProbe(file) && !inTorch(file) && !generated(file) && !standard(file) && !installed(file)
+}

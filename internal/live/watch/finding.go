@@ -126,7 +126,7 @@ func strangerFindings(c CardView) []Finding {
 		out = append(out, Finding{
 			ID: "other-process", Severity: SevereWarning, Confidence: 0.9, CardID: c.ID, PID: p.PID, Bytes: p.Bytes,
 			Title:  fmt.Sprintf("%s shares %s with a training process and holds %s", p.Name(), c.Label(), p.Amount()),
-			Advice: "its memory is missing to the training; move one of them to another card with CUDA_VISIBLE_DEVICES",
+			Advice: "it takes memory that the training needs; move one of them to another card with CUDA_VISIBLE_DEVICES",
 		})
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/plimsoll/plimsoll/internal/evidence/recording"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
 	"github.com/plimsoll/plimsoll/snapshot"
@@ -59,7 +60,7 @@ func (t *Timeline) growing(ends []int, minSteps int) []Growth {
 	}
 	var out []Growth
 	for _, g := range found {
-		if g.Span = now - g.first; g.Steps < minSteps || !g.steady(now) {
+		if g.Span = now - g.first; g.Steps < minSteps || !g.steady(now) || t.bounded(ends, &g.Growth) {
 			continue
 		}
 		g.PerStep = g.Bytes / units.Bytes(g.Steps)
@@ -95,12 +96,30 @@ func (g *leaving) steady(now int) bool {
 	return max(g.gap, now-g.last) <= 3*usual
 }
 
+// bounded tells a store that gives up its oldest as it takes in new ones: of the same line, at least as many blocks lived for two steps or more and
+// went, as are alive.
+func (t *Timeline) bounded(ends []int, g *Growth) bool {
+	if g.Stack == 0 {
+		return false
+	}
+	evicted := 0
+	for id := len(t.Tape.Initial); id < len(t.Died); id++ {
+		if t.Stack[id] != g.Stack || t.Died[id] == recording.NeverFreed || int(t.Died[id]) > g.Event {
+			continue
+		}
+		if sort.SearchInts(ends, int(t.Died[id]))-sort.SearchInts(ends, int(t.Born[id])) >= 2 {
+			evicted++
+		}
+	}
+	return evicted >= 2 && 4*evicted >= len(g.Blocks)
+}
+
 // survivors are the blocks alive at an instant that were made in earlier steps.
 func (t *Timeline) survivors(ends []int, at int) []int {
 	now := sort.SearchInts(ends, at)
 	var out []int
 	for id := len(t.Tape.Initial); id < len(t.Died); id++ {
-		if t.Alive(id, at) && sort.SearchInts(ends, int(t.Born[id])) < now {
+		if t.Alive(id, at) && t.Tape.Events[t.Born[id]].Pool == 0 && sort.SearchInts(ends, int(t.Born[id])) < now { // a graph's pool keeps what it captured
 			out = append(out, id)
 		}
 	}

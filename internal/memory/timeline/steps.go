@@ -49,7 +49,7 @@ func (t *Timeline) findBatches() {
 			return
 		}
 	}
-	if loop := t.loop(from, func(snapshot.StackID) bool { return true }); len(loop) >= minLoop {
+	if loop := t.loop(from, func(snapshot.StackID) bool { return true }); len(loop) >= minLoop && 2*t.iterationsWith(callsite.Forward, loop) >= len(loop) {
 		t.Batches, t.Unnamed = loop, true
 	}
 }
@@ -63,7 +63,7 @@ func (t *Timeline) annotatedSteps() []int {
 		if a.Start || a.Device != t.Device || !strings.HasPrefix(a.Name, "Optimizer.step#") {
 			continue
 		}
-		if e := t.eventAt(a.TimeUS); len(ends) == 0 || e > ends[len(ends)-1] {
+		if e := t.eventAt(a.TimeUS); e >= 0 && (len(ends) == 0 || e > ends[len(ends)-1]) { // -1: before the history
 			ends = append(ends, e)
 		}
 	}
@@ -95,14 +95,19 @@ func (t *Timeline) optimizerRuns() []int {
 
 // trainsWithin tells whether at least half of a loop's iterations run a backward pass.
 func (t *Timeline) trainsWithin(ends []int) bool {
-	passes, last := 0, -1
+	return 2*t.iterationsWith(callsite.Backward, ends) >= len(ends)
+}
+
+// iterationsWith counts the iterations of a loop in which a phase asks for memory.
+func (t *Timeline) iterationsWith(phase callsite.Phase, ends []int) int {
+	n, last := 0, -1
 	for i := range t.Tape.Events {
-		if t.Tape.Events[i].Kind != tape.Alloc || t.phaseAt(i) != callsite.Backward {
+		if t.Tape.Events[i].Kind != tape.Alloc || t.phaseAt(i) != phase {
 			continue
 		}
 		if at := sort.SearchInts(ends, i); at != last {
-			passes, last = passes+1, at
+			n, last = n+1, at
 		}
 	}
-	return 2*passes >= len(ends)
+	return n
 }

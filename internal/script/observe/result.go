@@ -54,6 +54,8 @@ type Result struct {
 	Texts     []string // files with the errors' texts
 	InSource  []lint.Finding
 	KeptIn    string // folder of the record; empty: it is not kept
+	Grown     string // recording of a run that grew without end and lived; empty: none
+	Peak      string // recording near the peak of a run that lived, where its record is kept; empty: none
 }
 
 // Conclude collects what the processes noted, writes the outcome beside it and judges.
@@ -70,6 +72,7 @@ func (r *Run) Conclude(outcome runner.Outcome) Result {
 		r.Say(err.Error())
 	}
 	if res.Kind != verdict.OutOfMemory && !res.Printed {
+		res.Grown, res.Peak = r.alive("growth"), r.alive("peak")
 		return res
 	}
 	if res.Printed {
@@ -84,6 +87,18 @@ func (r *Run) Conclude(outcome runner.Outcome) Result {
 	}
 	res.InSource = blame.OnStack(stackOf(res.Dead), readScript)
 	return res
+}
+
+// alive finds a recording that the probe made while the run lived: the largest of several ranks.
+func (r *Run) alive(when string) string {
+	paths, _ := filepath.Glob(filepath.Join(r.report, "rank*."+when+".pickle"))
+	best, size := "", int64(-1)
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && info.Size() > size {
+			best, size = path, info.Size()
+		}
+	}
+	return best
 }
 
 // keepPrinted writes the end of what the command printed beside the notes.

@@ -169,14 +169,13 @@ func largestLine(s *screen.Screen, r *report.Prediction) {
 		return
 	}
 	s.Blank()
-	batch := "none, not even one sample"
-	if r.Largest.Batch > 0 {
-		batch = units.Count(r.Largest.Batch)
+	text := "A batch of 1 does not fit with these settings."
+	switch {
+	case r.Largest.Batch >= report.LargestBatch:
+		text = "Largest batch that fits with these settings: " + units.Count(r.Largest.Batch) + " or more."
+	case r.Largest.Batch > 0:
+		text = "Largest batch that fits with these settings: " + units.Count(r.Largest.Batch) + "."
 	}
-	if r.Largest.Batch >= report.LargestBatch {
-		batch += " or more"
-	}
-	text := "Largest batch that fits as it is: " + batch + "."
 	if r.Largest.Seq > 0 {
 		text += " Longest sequence at this batch: " + units.Count(r.Largest.Seq) + "."
 	}

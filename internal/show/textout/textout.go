@@ -28,6 +28,7 @@ func Explain(s *screen.Screen, r *report.Explain) {
 		s.Blank()
 		levels(s, r, d)
 		categories(s, d)
+		held(s, d)
 	}
 	others(s, r)
 	causes(s, r)
@@ -255,6 +256,12 @@ func cause(s *screen.Screen, f report.Finding, first bool) {
 		function := screen.Fit(screen.Clean(w.Function), s.Width()/3)
 		file := tail(screen.Clean(fmt.Sprintf("%s:%d", w.File, w.Line)), s.Width()-3-screen.Columns(function))
 		s.Line("  ", s.Ink(screen.Cyan, file), " ", function)
+	}
+	for i, h := range f.Holders {
+		if i == 2 {
+			break
+		}
+		s.Hanging("  held by ", screen.Plain, fmt.Sprintf("%s: %s", screen.Clean(h.Name), h.Bytes))
 	}
 	if len(f.Also) > 0 {
 		s.Line("  ", s.Ink(screen.Faint, fmt.Sprintf("the same in %d other inputs", len(f.Also))))

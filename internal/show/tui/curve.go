@@ -46,7 +46,7 @@ func (s scene) curveOf(process bool) (string, []watch.CurvePoint, units.Bytes) {
 		if c.ID == s.card() {
 			title := fmt.Sprintf("%s, GiB in use; peak %s (c: the selected process)", c.Label(), c.Peak.Short())
 			for _, o := range c.Orphans {
-				title = fmt.Sprintf("%s, GiB in use; %s of it held by the dead pid %d", c.Label(), o.Bytes.Short(), o.PID)
+				title = fmt.Sprintf("%s, GiB in use; %s of it held by process %d, which has ended", c.Label(), o.Bytes.Short(), o.PID)
 			}
 			return title, c.Curve(), c.Total
 		}

@@ -59,7 +59,7 @@ function finding(f: any, open: boolean): HTMLElement {
   for (const e of f.evidence) body.push(h("p", {}, e.charAt(0).toUpperCase() + e.slice(1) + "."));
   if (f.where.length) body.push(h("p", { class: "places" }, ...f.where.slice(0, 5).map(place)));
   if (f.remedies.length) body.push(remedies(f.remedies));
-  if (f.refuted_by) body.push(h("p", { class: "faint" }, "It would be wrong given " + f.refuted_by + "."));
+  if (f.refuted_by) body.push(h("p", { class: "faint" }, "What would disprove it: " + f.refuted_by + "."));
   if (f.also && f.also.length) body.push(h("p", { class: "faint" }, "The same in " + plural(f.also.length, "other input") + "."));
   return h("details", { class: "finding " + f.severity, "data-finding": f.id, "data-severity": f.severity, open },
     h("summary", {}, h("span", { class: "title" }, f.title), h("span", { class: "faint" }, certainty(f.confidence))), ...body);

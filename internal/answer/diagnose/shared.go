@@ -1,0 +1,38 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/gpu"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// sharedCard: the driver was out of memory long before this process held a card's worth. A snapshot does not say how large the card is; but no card has just this
+// much, and the least a card with more has lies well above it: something else holds the rest.
+func sharedCard(c *Case) (claim, bool) {
+	if c.OOM == nil || c.OOM.Limit.From != "driver" || c.OOM.Limit.Bytes <= 0 {
+		return claim{}, false
+	}
+	had := c.OOM.Limit.Bytes
+	next := units.Bytes(0) // the smallest card that has more
+	for _, card := range gpu.Cards() {
+		if size := card.Capacity(); size >= had && (next == 0 || size < next) {
+			next = size
+		}
+	}
+	// A context, a desktop and what libraries take outside PyTorch leave at least three quarters of a card.
+	if next == 0 || 4*had >= 3*next {
+		return claim{}, false
+	}
+	missing := next - had
+	f := claim{Finding: report.Finding{
+		ID: "other-process", Severity: report.Error, Confidence: 0.7, Bytes: missing, Where: c.failurePlace(),
+		Title: fmt.Sprintf("only %s of the card were to be had: something else holds the rest", had),
+		Evidence: []string{
+			fmt.Sprintf("the driver had %s left when PyTorch held %s; the smallest card that has more has %s, so that at least %s belong to other processes, or to a limit of the container", c.OOM.DeviceFree, c.OOM.Held, next, missing),
+			"the out-of-memory message names the other processes: give the log beside the snapshot",
+		},
+	}}
+	return f, true
+}
