@@ -90,7 +90,7 @@ func (c *Case) tier(f *claim) tier {
 	switch f.kind {
 	case abnormal:
 		switch {
-		case f.verdict.enough() || f.ID == "other-process":
+		case f.verdict.enough():
 			return decides
 		case 4*f.Bytes >= c.InUse:
 			return weighs
