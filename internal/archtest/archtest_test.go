@@ -51,7 +51,7 @@ var layers = []layer{
 	}},
 	{name: "machine: what asks and changes the outside", effects: true, packages: []string{
 		"internal/live/nvml", "internal/live/proc", "internal/live/machine", "internal/live/listener", "internal/live/metrics",
-		"internal/script/runner", "internal/script/probe", "internal/script/capture", "internal/script/observe", "internal/script/fitrun",
+		"internal/script/runner", "internal/script/probe", "internal/script/capture", "internal/script/modelcode", "internal/script/observe", "internal/script/fitrun",
 		"internal/show/web", "internal/show/tui",
 	}},
 	{name: "command line", effects: true, packages: []string{"internal/cli", "cmd/plimsoll"}},

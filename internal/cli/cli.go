@@ -54,6 +54,14 @@ type Env struct {
 	Browse func(file string) error
 }
 
+// environ is the environment; empty where there is none to ask.
+func (e Env) environ() []string {
+	if e.Environ == nil {
+		return nil
+	}
+	return e.Environ()
+}
+
 // OS is the real world.
 func OS() Env {
 	return Env{

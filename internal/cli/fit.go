@@ -53,8 +53,13 @@ Exit code 3: nothing fits; the answer then says what the least is that would.`,
   plimsoll fit --graph resnet50.pt2 --loss cross-entropy --optimizer sgdm --effective-batch 256 --memory 12GiB
   plimsoll fit --config config.json --seq 4096 --effective-batch 64 --precision bf16 --gpus 8 --gpu a100-80g
   plimsoll fit --config config.json --seq 2048 --effective-batch 16 --gpu l4 --write trainer > args.py`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runFit(env, cmd, o) },
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.name(env, cmd, args); err != nil {
+				return err
+			}
+			return runFit(env, cmd, o)
+		},
 	}
 	o.addModel(cmd)
 	o.machineFlags.add(cmd)
@@ -147,7 +152,7 @@ func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) 
 		return r, err
 	}
 	o.settings(&j)
-	files := newModelFiles()
+	files := newModelFiles(env, o.Python)
 	if r.Source, err = files.source(&j); err != nil {
 		return r, err
 	}

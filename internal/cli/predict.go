@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,9 +13,11 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/gpu"
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/shard"
 	"github.com/plimsoll/plimsoll/internal/model/traced"
+	"github.com/plimsoll/plimsoll/internal/script/modelcode"
 	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/show/textout"
@@ -40,14 +43,18 @@ type predictOptions struct {
 func newPredictCommand(env Env) *cobra.Command {
 	var o predictOptions
 	cmd := &cobra.Command{
-		Use:   "predict (--config config.json | --graph FILE | --job FILE | --jobs FILE.jsonl | -- COMMAND...)",
+		Use:   "predict (MODEL | --config config.json | --graph FILE | --job FILE | --jobs FILE.jsonl | -- COMMAND...)",
 		Short: "whether a training job fits on a card, before it runs",
 		Long: `Predict runs three training steps of a described job on a PyTorch that only counts
 bytes and tells whether it fits: the peak by phase and by category, where in the step
 it is, a bound that is safe, and the largest batch that would still fit. It needs no
-GPU and no Python.
+GPU and, for families that are built in, no Python.
 
-The model is a Hugging Face config.json, or a graph exported with
+MODEL is a name on the Hugging Face hub whose config.json is in the local cache, a
+config.json, or a folder with one. A model_type that is not built in is read from the
+code of the transformers that is installed beside, once (--python names the Python).
+
+The model may also be given with --config, or as a graph exported with
 torch.export.save(torch.export.export(model, inputs), "model.pt2"). A job file has
 the same settings as JSON; flags override it. Files named in it are relative to it.
 
@@ -58,7 +65,8 @@ data, through further steps, evaluation and checkpoints, for at most --follow: t
 is the highest of all phases. It needs Python with PyTorch 2.4 or newer.
 
 Exit code 3: it does not fit.`,
-		Example: `  plimsoll predict --config config.json --batch 4 --seq 2048 --precision amp-bf16 --gpu rtx-4090
+		Example: `  plimsoll predict Qwen/Qwen3-8B --batch 1 --seq 2048 --gpu h100
+  plimsoll predict --config config.json --batch 4 --seq 2048 --precision amp-bf16 --gpu rtx-4090
   plimsoll predict --graph resnet50.pt2 --batch 64 --loss cross-entropy --optimizer sgdm --memory 16GiB
   plimsoll predict --config config.json --seq 1024 --sweep batch=1..64 --gpu a100-40g
   plimsoll predict --config config.json --batch 1 --seq 4096 --precision bf16 --gpus 8 --sharding fsdp2 --gpu a100-80g
@@ -66,11 +74,17 @@ Exit code 3: it does not fit.`,
   plimsoll predict --gpu rtx-4090 -- python train.py --batch-size 32`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if cmd.ArgsLenAtDash() < 0 {
+				if err := o.name(env, cmd, args); err != nil {
+					return err
+				}
 				return runPredict(env, cmd, o)
 			}
 			if cmd.ArgsLenAtDash() != 0 {
-				return usageError("unknown argument %q; write a command to predict after -- (see plimsoll predict --help)", args[0])
+				return usageError("%q and a command: which one is the job? A command stands alone after -- (see plimsoll predict --help)", args[0])
+			}
+			if len(args) == 0 {
+				return usageError("there is no command after --")
 			}
 			return o.predictScript(env, cmd, args)
 		},
@@ -96,7 +110,7 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	if err != nil {
 		return err
 	}
-	files := newModelFiles()
+	files := newModelFiles(env, o.Python)
 	if o.Jobs != "" {
 		return predictMany(env, cmd, o, m, files)
 	}
@@ -277,6 +291,9 @@ type jobFlags struct {
 	JobFile   string
 	Precision torch.Precision
 	InputText string
+	Python    string // for models that are not built in
+	Download  bool   // the configuration may be fetched
+	own       bool   // the model was named: its own precision is the default
 }
 
 func (f *jobFlags) add(cmd *cobra.Command) {
@@ -301,6 +318,8 @@ func optimizerHelp() string {
 func (f *jobFlags) addModel(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.ConfigFile, "config", "", "config.json of a Hugging Face model, or the folder it is in")
+	flags.StringVar(&f.Python, "python", "", "Python with torch and transformers, for models that are not built in (default: a virtual environment's, else python3)")
+	flags.BoolVar(&f.Download, "download", false, "with the name of a model: fetch its config.json with huggingface_hub if it is not in the cache")
 	flags.StringVar(&f.Graph, "graph", "", "graph from torch.export: a .pt2, or its model.json, plain or .gz")
 	flags.StringVar(&f.JobFile, "job", "", "file with the job as JSON; - is standard input")
 	flags.StringVar(&f.Model, "name", "", "label of the model")
@@ -311,6 +330,7 @@ func (f *jobFlags) addModel(cmd *cobra.Command) {
 	flags.IntVar(&f.Image, "image", 0, "pixels of an image's side")
 	flags.IntVar(&f.Frames, "frames", 0, "frames of a video or spectrogram")
 	flags.StringVar(&f.InputText, "input", "", "shape of one sample for a graph, for example 3,224,224")
+	flags.BoolVar(&f.UseCache, "use-cache", false, "the model returns its keys and values (use_cache=True), which live until the next forward")
 	flags.IntVar(&f.Accumulate, "accumulate", 0, "micro-batches of one optimizer step (default 1)")
 	flags.StringSliceVar(&f.Freeze, "freeze", nil, "prefixes of parameter names that are not trained")
 	flags.BoolVar(&f.ChannelsLast, "channels-last", false, "model and images in torch.channels_last")
@@ -346,10 +366,60 @@ func (f *jobFlags) model(env Env, cmd *cobra.Command) (fileJob, error) {
 	return j, nil
 }
 
+// name takes the model that stands on the command line by itself: a name on the Hugging Face hub, a file or a folder.
+func (f *jobFlags) name(env Env, cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	for _, flag := range []string{"config", "graph", "job", "jobs"} {
+		if cmd.Flags().Changed(flag) {
+			return usageError("%s and --%s: which one is the model?", args[0], flag)
+		}
+	}
+	if strings.HasSuffix(args[0], ".py") || args[0] == "python" || args[0] == "python3" {
+		return usageError("%s is no model; a command to predict stands after --: plimsoll predict -- python train.py", args[0])
+	}
+	if len(args) > 1 {
+		return usageError("%q and %q: which one is the model? A command to predict stands after --", args[0], args[1])
+	}
+	path, err := modelcode.Locate(args[0], env.environ())
+	var absent modelcode.NotCached
+	if errors.As(err, &absent) && f.Download {
+		reader := modelcode.Reader{Python: f.Python, Env: env.environ()}
+		path, err = reader.Download(args[0])
+	}
+	if err != nil {
+		return unreadable(err)
+	}
+	f.ConfigFile, f.own = path, true
+	if f.Model == "" {
+		f.Model = strings.TrimSuffix(args[0], "/config.json")
+	}
+	return nil
+}
+
+// ownPrecision is the precision that a model was saved in, for a model that was named and no precision said.
+func (f *jobFlags) ownPrecision(j *fileJob) error {
+	if !f.own || j.ParamDType != "" || j.Autocast != "" {
+		return nil
+	}
+	data, err := configText(j)
+	if err != nil {
+		return unreadable(err)
+	}
+	if j.ParamDType = hfconfig.About(hfconfig.StandardJSON(data)).DType; j.ParamDType != "" {
+		j.Notes = append(j.Notes, fmt.Sprintf("precision %s is the model's own (dtype in config.json); --precision sets another", j.ParamDType))
+	}
+	return nil
+}
+
 // overlay sets what was said on the command line about the model and its data.
 func (f *jobFlags) overlay(cmd *cobra.Command, j *fileJob) error {
 	said := cmd.Flags().Changed
-	if said("config") {
+	if f.own && j.Model == "" {
+		j.Model = f.Model
+	}
+	if said("config") || f.own {
 		j.ConfigFile, j.Config, j.Graph, j.Source, j.dir = f.ConfigFile, nil, "", "", ""
 	}
 	if said("graph") {
@@ -361,6 +431,7 @@ func (f *jobFlags) overlay(cmd *cobra.Command, j *fileJob) error {
 	for flag, set := range map[string]func(){
 		"name": func() { j.Model = f.Model }, "task": func() { j.Task = f.Task }, "batch": func() { j.Batch = f.Batch }, "seq": func() { j.Seq = f.Seq },
 		"target-seq": func() { j.TargetSeq = f.TargetSeq }, "image": func() { j.Image = f.Image }, "frames": func() { j.Frames = f.Frames },
+		"use-cache":  func() { j.UseCache = f.UseCache },
 		"accumulate": func() { j.Accumulate = f.Accumulate }, "freeze": func() { j.Freeze = f.Freeze },
 		"lora-rank": func() { j.LoRARank = f.LoRARank }, "lora-targets": func() { j.LoRATargets = f.LoRATargets },
 		"lora-dropout": func() { j.LoRADropout = f.LoRADropout }, "base-bits": func() { j.BaseBits = f.BaseBits },
@@ -394,6 +465,7 @@ func (f *jobFlags) overlaySettings(cmd *cobra.Command, j *fileJob) error {
 	}
 	if said("precision") {
 		j.SetPrecision(f.Precision)
+		return nil
 	}
-	return nil
+	return f.ownPrecision(j)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,13 +15,15 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/exported"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/script/modelcode"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // fileJob is a job and the folder its file names are relative to.
 type fileJob struct {
 	job.Job
-	dir string
+	dir    string
+	broken error // what is wrong with its line of a file; the other lines are as good as ever
 }
 
 func (j fileJob) path(name string) string {
@@ -45,7 +48,7 @@ func readJobFile(env Env, name string) (fileJob, error) {
 	if err != nil {
 		return fileJob{}, unreadable(fmt.Errorf("%s: %w", name, err))
 	}
-	return fileJob{j, dir}, nil
+	return fileJob{Job: j, dir: dir}, nil
 }
 
 // readJobLines reads a JSONL file of jobs.
@@ -61,10 +64,7 @@ func readJobLines(env Env, name string) ([]fileJob, error) {
 		r, dir = f, filepath.Dir(name)
 	}
 	var jobs []fileJob
-	err := job.ReadLines(r, func(j job.Job) error {
-		jobs = append(jobs, fileJob{j, dir})
-		return nil
-	})
+	err := job.ReadLines(r, func(j job.Job, broken error) { jobs = append(jobs, fileJob{j, dir, broken}) })
 	if err != nil {
 		return nil, unreadable(fmt.Errorf("%s: %w", name, err))
 	}
@@ -78,10 +78,16 @@ func readJobLines(env Env, name string) ([]fileJob, error) {
 type modelFiles struct {
 	mu     sync.Mutex
 	graphs map[string]func() (*exported.Graph, error)
+	code   *modelcode.Reader
 }
 
-func newModelFiles() *modelFiles {
-	return &modelFiles{graphs: map[string]func() (*exported.Graph, error){}}
+// newModelFiles reads models that are not built in with a Python; empty: the one at hand.
+func newModelFiles(env Env, python string) *modelFiles {
+	code := &modelcode.Reader{Python: python, Env: env.environ()}
+	if env.StderrIsTerminal {
+		code.Told = env.Stderr
+	}
+	return &modelFiles{graphs: map[string]func() (*exported.Graph, error){}, code: code}
 }
 
 // source reads the model of a job, fills in what the model decides and checks the job.
@@ -99,9 +105,16 @@ func (m *modelFiles) source(j *fileJob) (predict.Source, error) {
 	if len(j.Config) == 0 && j.ConfigFile == "" {
 		return predict.Source{}, checked(j)
 	}
-	c, err := readConfig(j)
+	data, err := configText(j)
 	if err != nil {
 		return predict.Source{}, unreadable(err)
+	}
+	c, err := hfconfig.Parse(data)
+	if errors.Is(err, hfconfig.ErrUnsupported) {
+		return m.fromCode(j, data, err)
+	}
+	if err != nil {
+		return predict.Source{}, unreadable(named(j, err))
 	}
 	if j.Task == "" {
 		j.Task = c.Task()
@@ -119,9 +132,51 @@ func checked(j *fileJob) error {
 	return nil
 }
 
-func readConfig(j *fileJob) (*hfconfig.Config, error) {
+// fromCode reads a model that is not built in from its modelling code.
+func (m *modelFiles) fromCode(j *fileJob, config []byte, unsupported error) (predict.Source, error) {
+	config = hfconfig.StandardJSON(config)
+	about := hfconfig.About(config)
+	task := j.Task
+	if task == "" {
+		task = about.Task
+	}
+	if j.Image == 0 && (task == "" || task == "image-cls") {
+		j.Image = about.Image
+	}
+	read := func(asked job.Job) (*exported.Graph, error) {
+		asked.Task = task
+		return m.code.Graph(asked, config)
+	}
+	g, err := read(j.Job)
+	switch {
+	case errors.Is(err, modelcode.ErrNoPython):
+		return predict.Source{}, unreadable(fmt.Errorf("%w. It can be read from its own code: %w", unsupported, err))
+	case err != nil:
+		return predict.Source{}, unreadable(named(j, fmt.Errorf("model_type %q is not built in, and %w", about.Type, err)))
+	}
+	j.Task = g.Trace.Task
+	if j.Model == "" {
+		j.Model = about.Type
+	}
+	if err := checked(j); err != nil {
+		return predict.Source{}, err
+	}
+	j.CheckpointModules = g.Trace.Checkpoints
+	return predict.Source{Graph: g, Read: read}, nil
+}
+
+// named puts the file in front of an error about it.
+func named(j *fileJob, err error) error {
+	if j.ConfigFile == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", j.path(j.ConfigFile), err)
+}
+
+// configText is the configuration of a job, written in it or in a file of its own.
+func configText(j *fileJob) ([]byte, error) {
 	if len(j.Config) > 0 {
-		return hfconfig.Parse(j.Config)
+		return j.Config, nil
 	}
 	name := j.path(j.ConfigFile)
 	if info, err := os.Stat(name); err == nil && info.IsDir() { // a model's folder, as it is downloaded
@@ -132,12 +187,15 @@ func readConfig(j *fileJob) (*hfconfig.Config, error) {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
 	defer f.Close()
-	c, err := hfconfig.Read(f)
+	data, err := io.ReadAll(io.LimitReader(f, maxConfig))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
-	return c, nil
+	return data, nil
 }
+
+// maxConfig is more than any configuration has; the reader refuses what is longer than it takes.
+const maxConfig = 8 << 20
 
 func (m *modelFiles) graph(name string) (*exported.Graph, error) {
 	m.mu.Lock()

@@ -77,6 +77,9 @@ func predictOne(j fileJob, m predict.Machine, files *modelFiles) report.Predicti
 	failed := func(err error) report.Prediction {
 		return report.Prediction{Schema: report.PredictSchema, ID: j.ID, Title: j.Model, Error: err.Error(), Assumptions: []string{}}
 	}
+	if j.broken != nil {
+		return failed(j.broken)
+	}
 	src, err := files.source(&j)
 	if err != nil {
 		return failed(err)

@@ -154,7 +154,7 @@ func TestPredictRefusesClearly(t *testing.T) {
 		"input of a text":  {2, "for graphs", []string{"--config", llamaConfig, "--batch", "1", "--seq", "8", "--input", "3,4"}},
 		"misspelt flag":    {2, "did you mean --batch", []string{"--btach", "4"}},
 		"empty folder":     {4, "config.json", []string{"--config", t.TempDir(), "--batch", "1", "--seq", "8"}},
-		"unknown argument": {2, "unknown", []string{"train.py"}},
+		"unknown argument": {2, "after --", []string{"train.py"}},
 	} {
 		code, stdout, stderr := invoke(t, "", append([]string{"predict"}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {

@@ -103,7 +103,7 @@ func predictForPage(env Env, o viewOptions) (*page.Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	src, err := newModelFiles().source(&j)
+	src, err := newModelFiles(env, "").source(&j)
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,7 @@ func Timelines(a, b *timeline.Timeline) *report.Diff {
 		}
 	}
 	d.ByLine = match(lines(a), lines(b))
+	d.ByHolder = byHolder(a, b)
 	sortChanges(d.ByCategory)
 	sortChanges(d.ByLine)
 	return d

@@ -68,7 +68,7 @@ func account(c *diagnose.Case, id int) (accountKey, report.Account) {
 	}
 	if h := c.Holders.Holder(id); h != nil {
 		k.holder = c.Holders.Of[id]
-		a.Holder = words(h)
+		a.Holder = h.Title()
 	}
 	return k, a
 }

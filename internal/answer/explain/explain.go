@@ -136,7 +136,7 @@ func device(c *diagnose.Case) report.Device {
 	}
 	d.AtPeak = atPeak(c)
 	d.Accounts = accounts(c)
-	d.Holders, d.Walk = holdersOf(c)
+	d.Holders, d.Walk = Holders(c)
 	all := c.Failures()
 	for i, f := range all {
 		if i == len(all)-1 {

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/answer/diagnose"
@@ -15,8 +14,8 @@ import (
 // partLimit is how many parts of a holder a report names.
 const partLimit = 5
 
-// holdersOf says who keeps what is alive at the end of a recording.
-func holdersOf(c *diagnose.Case) ([]report.Holder, *report.Walk) {
+// Holders says who keeps what is alive at the end of a recording; nil where the probe did not look.
+func Holders(c *diagnose.Case) ([]report.Holder, *report.Walk) {
 	if c.Holders == nil {
 		return nil, nil
 	}
@@ -68,7 +67,7 @@ func together(all []timeline.Held) [][]timeline.Held {
 // Holder describes the parts of one holder, which come largest first.
 func Holder(parts []timeline.Held) report.Holder {
 	first := parts[0].Holder
-	h := report.Holder{Name: words(&first), Role: string(first.Role), Type: first.Type}
+	h := report.Holder{Name: first.Title(), Role: string(first.Role), Type: first.Type}
 	if first.In != nil {
 		h.Where = &report.Place{File: first.In.File, Line: first.In.Line, Function: first.In.Function}
 	}
@@ -77,65 +76,14 @@ func Holder(parts []timeline.Held) report.Holder {
 		h.Count += len(p.IDs)
 		h.PerStep += p.PerStep
 		h.TensorsPerStep += p.Each
-		if text := part(&p.Holder); text != "" && len(h.Parts) < partLimit && !slices.Contains(h.Parts, text) {
+		if text := p.Holder.Part(); text != "" && len(h.Parts) < partLimit && !slices.Contains(h.Parts, text) {
 			h.Parts = append(h.Parts, text)
 		}
 		for _, a := range p.Holder.Also {
-			if text := named(a); !slices.Contains(h.Also, text) {
+			if text := a.String(); !slices.Contains(h.Also, text) {
 				h.Also = append(h.Also, text)
 			}
 		}
 	}
 	return h
-}
-
-// words names a holder as a person would.
-func words(h *holders.Holder) string {
-	name := named(h.Name)
-	switch h.Role {
-	case holders.Parameter, holders.Buffer, holders.Gradient:
-		return string(h.Role) + "s of " + name
-	case holders.Optimizer:
-		return "optimizer state of " + name
-	case holders.Saved:
-		return "saved for backward in the graph of " + name
-	case holders.Input:
-		return name + ", an input of this step"
-	case holders.Library:
-		if h.Kind != "" {
-			return h.Kind
-		}
-		return "held only by C++ or a library"
-	case holders.Temporary:
-		switch {
-		case h.In != nil:
-			return "temporaries of " + h.In.String() + ", which is running"
-		case h.Kind != "":
-			return "temporaries of " + h.Kind
-		}
-		return "temporaries"
-	case holders.Variable:
-		return name
-	}
-	return "no name reaches it"
-}
-
-func named(n holders.Name) string {
-	if n.In == nil {
-		return n.Name
-	}
-	return fmt.Sprintf("%s in %s", n.Name, n.In)
-}
-
-// part says what is special about a part of a holder.
-func part(h *holders.Holder) string {
-	switch {
-	case h.Op != "" && h.Module != "":
-		return h.Op + " of " + h.Module
-	case h.Op != "":
-		return h.Op
-	case h.Role == holders.Optimizer:
-		return h.Kind
-	}
-	return ""
 }

@@ -27,10 +27,21 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// Source is the model of a job; exactly one field is set.
+// Source is the model of a job: a configuration whose family is built in, or a graph.
 type Source struct {
 	Config *hfconfig.Config
 	Graph  *exported.Graph
+	// Read gives the graph for other settings of the job, where the graph was read from modelling code: its operators depend on precision and, in
+	// some models, on the sequence.
+	Read func(job.Job) (*exported.Graph, error)
+}
+
+// graph is the graph for a job; nil where the model is a configuration.
+func (s Source) graph(j job.Job) (*exported.Graph, error) {
+	if s.Read == nil || s.Graph == nil {
+		return s.Graph, nil
+	}
+	return s.Read(j)
 }
 
 // Machine is where the job is to run.
@@ -106,8 +117,12 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	r.Fits = r.Safe+m.context() <= r.Capacity
 	if g, ok := model.(*graphrun.Graph); ok {
 		r.Unknown = g.Unknown()
+		if t := g.Trace; t != nil {
+			r.ReadFrom = fmt.Sprintf("%s.%s, transformers %s, PyTorch %s", t.Module, t.Class, t.Transformers, t.Torch)
+			r.Assumptions = append(r.Assumptions, "the model was read from its code: "+r.ReadFrom)
+		}
 	}
-	r.Assumptions = append(ofModel(j, src, model), assumptions(j, m, r.Unknown)...)
+	r.Assumptions = slices.Concat(r.Assumptions, ofModel(j, src, model), assumptions(j, m, r.Unknown))
 	return &Result{Report: r, Tape: p.Tape()}, nil
 }
 
@@ -157,7 +172,11 @@ var elementTypes = map[torch.DType]tensor.DType{torch.FP32: tensor.Float32, torc
 // build makes the model of a job in a process.
 func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	if src.Graph != nil {
-		return buildGraph(p, j, src.Graph)
+		g, err := src.graph(j)
+		if err != nil {
+			return nil, err
+		}
+		return buildGraph(p, j, g)
 	}
 	if src.Config == nil {
 		return nil, fmt.Errorf("job without a model")
@@ -169,6 +188,9 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 }
 
 func buildGraph(p *eager.Process, j job.Job, g *exported.Graph) (eager.Model, error) {
+	if g.Trace != nil && j.Checkpointing && len(j.CheckpointModules) == 0 {
+		j.CheckpointModules = g.Trace.Checkpoints
+	}
 	if j.Checkpointing && len(j.CheckpointModules) == 0 {
 		return nil, fmt.Errorf("a graph does not say which calls the script checkpoints: name them in the job's checkpoint_modules, or capture the script (plimsoll predict -- python train.py)")
 	}
@@ -195,6 +217,9 @@ func checkpointed(j job.Job) []string {
 // symbolSize says what an open size of the graph is: the first dimension of an input is the batch, others are
 // the job's shape of one sample, its sequence or its image.
 func symbolSize(j job.Job, g *exported.Graph, s exported.Symbol) (int64, error) {
+	if g.Trace != nil {
+		return int64(map[string]int{"batch": j.Batch, "seq": j.Seq, "target_seq": j.TargetSeq}[s.Name]), nil
+	}
 	if s.Input < 0 {
 		return 0, fmt.Errorf("the graph has an open size %s that is no size of an input: export it without data-dependent shapes", s.Name)
 	}

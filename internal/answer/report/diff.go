@@ -9,6 +9,18 @@ type Diff struct {
 	After      Side     `json:"after"`
 	ByCategory []Change `json:"by_category"`
 	ByLine     []Change `json:"by_line"`
+	// ByHolder says who held more or less at the ends of the recordings; absent where the probe did not look in both.
+	ByHolder []HolderChange `json:"by_holder,omitempty"`
+}
+
+// HolderChange is what one holder held at the ends of the two recordings.
+type HolderChange struct {
+	Name        string      `json:"name"`
+	Role        string      `json:"role,omitempty"`
+	Before      units.Bytes `json:"before"`
+	After       units.Bytes `json:"after"`
+	CountBefore int         `json:"count_before"`
+	CountAfter  int         `json:"count_after"`
 }
 
 // DiffSchema names the form of Diff.

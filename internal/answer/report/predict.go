@@ -42,6 +42,7 @@ type Prediction struct {
 	Timeline []Moment    `json:"timeline,omitempty"` // where asked for
 	Batches  []BatchNeed `json:"batches,omitempty"`  // with the timeline: the same job with other batches, smallest first
 
+	ReadFrom    string   `json:"read_from,omitempty"` // which code described a model that is not built in
 	Assumptions []string `json:"assumptions"`
 	Unknown     []string `json:"unknown_operators,omitempty"`
 	Error       string   `json:"error,omitempty"` // of a job that could not be predicted, where others could

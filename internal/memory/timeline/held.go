@@ -49,8 +49,8 @@ func (t *Timeline) ByHolder() []Held {
 		}
 		key := int(t.Holders.Of[id])
 		var holder holders.Holder
-		if key == holders.Nobody {
-			holder, key = t.unheld(id)
+		if key == holders.Nobody || t.Holders.File.Holders[key].Role == holders.Temporary {
+			holder, key = t.unheld(id, key)
 		} else {
 			holder = t.Holders.File.Holders[key]
 		}
@@ -75,11 +75,11 @@ const (
 	workspaces = "workspaces of cuBLAS and cuDNN"
 	buckets    = "gradient buckets of DistributedDataParallel"
 	pools      = "memory pools of CUDA graphs"
-	inBackward = "the backward pass, which is running"
+	inBackward = "temporaries of the backward pass, which is running"
 )
 
-// unheld says what an allocation without a holder is, as far as the recording tells, and a key below Nobody for those alike.
-func (t *Timeline) unheld(id int) (holders.Holder, int) {
+// unheld says what an allocation that no name reaches is, as far as the recording tells, and a key below Nobody for those alike; else what the probe said of it.
+func (t *Timeline) unheld(id, key int) (holders.Holder, int) {
 	library := func(kind string, key int) (holders.Holder, int) {
 		return holders.Holder{Role: holders.Library, Kind: kind, Device: t.Device}, key
 	}
@@ -100,6 +100,9 @@ func (t *Timeline) unheld(id int) (holders.Holder, int) {
 	if t.Phase[id] == callsite.Backward && t.Holders.File.Phase == "backward" && t.BornIn(id) == len(t.Steps) {
 		h.Kind = inBackward
 		return h, -5
+	}
+	if key != holders.Nobody {
+		return t.Holders.File.Holders[key], key
 	}
 	return holders.Holder{Device: t.Device}, holders.Nobody
 }

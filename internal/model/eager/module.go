@@ -57,7 +57,12 @@ func (m *Module) Item(i int) *Module { return m.Child(strconv.Itoa(i)) }
 
 // Param registers a parameter. It has no memory before Load.
 func (m *Module) Param(name string, sizes ...int) *Tensor {
-	t := m.leaf(name, m.dtype, sizes)
+	return m.ParamOf(name, m.dtype, sizes...)
+}
+
+// ParamOf registers a parameter of a type of its own.
+func (m *Module) ParamOf(name string, d tensor.DType, sizes ...int) *Tensor {
+	t := m.leaf(name, d, sizes)
 	t.requires = true
 	m.own = append(m.own, t)
 	return t
@@ -77,6 +82,12 @@ func (m *Module) leaf(name string, d tensor.DType, sizes []int) *Tensor {
 	t := &Tensor{Layout: tensor.Of(sizes...), DType: d, p: m.p, refs: 1, leaf: true, Name: name}
 	m.root.created = append(m.root.created, t)
 	return t
+}
+
+// Passing makes a tensor that a constructor makes for a while: once all else is made, another has taken its place.
+func (m *Module) Passing(bytes int) (drop func()) {
+	t := m.leaf("replaced", tensor.Uint8, []int{bytes})
+	return func() { m.root.created = append(m.root.created, t) }
 }
 
 // Fix switches a parameter's gradient off (requires_grad_(False) in a constructor).

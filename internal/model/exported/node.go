@@ -28,7 +28,7 @@ func (b *builder) node(sc *scope) {
 		case "outputs":
 			b.array(func() { n.Outputs = b.outputs(sc, n.Outputs) })
 		case "metadata":
-			b.metadata(&n)
+			b.metadata(sc, &n)
 		default:
 			b.skip()
 		}
@@ -223,7 +223,7 @@ func (b *builder) renameUses(rename map[int]int) {
 	}
 }
 
-func (b *builder) metadata(n *Node) {
+func (b *builder) metadata(sc *scope, n *Node) {
 	b.object(func(key string) {
 		switch {
 		case b.peek() != '"':
@@ -232,6 +232,14 @@ func (b *builder) metadata(n *Node) {
 			n.Stack = b.stack(b.raw())
 		case key == "stack_trace":
 			n.Source = b.source(b.raw())
+		case key == "plimsoll_dies":
+			for name := range strings.SplitSeq(b.text(), ",") {
+				n.Dies = append(n.Dies, b.value(sc, name))
+			}
+		case key == "plimsoll_no_grad":
+			n.NoGrad = b.text() != ""
+		case key == "plimsoll_no_autocast":
+			n.NoAutocast = b.text() != ""
 		default:
 			b.skip()
 		}

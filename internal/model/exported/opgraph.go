@@ -7,7 +7,11 @@
 // and sizes beyond any tensor. Weights are never read. Formats: torch/_export/serde/schema.py, schema versions 5 to 8.
 package exported
 
-import "errors"
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+)
 
 // ErrNotGraph is in the chain of every error about a file that is no readable graph.
 var ErrNotGraph = errors.New("not a torch.export graph")
@@ -21,8 +25,40 @@ type Graph struct {
 	Nodes        []Node   // operators in the order they run; regions without gradients are inlined
 	Stacks       [][]Module
 	Symbols      []Symbol // symbolic sizes, in order of first appearance
+	Trace        *Trace   // set where the graph was written down while its model ran; nil for torch.export's own
 
 	exprs []expr // interned size expressions; index 0 is unused
+}
+
+// Trace is what the probe adds to a graph it wrote down while the model ran (script/probe, _forward.py): element types are those of
+// the run, and its operators say when Python let go of their tensors.
+type Trace struct {
+	Torch        string   `json:"torch"`
+	Transformers string   `json:"transformers"`
+	Class        string   `json:"class"`       // of the model
+	Module       string   `json:"module"`      // the file it was read from, as Python imports it
+	Task         string   `json:"task"`        // what the inputs and the loss are those of
+	Created      []Made   `json:"created"`     // parameters and buffers in the order a constructor makes them
+	Checkpoints  []string `json:"checkpoints"` // modules that gradient_checkpointing_enable() checkpoints
+	Open         []string `json:"open"`        // sizes that may differ from those of the run
+}
+
+// Fits tells whether the graph serves any batch and, where the task has them, any length of inputs and targets.
+func (t *Trace) Fits(seq, target bool) bool {
+	open := func(name string) bool { return slices.Contains(t.Open, name) }
+	return open("batch") && (!seq || open("seq")) && (!target || open("target_seq"))
+}
+
+// Made is a parameter or buffer that a constructor makes. Without a name, another one takes its place (tied weights).
+type Made struct {
+	Name     string
+	Elements int64
+	Width    int64 // bytes of an element
+}
+
+// UnmarshalJSON reads [name, elements, width].
+func (m *Made) UnmarshalJSON(data []byte) error {
+	return json.Unmarshal(data, &[]any{&m.Name, &m.Elements, &m.Width})
 }
 
 // Role says what a value is to the program.
@@ -65,6 +101,9 @@ type Node struct {
 	Stack   int   // index into Graph.Stacks
 	Source  Source
 	NoGrad  bool // runs under torch.no_grad
+	// Of a traced graph: what nobody refers to any more once it has run, and whether autocast was off.
+	Dies       []int
+	NoAutocast bool
 }
 
 // Module is one level of the module calls a node runs in, outermost first.

@@ -1,6 +1,7 @@
 package exported
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -55,6 +56,8 @@ func parse(data []byte) (*Graph, error) {
 		case "graph_module":
 			found = true
 			b.graphModule(top)
+		case "plimsoll":
+			b.trace()
 		case "torch_version":
 			b.g.TorchVersion = b.text()
 		case "range_constraints":
@@ -117,6 +120,20 @@ func (b *builder) graph(sc *scope) {
 			b.fail("integer %.60q is used but nowhere described", p.name)
 		}
 		*p.at = d
+	}
+}
+
+// trace reads what the probe says about a graph it wrote down.
+func (b *builder) trace() {
+	b.peek()
+	start := b.pos
+	b.skip()
+	if b.err != nil {
+		return
+	}
+	b.g.Trace = &Trace{}
+	if err := json.Unmarshal(b.data[start:b.pos], b.g.Trace); err != nil {
+		b.fail("about the trace: %w", err)
 	}
 }
 

@@ -54,6 +54,9 @@ func New(p *eager.Process, b *exported.Bound, s Spec) (*Graph, error) {
 	g.modules[""] = g.root
 	g.plan = newPlan(b)
 	g.register()
+	if b.Trace != nil {
+		g.root.CreateOnDevice()
+	}
 	return g, nil
 }
 
@@ -109,32 +112,75 @@ func (g *Graph) module(path string) *eager.Module {
 // register gives every parameter and buffer its place in the module tree.
 func (g *Graph) register() {
 	alias := g.tied()
+	byName := map[string]int{}
 	for _, at := range g.Inputs {
-		v := &g.Values[at]
-		if v.Role == exported.UserInput || alias[at] != 0 {
-			continue
+		if v := &g.Values[at]; v.Role != exported.UserInput && alias[at] == 0 {
+			byName[v.FQN] = at
+			g.module(parent(v.FQN)) // modules stand in the order of named_parameters
 		}
-		path, name := "", v.FQN
-		if i := strings.LastIndexByte(v.FQN, '.'); i >= 0 {
-			path, name = v.FQN[:i], v.FQN[i+1:]
-		}
-		m := g.module(path)
-		sizes := g.Dims(v.Sizes)
-		if v.Role == exported.Parameter {
-			g.fixed[at] = m.Param(name, sizes...)
-		} else {
-			g.fixed[at] = m.Buffer(name, g.bufferType(v), sizes...)
+	}
+	drops := g.create(byName)
+	for _, at := range g.Inputs {
+		if g.Values[at].Role != exported.UserInput && alias[at] == 0 {
+			g.place(at)
 		}
 	}
 	for at, to := range alias {
 		g.fixed[at] = g.fixed[to-1]
 	}
+	for _, drop := range drops {
+		drop()
+	}
+}
+
+// create makes what a traced model's constructor makes, in its order. What gives its place to another goes when all is made.
+func (g *Graph) create(byName map[string]int) (drops []func()) {
+	if g.Trace == nil {
+		return nil
+	}
+	for _, made := range g.Trace.Created {
+		at, ok := byName[made.Name]
+		if bytes := made.Elements * made.Width; !ok && made.Name == "" && bytes > 0 && bytes < maxBytes {
+			drops = append(drops, g.root.Passing(int(bytes)))
+		} else if ok {
+			g.place(at)
+		}
+	}
+	return drops
+}
+
+// maxBytes bounds what a file may claim of one tensor.
+const maxBytes = 1 << 46
+
+// place makes a parameter or buffer, once.
+func (g *Graph) place(at int) {
+	if g.fixed[at] != nil {
+		return
+	}
+	v := &g.Values[at]
+	m, name, sizes := g.module(parent(v.FQN)), v.FQN[strings.LastIndexByte(v.FQN, '.')+1:], g.Dims(v.Sizes)
+	if v.Role == exported.Parameter {
+		g.fixed[at] = m.ParamOf(name, g.parameterType(v), sizes...)
+	} else {
+		g.fixed[at] = m.Buffer(name, g.bufferType(v), sizes...)
+	}
+}
+
+// parent is the path of the module that holds a parameter.
+func parent(name string) string { return name[:max(strings.LastIndexByte(name, '.'), 0)] }
+
+// parameterType is the job's type, or for a traced model the parameter's own: some keep fp32 in any precision.
+func (g *Graph) parameterType(v *exported.Value) tensor.DType {
+	if g.Trace != nil {
+		return graphType(v.DType)
+	}
+	return g.spec.DType
 }
 
 // bufferType: module.to(dtype) converts floating buffers with the parameters.
 func (g *Graph) bufferType(v *exported.Value) tensor.DType {
 	d := graphType(v.DType)
-	if d.Floating() {
+	if d.Floating() && g.Trace == nil {
 		return g.spec.DType
 	}
 	return d
@@ -155,6 +201,9 @@ func (g *Graph) tied() map[int]int {
 		}
 	}
 	alias := map[int]int{}
+	if g.Trace != nil {
+		return alias // a trace names a shared parameter once
+	}
 	for _, at := range g.Inputs {
 		v := &g.Values[at]
 		if v.Role != exported.Parameter || uses[at] > 0 {
@@ -186,10 +235,7 @@ func (g *Graph) Batch() []*eager.Tensor {
 		if v.Role != exported.UserInput {
 			continue
 		}
-		d := graphType(v.DType)
-		if d.Floating() {
-			d = g.spec.DType
-		}
+		d := g.bufferType(v)
 		sizes := g.Dims(v.Sizes)
 		t := p.Input(v.Name, d, sizes...)
 		if g.spec.ChannelsLast && len(sizes) == 4 {
@@ -320,10 +366,15 @@ func (r *graphRun) step(pn *planNode) {
 	defer refuseMisfit(pn)
 	op := &graphOp{graphRun: r, node: pn}
 	var outs []*eager.Tensor
+	run := func() { outs = op.run() }
+	if pn.NoAutocast {
+		inner := run
+		run = func() { r.p.WithoutAutocast(inner) }
+	}
 	if pn.NoGrad {
-		r.p.NoGrad(func() { outs = op.run() })
+		r.p.NoGrad(run)
 	} else {
-		outs = op.run()
+		run()
 	}
 	for i, t := range outs {
 		if t == nil || i >= len(pn.Outputs) || pn.Outputs[i] < 0 {

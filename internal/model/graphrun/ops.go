@@ -47,9 +47,19 @@ func (o *graphOp) run() []*eager.Tensor {
 func (o *graphOp) name() string {
 	target := strings.TrimPrefix(o.node.Target, "aten.")
 	if i := strings.LastIndexByte(target, '.'); i > 0 {
-		return target[:i]
+		target = target[:i]
+	}
+	if usual, ok := synonyms[target]; ok {
+		return usual
 	}
 	return target
+}
+
+// synonyms are other names of operators (aten/src/ATen/native/native_functions.yaml: each calls the one it is an alias of).
+var synonyms = map[string]string{
+	"multiply": "mul", "multiply_": "mul_", "subtract": "sub", "divide": "div", "divide_": "div_", "true_divide": "div", "absolute": "abs", "negative": "neg",
+	"concatenate": "cat", "clip": "clamp", "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "row_stack": "vstack",
+	"arccos": "acos", "arctan": "atan", "special_softmax": "softmax", "special_log_softmax": "log_softmax", "special_expit": "sigmoid",
 }
 
 // self is the operator's first tensor.
@@ -122,7 +132,7 @@ func (o *graphOp) plain() []*eager.Tensor {
 // tensors read or, for new tensors, the input of the running module: modules make them "like the input".
 func (o *graphOp) resultType(v int) tensor.DType {
 	d := graphType(o.Values[v].DType)
-	if !d.Floating() {
+	if !d.Floating() || o.Trace != nil {
 		return d
 	}
 	wide, found := tensor.Bool, false
@@ -181,9 +191,12 @@ func identity(t *eager.Tensor) *eager.Tensor { return t }
 
 // graphOps are operators with one result.
 var graphOps = map[string]graphOpFunc{
-	"linear":     func(o *graphOp) *eager.Tensor { return eager.Linear(o.self(), o.arg("weight"), o.arg("bias")) },
-	"matmul":     func(o *graphOp) *eager.Tensor { return eager.Matmul(o.self(), o.second()) },
-	"mm":         func(o *graphOp) *eager.Tensor { return eager.Matmul(o.self(), o.second()) },
+	"linear": func(o *graphOp) *eager.Tensor { return eager.Linear(o.self(), o.arg("weight"), o.arg("bias")) },
+	"matmul": func(o *graphOp) *eager.Tensor { return eager.Matmul(o.self(), o.second()) },
+	"mm":     func(o *graphOp) *eager.Tensor { return eager.Matmul(o.self(), o.second()) },
+	"_grouped_mm": func(o *graphOp) *eager.Tensor {
+		return eager.GroupedMM(o.self(), o.arg("mat2"), o.arg("offs"))
+	},
 	"bmm":        func(o *graphOp) *eager.Tensor { return eager.Bmm(o.self(), o.second()) },
 	"addmm":      func(o *graphOp) *eager.Tensor { return eager.Addmm(o.self(), o.arg("mat1"), o.arg("mat2")) },
 	"baddbmm":    func(o *graphOp) *eager.Tensor { return eager.Bmm(o.arg("batch1"), o.arg("batch2")) },
@@ -360,6 +373,9 @@ func (o *graphOp) index() *eager.Tensor {
 func (o *graphOp) convert() *eager.Tensor {
 	self := o.self()
 	d := graphType(o.Values[o.node.Outputs[0]].DType)
+	if o.Trace != nil {
+		return self.To(d)
+	}
 	if !d.Floating() || !self.DType.Floating() {
 		if d.Floating() && !o.saysFloat() {
 			d = o.moduleType()

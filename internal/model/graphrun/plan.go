@@ -33,7 +33,16 @@ func newPlan(b *exported.Bound) *plan {
 		if !silent(&n) {
 			n.Args = slices.Clone(n.Args)
 			p.nodes = append(p.nodes, planNode{Node: n})
+		} else if len(n.Dies) > 0 && len(p.nodes) > 0 {
+			last := &p.nodes[len(p.nodes)-1]
+			last.Dies = append(slices.Clone(last.Dies), n.Dies...)
 		}
+	}
+	if b.Trace != nil {
+		p.outputs = b.Outputs
+		p.findCalls(b)
+		p.takeDeaths(b)
+		return p
 	}
 	p.strip(b)
 	p.outputs = slices.Clone(b.Outputs)
@@ -136,6 +145,45 @@ func (p *plan) findDeaths(b *exported.Bound) {
 			p.atEnd = append(p.atEnd, v)
 		default:
 			p.nodes[death[v]].dies = append(p.nodes[death[v]].dies, v)
+		}
+	}
+}
+
+// takeDeaths takes lifetimes as they were recorded: Python's own. A value that a call made and nobody read still lives until its name goes.
+func (p *plan) takeDeaths(b *exported.Bound) {
+	maker := make([]bool, len(b.Values))
+	gone := make([]bool, len(b.Values))
+	for i := range p.nodes {
+		for _, v := range p.nodes[i].Outputs {
+			if v >= 0 {
+				maker[v] = true
+			}
+		}
+		for _, a := range p.nodes[i].Args {
+			for _, v := range a.Values {
+				if v >= 0 {
+					p.noteArgument(b, i, v, -1)
+				}
+			}
+		}
+		for _, v := range p.nodes[i].Dies {
+			if maker[v] && !gone[v] {
+				gone[v] = true
+				p.used[v] = true
+				p.nodes[i].dies = append(p.nodes[i].dies, v)
+			}
+		}
+	}
+	for _, o := range p.outputs {
+		if o.Value >= 0 && maker[o.Value] && !gone[o.Value] {
+			gone[o.Value], p.used[o.Value] = true, true
+			p.atEnd = append(p.atEnd, o.Value)
+		}
+	}
+	for v := range maker { // alive, and no part of what the model returns: nobody says when it goes
+		if maker[v] && !gone[v] {
+			p.used[v] = true
+			p.atEnd = append(p.atEnd, v)
 		}
 	}
 }

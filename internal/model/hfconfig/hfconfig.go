@@ -56,7 +56,7 @@ func Parse(data []byte) (*Config, error) {
 		return nil, fmt.Errorf("config.json has more than %d bytes; is it a configuration?", maxFile)
 	}
 	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(data, &raw); err != nil {
+	if err := json.Unmarshal(StandardJSON(data), &raw); err != nil {
 		return nil, fmt.Errorf("config.json is not a JSON object: %w", err)
 	}
 	modelType, err := modelType(raw)

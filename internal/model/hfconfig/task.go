@@ -3,6 +3,8 @@ package hfconfig
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // Task is what the configuration is trained for where nobody says it: the head that architectures names, else
@@ -34,6 +36,59 @@ func (c *Config) OtherHead() string {
 		return ""
 	}
 	return clip(c.architectures[0])
+}
+
+// Brief is what can be told of any configuration, its family known or not.
+type Brief struct {
+	Type  string
+	Task  string      // of the head that the file names; empty: none that is known
+	DType torch.DType // of the weights as they were saved; empty: not said
+	Image int         // pixels of an image's side; 0: not said
+}
+
+// About reads what any configuration tells. A file that is none tells nothing.
+func About(data []byte) Brief {
+	var raw struct {
+		Type   string          `json:"model_type"`
+		Archs  []string        `json:"architectures"`
+		DType  string          `json:"dtype"`
+		Older  string          `json:"torch_dtype"`
+		Image  json.RawMessage `json:"image_size"`
+		Vision struct {
+			Image json.RawMessage `json:"image_size"`
+		} `json:"vision_config"`
+		Text struct {
+			DType string `json:"dtype"`
+			Older string `json:"torch_dtype"`
+		} `json:"text_config"`
+	}
+	if len(data) > maxFile || json.Unmarshal(data, &raw) != nil {
+		return Brief{}
+	}
+	b := Brief{Type: clip(raw.Type)}
+	for _, a := range raw.Archs {
+		if b.Task == "" {
+			b.Task = taskOfHead(a)
+		}
+	}
+	for _, d := range []string{raw.DType, raw.Older, raw.Text.DType, raw.Text.Older} {
+		if word, known := torch.DTypeNamed(d); known && b.DType == "" {
+			b.DType = word
+		}
+	}
+	for _, text := range []json.RawMessage{raw.Image, raw.Vision.Image} {
+		if v, err := decodeInts(text); err == nil && b.Image == 0 {
+			switch v := v.(type) {
+			case int:
+				b.Image = v
+			case []int:
+				if len(v) > 0 {
+					b.Image = v[0]
+				}
+			}
+		}
+	}
+	return b
 }
 
 func taskOfHead(architecture string) string {

@@ -55,6 +55,7 @@ type Job struct {
 	// ResidentBytes lie on the card all the time beside the model: weights that are not trained here, data, batches fetched ahead.
 	ResidentBytes int64           `json:"resident_bytes,omitempty"`
 	Attn          setup.Attention `json:"attn,omitempty"`       // sdpa | eager
+	UseCache      bool            `json:"use_cache,omitempty"`  // the model returns its keys and values, which live until the next forward
 	Accumulate    int             `json:"accumulate,omitempty"` // micro-batches of one optimizer step
 	Loop          setup.Loop      `json:"loop,omitempty"`       // function | plain | script
 	ZeroGrad      string          `json:"zero_grad,omitempty"`  // before-forward | before-backward: then forward runs beside the gradients of the step before
@@ -143,7 +144,7 @@ func (j *Job) checkWords() error {
 		defaults(&j.Attn, setup.SDPA)
 	}
 	if j.LoRARank > 0 && len(j.LoRATargets) == 0 {
-		j.LoRATargets = []string{"q_proj", "v_proj"} // peft's default for decoders
+		j.LoRATargets = strings.Split(DefaultTargets, ",")
 	}
 	for _, w := range []struct {
 		field, word string

@@ -73,10 +73,17 @@ func TestPrecisionWordsGoBothWays(t *testing.T) {
 func TestLinesAreReadInOrderAndBrokenOnesNamed(t *testing.T) {
 	t.Parallel()
 	var ids []string
+	var broken error
 	text := minimal + `,"id":"a"}` + "\n\n" + minimal + `,"id":"b"}` + "\n{\n"
-	err := ReadLines(strings.NewReader(text), func(j Job) error { ids = append(ids, j.ID); return nil })
-	if strings.Join(ids, "") != "ab" || err == nil || !strings.Contains(err.Error(), "line 4") {
-		t.Errorf("ids %v, error %v", ids, err)
+	text = "{\n" + text
+	err := ReadLines(strings.NewReader(text), func(j Job, err error) {
+		if err != nil && broken == nil {
+			broken = err
+		}
+		ids = append(ids, j.ID)
+	})
+	if strings.Join(ids, "") != "ab" || len(ids) != 4 || err != nil || broken == nil || !strings.Contains(broken.Error(), "line 1") {
+		t.Errorf("ids %v, errors %v and %v", ids, err, broken)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/spelling"
 )
 
@@ -22,6 +23,7 @@ func Parse(data []byte) (Job, error) {
 	if len(data) > maxLine {
 		return j, fmt.Errorf("job has more than %d bytes", maxLine)
 	}
+	data = hfconfig.StandardJSON(data)
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil {
 		return j, fmt.Errorf("job is not a JSON object: %w", err)
@@ -52,9 +54,9 @@ func Read(r io.Reader) (Job, error) {
 	return Parse(data)
 }
 
-// ReadLines reads a JSONL file, one job a line, and calls each in order; an error of each ends the reading.
-// Empty lines are skipped; a broken line is an error that names it.
-func ReadLines(r io.Reader, each func(Job) error) error {
+// ReadLines reads a JSONL file, one job a line, and calls each in order with the job or with what is wrong with its line. Empty lines are
+// skipped.
+func ReadLines(r io.Reader, each func(Job, error)) error {
 	scan := bufio.NewScanner(r)
 	scan.Buffer(make([]byte, 0, 1<<16), maxLine)
 	for line := 1; scan.Scan(); line++ {
@@ -64,11 +66,9 @@ func ReadLines(r io.Reader, each func(Job) error) error {
 		}
 		j, err := Parse(text)
 		if err != nil {
-			return fmt.Errorf("line %d: %w", line, err)
+			err = fmt.Errorf("line %d: %w", line, err)
 		}
-		if err := each(j); err != nil {
-			return err
-		}
+		each(j, err)
 	}
 	if err := scan.Err(); err != nil {
 		return fmt.Errorf("read jobs: %w", err)

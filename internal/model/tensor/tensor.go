@@ -191,8 +191,9 @@ func (l Layout) Order() []int {
 	return order
 }
 
-// Like gives the layout PyTorch's empty_like(preserve_format) chooses: the same order of dimensions where the
-// source is dense, row-major otherwise.
+// Like gives the layout PyTorch's empty_like(preserve_format) chooses: the strides of a dense source, else the order of its dimensions. An
+// expanded dimension (stride 0) keeps its place among the others
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/ExpandUtils.cpp, infer_dense_strides).
 func (l Layout) Like() Layout {
 	if l.IsContiguous() {
 		return Of(l.Sizes...)
@@ -200,9 +201,36 @@ func (l Layout) Like() Layout {
 	if l.Dense() {
 		return l
 	}
-	order := l.Order()
-	slices.Reverse(order)
-	return Ordered(l.Sizes, order)
+	perm := seq(0, len(l.Sizes)) // fastest first
+	slices.Reverse(perm)
+	for i := 1; i < len(perm); i++ {
+		at := i
+		for before := i - 1; before >= 0; before-- {
+			c := l.slower(perm[before], perm[at])
+			if c < 0 {
+				break
+			}
+			if c > 0 {
+				perm[before], perm[at] = perm[at], perm[before]
+				at = before
+			}
+		}
+	}
+	slices.Reverse(perm)
+	return Ordered(l.Sizes, perm)
+}
+
+// slower compares two dimensions by their place in memory; 0 where it cannot be told.
+func (l Layout) slower(a, b int) int {
+	switch x, y := l.Strides[a], l.Strides[b]; {
+	case x == 0 || y == 0:
+		return 0
+	case x != y:
+		return x - y
+	case l.Sizes[a] > l.Sizes[b]:
+		return 1
+	}
+	return 0
 }
 
 // Same tells whether two layouts have equal sizes.

@@ -7,6 +7,18 @@ import (
 	"pgregory.net/rapid"
 )
 
+func TestACopyOfAnExpandedTensorIsRowMajor(t *testing.T) {
+	t.Parallel()
+	mask := Layout{Sizes: []int{4, 8, 16, 16}, Strides: []int{256, 0, 16, 1}} // [4, 1, 16, 16] expanded over heads
+	if got := mask.Like(); !got.IsContiguous() {
+		t.Errorf("strides %v", got.Strides)
+	}
+	turned := Layout{Sizes: []int{2, 3, 5}, Strides: []int{30, 1, 6}} // every second row of a transposed matrix
+	if got := turned.Like(); got.Strides[1] != 1 || got.Strides[2] != 3 || got.Strides[0] != 15 {
+		t.Errorf("strides %v", got.Strides)
+	}
+}
+
 func TestAViewOfATransposedTensorExistsOnlyWhereStridesAllow(t *testing.T) {
 	t.Parallel()
 	heads := Of(2, 8, 4, 16).Transpose(1, 2)

@@ -163,6 +163,9 @@ func (r *Run) name() string { return fmt.Sprintf("%s.%d", filepath.Base(r.folder
 // withProbe is the command line and the environment under which Python loads the probe.
 func (r *Run) withProbe(plan *attempt.Plan) (args, environ []string) {
 	settings := probe.Settings{Mode: probe.Observe, Report: r.report, Record: r.Record, Run: r.name()}
+	if r.Report != "" {
+		settings.Keep = probe.KeepPeak
+	}
 	base := r.Env
 	if plan != nil {
 		settings.Fit = plan.JSON()

@@ -60,11 +60,15 @@ type Settings struct {
 	Report string // folder for notes and snapshots; exists and is absolute
 	Record Record // empty is Auto
 	Fit    string // plan of a fitting run as JSON; empty: change nothing
+	Keep   string // KeepPeak: keep a recording and the holders of the peak of a run that lives; empty: of failures only
 	Run    string // which run this is, so that its notes and processes are told from those of others
 	Card   string // of a capture: the card the script is to believe in, as JSON; empty: a plausible one
 
 	Seconds float64 // of a trace: how long the script is followed; 0: as long as the probe thinks right
 }
+
+// KeepPeak is the value of Settings.Keep that keeps the peak of a run.
+const KeepPeak = "peak"
 
 // Mark is the variable that every process of a run carries, with Settings.Run as its value.
 const Mark = "PLIMSOLL_RUN"
@@ -92,7 +96,7 @@ func Install(dir string) error {
 func Environ(base []string, dir string, s Settings) []string {
 	set := map[string]string{
 		"PLIMSOLL_MODE": string(s.Mode), "PLIMSOLL_REPORT": s.Report, "PLIMSOLL_RECORD": string(s.Record), "PLIMSOLL_FIT": s.Fit,
-		"PLIMSOLL_CARD": s.Card, Mark: s.Run,
+		"PLIMSOLL_CARD": s.Card, "PLIMSOLL_KEEP": s.Keep, Mark: s.Run,
 	}
 	if s.Seconds > 0 {
 		set["PLIMSOLL_SECONDS"] = strconv.FormatFloat(s.Seconds, 'f', -1, 64)
@@ -110,7 +114,7 @@ func Environ(base []string, dir string, s Settings) []string {
 		env = append(env, entry)
 	}
 	env = append(env, "PYTHONPATH="+path)
-	for _, name := range []string{"PLIMSOLL_MODE", "PLIMSOLL_REPORT", "PLIMSOLL_RECORD", "PLIMSOLL_FIT", "PLIMSOLL_CARD", "PLIMSOLL_SECONDS", Mark} {
+	for _, name := range []string{"PLIMSOLL_MODE", "PLIMSOLL_REPORT", "PLIMSOLL_RECORD", "PLIMSOLL_FIT", "PLIMSOLL_CARD", "PLIMSOLL_KEEP", "PLIMSOLL_SECONDS", Mark} {
 		if set[name] != "" {
 			env = append(env, name+"="+set[name])
 		}

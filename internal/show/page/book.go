@@ -107,7 +107,7 @@ func (b *Book) group(d int, by viewdata.By, word string) *viewdata.Grouping {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch by {
-	case viewdata.ByLine, viewdata.ByPhase:
+	case viewdata.ByLine, viewdata.ByPhase, viewdata.ByHolder, viewdata.ByModule:
 		word = ""
 	case viewdata.Match:
 	default:

@@ -66,7 +66,7 @@ func Export(w io.Writer, s Summary, b *Book) error {
 func (b *Book) store(d int) storedData {
 	x := b.recordings[d].Index
 	s := storedData{Curves: map[string][]viewdata.Curve{}, Instants: []viewdata.Alive{}, Maps: []viewdata.Map{}, Allocations: map[uint32]viewdata.Allocation{}, Events: []viewdata.Event{}}
-	for _, by := range viewdata.Groups() {
+	for _, by := range x.Groups() {
 		g := b.group(d, by, "")
 		most := finestGrouped
 		if by == viewdata.ByCategory {

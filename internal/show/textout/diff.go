@@ -40,6 +40,7 @@ func Diff(s *screen.Screen, d *report.Diff) {
 		}
 		levelRow(s, placeName(c, several[*c.Where]), c.Before, c.After)
 	}
+	holderChanges(s, d)
 	if !d.Before.Certain || !d.After.Certain {
 		s.Blank()
 		s.Paragraph(0, "One of the recordings has no stacks: categories are inferred and lines cannot be named.")
@@ -94,4 +95,23 @@ func placeName(c report.Change, withCategory bool) string {
 		what = c.Category
 	}
 	return fmt.Sprintf("%s:%d %s", base(c.Where.File), c.Where.Line, what)
+}
+
+// holderChanges says who held more or less, where the probe looked in both runs.
+func holderChanges(s *screen.Screen, d *report.Diff) {
+	for i, c := range d.ByHolder {
+		if c.Before == c.After || i == maxHolders {
+			break
+		}
+		if i == 0 {
+			s.Blank()
+			s.Line(s.Ink(screen.Bold, "By who holds it, at the ends of the two recordings"))
+		}
+		name := c.Name
+		if c.CountAfter > 1 || c.CountBefore > 1 {
+			name += fmt.Sprintf(" (%s → %s tensors)", units.Count(c.CountBefore), units.Count(c.CountAfter))
+		}
+		s.Hanging("  ", screen.Plain, screen.Clean(name))
+		levelRow(s, "", c.Before, c.After)
+	}
 }

@@ -28,6 +28,7 @@ func Explain(s *screen.Screen, r *report.Explain) {
 		s.Blank()
 		levels(s, r, d)
 		categories(s, d)
+		held(s, d)
 	}
 	others(s, r)
 	causes(s, r)

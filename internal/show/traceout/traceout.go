@@ -34,6 +34,8 @@ var Formats = []Format{
 	{"perfetto", "write the timeline as a Chrome/Perfetto trace to this file", Trace, "open it at ui.perfetto.dev or chrome://tracing"},
 	{"speedscope", "write what was alive at the peak for speedscope to this file", Speedscope, "drop it on speedscope.app"},
 	{"folded", "print what was alive at the peak as folded stacks for a flame graph", Folded, ""},
+	{"pprof-holders", "write who holds what is alive at the end as a pprof profile to this file", HolderProfile, "go tool pprof -http=: %s"},
+	{"folded-holders", "print who holds what is alive at the end as folded lines for a flame graph", HolderFolded, ""},
 }
 
 // Profile writes what was alive at the peak as a gzipped pprof profile with bytes and counts by stack.

@@ -24,6 +24,8 @@ type Allocation struct {
 	Name     string         `json:"name"`           // where there are no frames
 	// Alike counts allocations of the same stack and size, this one among them.
 	Alike int `json:"alike"`
+	// Holder is who keeps it alive at the end, where the probe looked and found one.
+	Holder *Holding `json:"holder,omitempty"`
 }
 
 // Allocation describes one allocation by its ordinal.
@@ -34,7 +36,7 @@ func (x *Index) Allocation(id int) (Allocation, error) {
 	}
 	a := Allocation{
 		ID: uint32(id), Bytes: t.Size(id), Address: fmt.Sprintf("%#x", t.Addr[id]), Category: t.Category[id].String(), Phase: t.Phase[id].String(),
-		Frames: []report.Place{}, Name: x.nameless(t.Stack[id]),
+		Frames: []report.Place{}, Name: x.nameless(t.Stack[id]), Holder: x.holding(id),
 	}
 	if id < len(t.Tape.Initial) {
 		a.Stream, a.Pool = t.Tape.Initial[id].Stream, t.Tape.Initial[id].Pool

@@ -3,6 +3,7 @@ package viewdata
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
@@ -18,11 +19,18 @@ const (
 	ByCategory By = "category"
 	ByLine     By = "line"
 	ByPhase    By = "phase"
+	ByHolder   By = "holder" // who keeps what is alive at the end
+	ByModule   By = "module" // of the model, for what belongs to one
 	Match      By = "match"
 )
 
-// Groups lists the ways that need no word.
-func Groups() []By { return []By{ByCategory, ByLine, ByPhase} }
+// Groups lists the ways that need no word: those by holder where the probe looked.
+func (x *Index) Groups() []By {
+	if x.T.Holders == nil {
+		return []By{ByCategory, ByLine, ByPhase}
+	}
+	return []By{ByCategory, ByLine, ByPhase, ByHolder, ByModule}
+}
 
 // Waiting is the band of memory the program gave up and another stream may still use.
 const Waiting = "waiting for another stream"
@@ -46,12 +54,19 @@ type Grouping struct {
 
 // Group makes a grouping. It looks at every event once; callers keep it.
 func (x *Index) Group(by By, word string) *Grouping {
+	if !slices.Contains(x.Groups(), by) && by != Match {
+		by = ByCategory
+	}
 	g := &Grouping{By: by, tape: &x.T.Tape, band: make([]uint8, len(x.T.Died))}
 	switch by {
 	case ByLine:
 		x.lines(g)
 	case ByPhase:
 		x.phases(g)
+	case ByHolder:
+		x.holders(g)
+	case ByModule:
+		x.modules(g)
 	case Match:
 		x.found(g, word)
 	default:
@@ -138,7 +153,7 @@ func (x *Index) found(g *Grouping, word string) {
 	g.Bands = []string{"everything else", "found"}
 	match := x.matches(word)
 	for id, stack := range x.T.Stack {
-		if match[stack] {
+		if match[stack] || x.heldAs(id, strings.ToLower(word)) {
 			g.band[id] = 1
 		}
 	}

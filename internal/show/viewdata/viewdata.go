@@ -106,7 +106,7 @@ func (x *Index) Overview(input string) Overview {
 	t := x.T
 	o := Overview{
 		Input: input, Device: t.Device, Events: x.Events(), Duration: x.Time(x.Events() - 1),
-		Peak: x.instant(x.PeakEvent()), Steps: []int{}, Failures: []Fail{}, Groups: Groups(),
+		Peak: x.instant(x.PeakEvent()), Steps: []int{}, Failures: []Fail{}, Groups: x.Groups(),
 	}
 	o.Peak.InUse = t.Peak.Requested
 	for _, e := range t.Steps {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"os"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 )
 
 // maxLine is more than any measurement has bytes.
@@ -28,7 +30,7 @@ func Lines[T any](t testing.TB, file string) []T {
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		var r T
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+		if err := json.Unmarshal(hfconfig.StandardJSON(lines.Bytes()), &r); err != nil {
 			t.Fatalf("%s: line %d: %v", file, len(rows)+1, err)
 		}
 		rows = append(rows, r)

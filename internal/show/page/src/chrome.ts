@@ -16,7 +16,7 @@ export function theme(): HTMLElement {
 
 const keys: [string, string][] = [
   ["← →", "pan"], ["+ −", "zoom"], ["0", "whole run"], [", .", "one event back, forward"], ["[ ]", "end of the step before, after"], ["p", "the peak"],
-  ["o", "the next failure"], ["c l f", "stack by category, line, phase"], ["1 … 5", "tabs"], ["/", "find"], ["t", "light or dark"], ["Esc", "close"],
+  ["o", "the next failure"], ["c l f h", "stack by category, line, phase, holder"], ["1 … 5", "tabs"], ["/", "find"], ["t", "light or dark"], ["Esc", "close"],
 ];
 
 export function help(): HTMLElement {

@@ -58,6 +58,11 @@ export function allocation(a: Allocation, timed: boolean, onGo: (event: number) 
     ["made", a.born ? go(a.born) : "before the history began"], ["freed", a.died ? go(a.died) : "never"], ["lived", life],
     ["address", a.address], ["alike", plural(a.alike, "allocation") + " of this stack and size"],
   ];
+  if (a.holder) {
+    facts.push(["held by", a.holder.title + (a.holder.part ? ": " + a.holder.part : "")]);
+    if (a.holder.name) facts.push(["its name", a.holder.name]);
+    if (a.holder.also) facts.push(["also held by", a.holder.also.join(", ")]);
+  }
   if (a.stream) facts.push(["stream", "stream " + a.stream]);
   if (a.pool) facts.push(["pool", "private pool " + a.pool]);
   return h("section", { class: "card allocation", "data-allocation": a.id },

@@ -108,7 +108,8 @@ class Page {
     replace(this.choose, ...this.overviews.map((v, i) => h("option", { value: i, selected: i === s.d }, base(v.input) + (this.overviews.length > 1 || v.device ? " · GPU " + v.device : ""))));
     this.choose.disabled = this.overviews.length < 2;
     document.title = base(o.input) + " — Plimsoll";
-    this.buttons(this.by, [["category", "category"], ["line", "line"], ["phase", "phase"]], s.by, (v) => this.go({ by: v }));
+    if (!o.groups.includes(s.by)) s.by = "category";
+    this.buttons(this.by, o.groups.map((g): [string, string] => [g, g]), s.by, (v) => this.go({ by: v }));
     this.buttons(this.axis, o.duration_us ? [["event", "events"], ["time", "time"]] : [], s.axis, (v) => this.go({ axis: v, from: NaN, to: NaN }));
     document.body.classList.toggle("no-history", o.events === 0);
     const by = s.q && !this.source.stored ? "match" : s.by;
@@ -286,7 +287,7 @@ class Page {
       ",": () => this.go({ at: Math.max(-1, this.at - 1) }), ".": () => this.go({ at: Math.min(o.events - 1, this.at + 1) }),
       "[": () => this.step(-1), "]": () => this.step(1),
       p: () => this.go({ at: o.peak.event }), o: () => { if (failures.length) this.go({ at: failures.find((f) => f > this.at) ?? failures[0] }); },
-      c: () => this.go({ by: "category" }), l: () => this.go({ by: "line" }), f: () => this.go({ by: "phase" }),
+      c: () => this.go({ by: "category" }), l: () => this.go({ by: "line" }), f: () => this.go({ by: "phase" }), h: () => this.go({ by: "holder" }),
       "/": () => this.search.focus(), t: () => document.getElementById("theme")!.click(), "?": () => document.getElementById("help")!.click(),
     };
     tabs.forEach(([tab], i) => { actions[String(i + 1)] = () => this.go({ tab }); });

@@ -24,7 +24,7 @@ export interface Segment {
 export interface MemoryMap extends Instant { used: number; cached: number; pinned: number; segments: Segment[]; more_segments: number }
 export interface Allocation {
   id: number; bytes: number; address: string; category: string; phase: string; stream: number; pool: number; born?: Instant; died?: Instant;
-  frames: Place[]; name: string; alike: number;
+  frames: Place[]; name: string; alike: number; holder?: { title: string; name?: string; part?: string; also?: string[] };
 }
 export interface Happening { event: number; kind: string; bytes: number; id: number; category?: string; where?: Place; name?: string }
 export interface WhatIf { replay?: any; refuse?: string; event: number[]; time_us: number[]; curves: { conf: string; held: number[] }[] }

@@ -7,6 +7,7 @@ from ._names import ATTRIBUTE, INDEX, KEY, Names, bound_at, spell
 from ._walk import FRAMES, GRAPH, LIBRARY, SCRIPT, SESSION, TENSOR, UNREACHED, Root, _NAME, _VARS
 
 KEYS = 8  # more keys of one dict than that are told with a star
+GRAPHS = 8  # graphs that keep each other, on the way to a variable
 ALSO = 3  # further names told of a holder
 NUMBER = re.compile(r"(^|\.)\d+(?=\.|$)")
 
@@ -151,10 +152,16 @@ class _Grouper:
             s.node, role = way[0].kind, "saved"
             op, module = _NAME(type(s.node)), self.modules.get(id(s.node), "")
             own, target = module, self.walk.hang[id(s.node)]
-            way = self.names.best(target) if target is not s.node else None
-        root, fragments = way if way else (None, [])
+            way = self.names.best(target)
+        for _ in range(GRAPHS):  # a graph that hangs from a tensor which another graph keeps
+            if not way or way[0].rank != GRAPH:
+                break
+            target = self.walk.hang[id(way[0].kind)]
+            way = self.names.best(target)
+        root, fragments = way if way and way[0].rank != GRAPH else (None, [])
         if role == "variable" and (root is None or s.rank == UNREACHED):
-            role = "temporary"
+            role, of = "temporary", self.walk.garbage.get(id(s.tensor))
+            kind = f"a reference cycle ({of}) that Python has not collected; gc.collect() frees it" if of else ""
         elif role == "variable" and root.rank == LIBRARY and root.place is None:
             role, kind = "library", root.kind
         shape = tuple(f if f[0] == ATTRIBUTE else (f[0], "*") for f in fragments)

@@ -121,7 +121,7 @@ def _everything(walk):
     for frame, thread, depth in frames:
         if not is_scripts(frame.f_code.co_filename):
             _start_frame(walk, frame, thread, depth, FRAMES)
-    walk.run(FRAMES)
+            walk.run(FRAMES)  # one by one, outermost first: what a caller holds is its, whatever those it calls name it
     walk.graphs()
     walk.queue.extend(space for space in libraries)
     walk.run(LIBRARY)

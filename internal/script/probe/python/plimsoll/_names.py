@@ -12,7 +12,7 @@ import types
 from ._walk import CLASS, FRAME, GRAPH, LIBRARY, NODE, SCRIPT, Root, _MRO, _NAME, _NAMESPACE, _VARS, is_scripts, local_variables
 
 ATTRIBUTE, INDEX, KEY, NOTHING, OTHER = "attribute", "index", "key", "nothing", "other"
-FIELDS = 8  # elements of a tuple whose positions are told apart
+FIELDS = 4  # elements of a tuple whose positions are told apart
 HOPS = 96  # steps of a way that are named; a longer one is cut in its middle
 REGISTRIES = ("_modules", "_parameters", "_buffers")
 _FUNCTION = types.FunctionType.__dict__

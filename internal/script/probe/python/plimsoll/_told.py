@@ -23,7 +23,9 @@ def title(h):
     }
     if h["role"] in words:
         return words[h["role"]].format(named(h))
-    return "held only by " + (h.get("kind") or "C++ or a library") if h["role"] == "library" else "no name reaches it: temporaries, or C++"
+    if h["role"] == "library":
+        return "held only by " + (h.get("kind") or "C++ or a library")
+    return h.get("kind") or "no name reaches it: temporaries, or C++"
 
 
 def together(found):

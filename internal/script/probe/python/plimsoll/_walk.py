@@ -22,6 +22,7 @@ SCRIPT, SESSION, GRAPH, FRAMES, LIBRARY, UNREACHED = range(6)
 
 BIG = 4096  # a container of more elements waits until everything else was seen
 EVERY = 256  # objects between two looks at the clock
+GARBAGE = 2000  # tensors without a name whose holders are looked for
 PARENTS = 4  # ways to an object that are remembered, beside the first
 
 _MRO = type.__dict__["__mro__"].__get__
@@ -50,7 +51,7 @@ class Walk:
 
     def __init__(self, torch, deadline, limit, hooked):
         self.torch, self.deadline, self.limit, self.hooked = torch, deadline, limit, hooked
-        self.kinds = {**{id(t): LEAF for t in _LEAVES}, id(types.FunctionType): FUNCTION}
+        self.kinds = {**{id(t): LEAF for t in _LEAVES}, id(types.FunctionType): FUNCTION, id(torch.Tensor): TENSOR, id(torch.nn.Parameter): TENSOR}
         self.parent = {}  # id of an object: the object or Root it was first reached from
         self.more = {}  # id of an object: further ones
         self.queue, self.waiting = deque(), deque()
@@ -61,6 +62,7 @@ class Walk:
         self.kept = []  # keeps what PyTorch makes for us alive, so that its id stays its own
         self.running = {}
         self.stopped, self.objects, self.rank = "", 0, SCRIPT
+        self.garbage = {}  # id of a tensor that no name reaches: the type of what holds it
         base = torch._C._FunctionBase.__dict__
         self.function_next = base["next_functions"].__get__
         self.function_saved = base["_raw_saved_tensors"].__get__
@@ -334,12 +336,29 @@ class Walk:
         ours = {id(t) for t in self.kept}
         found = [o for o in gc.get_objects() if kinds.get(id(type(o))) == TENSOR and id(o) not in seen and id(o) not in ours]
         self.check()
+        self._garbage(found)
         for tensor in found:
             parent[id(tensor)] = None
             self.tensors.append((tensor, UNREACHED))
             self.kept.append(tensor)
         if found and not self.stopped:
             self.graphs()
+
+    def _garbage(self, found):
+        """Which types of objects hold tensors that no name reaches: these are garbage that waits for a collection."""
+        if not found or self.stopped:
+            return
+        wanted = {id(t) for t in found}
+        for holder in gc.get_referrers(*found[:GARBAGE]):
+            if holder is found or id(holder) in self.parent or type(holder) in (types.FrameType, tuple):
+                continue
+            owner = next((o for o in gc.get_referrers(holder) if type(o) is not types.FrameType), None) if type(holder) in (dict, list) else holder
+            for child in gc.get_referents(holder):
+                if id(child) in wanted:
+                    self.garbage[id(child)] = _NAME(type(owner if owner is not None else holder))
+            self.check()
+            if self.stopped:
+                return
 
 
 def _ignore(o):

@@ -22,8 +22,8 @@ class Last(nn.Module):
 
 
 def main():
-    model = nn.Sequential(*(Block(kit.d(1024, 16)) for _ in range(kit.d(64, 6))), Last()).to(kit.DEVICE)
-    x = torch.randn(kit.d(8192, 64), kit.d(1024, 16), device=kit.DEVICE)
+    model = nn.Sequential(*(Block(kit.d(1024, 16)) for _ in range(kit.d(8, 6))), Last()).to(kit.DEVICE)
+    x = torch.randn(kit.d(16384, 64), kit.d(1024, 16), device=kit.DEVICE)
     model(x)
 
 

@@ -1,5 +1,5 @@
 # truth: one temporary of the line that computes distances
-# holder: temporary 
+# holder: temporary
 import torch
 from torch import nn
 

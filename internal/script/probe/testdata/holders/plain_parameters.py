@@ -6,7 +6,7 @@ from torch import nn
 import kit
 
 def main():
-    weights = [torch.randn(kit.d(2**22, 64), device=kit.DEVICE, requires_grad=True) for _ in range(kit.d(24, 3))]
+    weights = [torch.randn(kit.d(2**22, 64), device=kit.DEVICE, requires_grad=True) for _ in range(kit.d(40, 3))]
     optimizer = torch.optim.Adam(weights, foreach=False)
     for step in kit.steps(2):
         optimizer.zero_grad()

@@ -1,5 +1,5 @@
 # truth: garbage in reference cycles, as collection is off
-# holder: temporary 
+# holder: temporary
 import torch
 from torch import nn
 

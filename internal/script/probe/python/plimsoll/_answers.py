@@ -1,0 +1,153 @@
+"""Answers questions about values while a model runs on tensors without data.
+
+Modelling code asks whether a mask hides anything, or which tokens go to which expert. What follows from the inputs alone is computed on the CPU, from a batch
+without padding. What would follow from weights is drawn at random: routers then spread tokens evenly.
+"""
+import contextlib
+
+NODE = "_plimsoll_node"
+MOST = 1 << 26  # elements computed for an answer
+TOKEN = 7  # inputs are full of this one: in every vocabulary, padding in none
+
+
+class Unanswerable(Exception):
+    """A question that only real data would answer."""
+
+
+class Answers:
+    def __init__(self, torch, module_of):
+        self.torch, self.module_of = torch, module_of  # module_of(name): the tensor behind a get_attr node
+        self.known, self.learnt = {}, {}
+        self.random = torch.Generator().manual_seed(0)
+
+    def value(self, tensor):
+        node = getattr(tensor, NODE, None)
+        if node is None:
+            raise Unanswerable("a question about a tensor that no operator made")
+        if tensor.numel() > MOST:
+            raise Unanswerable("a question about too many values")
+        return self.of(node)
+
+    def of(self, node):
+        if node not in self.known:
+            self.known[node] = self.compute(node)
+        return self.known[node]
+
+    def compute(self, node):
+        torch = self.torch
+        val = node.meta.get("val")
+        if node.op == "placeholder":
+            fill = 0 if val.dtype.is_floating_point else TOKEN
+            return torch.full(tuple(val.shape), fill, dtype=val.dtype)
+        if node.op == "get_attr":
+            tensor = self.module_of(node.target)
+            if type(tensor) is torch.Tensor and tensor.device.type == "cpu":
+                return tensor
+            return self.drawn(tensor)
+        if isinstance(val, torch.Tensor) and val.dtype.is_floating_point and self.from_weights(node):
+            return self.drawn(val)
+        args = torch.fx.node.map_arg(node.args, self.of)
+        kwargs = {k: torch.device("cpu") if isinstance(v, torch.device) else v for k, v in torch.fx.node.map_arg(node.kwargs, self.of).items()}
+        args = tuple(torch.device("cpu") if isinstance(a, torch.device) else a for a in args)
+        return node.target(*args, **kwargs)
+
+    def drawn(self, like):
+        if like.numel() > MOST:
+            raise Unanswerable("a question about weights")
+        if like.dtype.is_floating_point:
+            return self.torch.rand(tuple(like.shape), generator=self.random).to(like.dtype)
+        return self.torch.zeros(tuple(like.shape), dtype=like.dtype)
+
+    def from_weights(self, node):
+        """Whether a weight leads to a value; asked once for each."""
+        todo, seen = [node], set()
+        while todo:
+            n = todo.pop()
+            if n in seen or self.learnt.get(n) is False:
+                continue
+            seen.add(n)
+            if n.op == "get_attr" and isinstance(self.module_of(n.target), self.torch.nn.Parameter):
+                self.learnt[node] = True
+                return True
+            todo += n.all_input_nodes
+        self.learnt[node] = False
+        return False
+
+    @contextlib.contextmanager
+    def given(self, unreal):
+        """Tensors without data answer; unreal tells which those are."""
+        torch, undo = self.torch, []
+        Tensor, answers = torch.Tensor, self
+        from torch._dispatch.python import no_python_dispatcher
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        @contextlib.contextmanager
+        def as_usual():
+            with _disable_current_modes(), no_python_dispatcher():
+                yield
+
+        def real(t):
+            with as_usual():
+                return answers.value(t)
+
+        def answering(name):
+            original = getattr(Tensor, name)
+
+            def method(t, *args, **kwargs):
+                if not unreal(t):
+                    return original(t, *args, **kwargs)
+                value = real(t)
+                with as_usual():
+                    return original(value, *args, **kwargs)
+
+            return method
+
+        def sized(name):
+            """Functions whose result's size follows from values: the result is a new tensor of that size."""
+            original = getattr(torch, name)
+
+            def function(t, *args, **kwargs):
+                if not isinstance(t, Tensor) or not unreal(t) or name == "where" and (args or kwargs):
+                    return original(t, *args, **kwargs)
+                value = real(t)
+                with as_usual():
+                    found = original(value, *args, **kwargs)
+                empty = lambda r: torch.empty(tuple(r.shape), dtype=r.dtype, device=t.device)
+                return tuple(map(empty, found)) if isinstance(found, tuple) else empty(found)
+
+            return function
+
+        def made(name):
+            """Tensors made of numbers, on a GPU that is not there: their values are known."""
+            original = getattr(torch, name)
+
+            def function(data, *args, device=None, **kwargs):
+                if device is None or torch.device(device).type != "cuda" or isinstance(data, Tensor) and unreal(data):
+                    return original(data, *args, **({} if device is None else {"device": device}), **kwargs)
+                with as_usual():
+                    value = original(data, *args, **kwargs)
+                t = torch.empty(tuple(value.shape), dtype=value.dtype, device=device)
+                if getattr(t, NODE, None) is not None:
+                    answers.known[getattr(t, NODE)] = value
+                return t
+
+            return function
+
+        for name in ("tensor", "as_tensor"):
+            undo.append((torch, name, getattr(torch, name)))
+            setattr(torch, name, made(name))
+        for name in ("__bool__", "__int__", "__float__", "__index__", "item", "tolist"):
+            undo.append((Tensor, name, getattr(Tensor, name)))
+            setattr(Tensor, name, answering(name))
+        for name in ("nonzero", "where"):
+            function = sized(name)
+            undo.append((torch, name, getattr(torch, name)))
+            setattr(torch, name, function)
+            if name == "nonzero":
+                undo.append((Tensor, name, getattr(Tensor, name)))
+                setattr(Tensor, name, function)
+        try:
+            yield
+        finally:
+            for owner, name, value in reversed(undo):
+                setattr(owner, name, value)
