@@ -145,7 +145,15 @@ func TestTheFailureOfAnEarlierRunIsNotToldAgain(t *testing.T) {
 	if err := os.WriteFile(old, []byte(strings.NewReplacer("RUN", "plimsoll-1.1", "PID", "1").Replace(died)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	for _, when := range []string{"growth", "peak"} {
+		if err := os.WriteFile(filepath.Join(report, "rank0-1."+when+".pickle"), []byte("old"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	res, _, _ := observed(t, Request{Args: sh("exit 3"), Report: report})
+	if res.Grown != "" || res.Peak != "" {
+		t.Errorf("an earlier recording is taken for this run's: %q %q", res.Grown, res.Peak)
+	}
 	if res.Kind != verdict.Failed || res.Record.OutOfMem || res.Record.Processes != 0 {
 		t.Errorf("%+v", res)
 	}
