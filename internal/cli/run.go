@@ -63,6 +63,7 @@ starts again with what the recording calls for. All ranks of a job run the same 
 	cmd.Flags().BoolVar(&opts.fit, "fit", false, "make it fit: predict its peak, change what has to be, start again after an out-of-memory")
 	cmd.Flags().StringSliceVar(&opts.allow, "allow", nil, "with --fit: numerics permits changes of precision")
 	cmd.Flags().IntVar(&opts.how.Split, "split", 1, "with --fit: start with so many micro-batches a batch")
+	cmd.Flags().IntVar(&opts.how.Parts, "parts", 1, "with --fit: start by calling the model with so many parts of a batch, one after the other")
 	cmd.Flags().BoolVar(&opts.how.Checkpoint, "checkpoint", false, "with --fit: start with activation checkpointing")
 	cmd.Flags().BoolVar(&opts.how.Blind, "no-predict", false, "with --fit: start at once, without capturing the first step on the CPU")
 	cmd.Flags().BoolVar(&opts.how.Losses, "losses", false, "with --fit: note the loss of every whole batch in the report")
@@ -81,8 +82,11 @@ func (o *runOptions) check() error {
 	if o.how.Split < 1 {
 		return usageError("--split %d: want at least 1", o.how.Split)
 	}
-	if !o.fit && (o.how.Split > 1 || o.how.Checkpoint || o.how.Blind || len(o.allow) > 0) {
-		return usageError("--split, --checkpoint, --no-predict and --allow go with --fit")
+	if o.how.Parts < 1 {
+		return usageError("--parts %d: want at least 1", o.how.Parts)
+	}
+	if !o.fit && (o.how.Split > 1 || o.how.Parts > 1 || o.how.Checkpoint || o.how.Blind || len(o.allow) > 0) {
+		return usageError("--split, --parts, --checkpoint, --no-predict and --allow go with --fit")
 	}
 	return nil
 }

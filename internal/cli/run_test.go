@@ -94,6 +94,36 @@ func TestSplitTrainingEndsWhereTheUntouchedOneDoes(t *testing.T) {
 	}
 }
 
+func TestAScriptThatDrawsItsBatchesIsCalledInPartsAndEndsWhereTheUntouchedOneDoes(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	path := filepath.Join("testdata", "fit", "drawn.py")
+	for kind, c := range map[string]struct {
+		flags []string
+		same  float64
+		says  string
+	}{
+		"outside": {[]string{"--parts", "4"}, 1e-6, "it ran with: the model called in 4 parts"},
+		"inside":  {[]string{"--parts", "4"}, 1e-6, "gradients of 3 samples compared with the uncut call"},
+		"summed":  {[]string{"--parts", "4"}, 1e-6, "the model called in 4 parts"},
+		"oom":     {nil, 1e-6, "Starting again: the model called in 5 parts"},
+		"mixes":   {[]string{"--parts", "4"}, 0, "calling the model in parts left alone: 3 samples at once and in two parts give gradients that differ by"},
+		"norm":    {[]string{"--parts", "4"}, 0, "calling the model in parts left alone: batch norm"},
+		"ignored": {[]string{"--parts", "4"}, 0, "some targets are negative"},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			alike := strings.Replace(kind, "oom", "outside", 1)
+			untouched := runs(t, nil, "run", "--record", "off", "--", python, path, alike)
+			cut := runs(t, nil, append(append([]string{"run", "--fit"}, c.flags...), "--", python, path, kind)...)
+			cut.wants(t, 0, c.says)
+			if far := furthest(t, untouched.numbers(t), cut.numbers(t)); far > c.same {
+				t.Errorf("parameters differ by up to %g, more than %g", far, c.same)
+			}
+		})
+	}
+}
+
 func TestCheckpointedBlocksGiveTheSameGradients(t *testing.T) {
 	t.Parallel()
 	python := probetest.Python(t)

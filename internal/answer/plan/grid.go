@@ -55,7 +55,7 @@ func (s *search) points() []point {
 		if err == nil && s.r.Can != nil {
 			err = s.r.Can(p)
 		}
-		if err != nil {
+		if err != nil && s.failed == nil {
 			s.failed = err
 		}
 		return err != nil || idle(p)

@@ -24,17 +24,14 @@ type reader struct {
 	log      Log
 	seen     map[string]int // index in log.Messages by signature
 	scratch  []byte
+	scenes   int // that may still be looked at
 }
 
 func newReader() *reader {
-	unnamed := newWindow(-1)
-	return &reader{
-		triggers: triggerAutomaton(),
-		unnamed:  unnamed,
-		named:    map[uint64]*window{},
-		order:    []*window{unnamed},
-		seen:     map[string]int{},
-	}
+	r := &reader{triggers: triggerAutomaton(), named: map[uint64]*window{}, seen: map[string]int{}, scenes: maxScenes}
+	r.unnamed = newWindow(-1, &r.scenes)
+	r.order = []*window{r.unnamed}
+	return r
 }
 
 func (r *reader) read(in io.Reader) (Log, error) {
@@ -86,11 +83,11 @@ func (r *reader) line(raw []byte, terminator int64, piece bool) {
 	for {
 		cut := bytes.IndexByte(raw, '\r')
 		if cut < 0 {
-			r.say(raw, offset, piece)
+			r.say(raw, offset, piece, terminator == 0)
 			return
 		}
 		if cut > 0 {
-			r.say(raw[:cut], offset, piece)
+			r.say(raw[:cut], offset, piece, false)
 		}
 		raw = raw[cut+1:]
 		if len(raw) == 0 {
@@ -101,7 +98,7 @@ func (r *reader) line(raw []byte, terminator int64, piece bool) {
 
 // say gives a line to its speaker. One without a name goes to the unnamed window, and to the speaker before
 // it as well while that one is in the middle of something: terminals wrap a line without repeating its prefix.
-func (r *reader) say(text []byte, offset int64, piece bool) {
+func (r *reader) say(text []byte, offset int64, piece, open bool) {
 	body, who := text, speaker{rank: -1}
 	if !piece {
 		body, who = peel(text)
@@ -110,8 +107,11 @@ func (r *reader) say(text []byte, offset int64, piece bool) {
 		return
 	}
 	r.hint(body)
-	ref := lineRef{number: r.log.Lines, offset: offset}
+	ref := lineRef{number: r.log.Lines, offset: offset, open: open}
 	if w := r.windowOf(who); w != r.unnamed {
+		if w.label == "" {
+			w.label = clip(text[:len(text)-len(body)])
+		}
 		w.own()
 		r.last = w
 		r.add(w, body, ref)
@@ -137,7 +137,7 @@ func (r *reader) windowOf(who speaker) *window {
 	if len(r.named) >= maxSpeakers {
 		return r.unnamed
 	}
-	w = newWindow(who.rank)
+	w = newWindow(who.rank, &r.scenes)
 	r.named[who.key] = w
 	r.order = append(r.order, w)
 	return w

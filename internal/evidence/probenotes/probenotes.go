@@ -121,7 +121,8 @@ type Recording struct {
 // Fit is what a fitting run changed in this process.
 type Fit struct {
 	Split       int       `json:"split"`
-	Batch       int       `json:"batch"` // samples of a whole batch
+	Batch       int       `json:"batch"`       // samples of a whole batch
+	ModelBatch  int       `json:"model_batch"` // samples the model is called with
 	Applied     []string  `json:"applied"`
 	Refused     string    `json:"refused"` // why the plan cannot be honoured; empty: it is
 	Part        Part      `json:"part"`    // the part of the plan that was refused
@@ -141,12 +142,16 @@ type Part string
 const (
 	PartSplit      Part = "split"
 	PartCheckpoint Part = "checkpoint"
+	PartChunk      Part = "chunk"
 )
 
 // Name is the part in words.
 func (p Part) Name() string {
-	if p == PartCheckpoint {
+	switch p {
+	case PartCheckpoint:
 		return "checkpointing"
+	case PartChunk:
+		return "calling the model in parts"
 	}
 	return "micro-batches"
 }

@@ -18,6 +18,7 @@ import (
 // Plan is what a fitting run changes. The zero Plan changes nothing.
 type Plan struct {
 	Split         int    `json:"split,omitempty"`          // micro-batches a batch
+	Chunk         int    `json:"chunk,omitempty"`          // parts of the batch that the model is called with, each recomputed in backward
 	Checkpoint    bool   `json:"checkpoint,omitempty"`     // recompute repeated blocks in backward
 	LoopOptimizer bool   `json:"loop_optimizer,omitempty"` // foreach=False
 	Expandable    bool   `json:"expandable,omitempty"`     // expandable_segments:True
@@ -56,6 +57,9 @@ func (p Plan) Changes(batch int) string {
 	} else if p.Split > 1 {
 		words = append(words, fmt.Sprintf("%d micro-batches a batch", p.Split))
 	}
+	if p.Chunk > 1 {
+		words = append(words, fmt.Sprintf("the model called in %d parts, each recomputed in backward", p.Chunk))
+	}
 	for _, part := range []struct {
 		on   bool
 		word string
@@ -79,6 +83,7 @@ func (p Plan) Changes(batch int) string {
 type Limits struct {
 	NoSplit      bool // a split was refused: the script cannot honour it
 	NoCheckpoint bool // so was checkpointing
+	NoChunk      bool // so was calling the model in parts
 	Numerics     bool // precision may change
 	Nothing      bool // nothing may change: the decision is not this machine's alone
 }
@@ -102,7 +107,7 @@ func NextOf(plan Plan, dead []probenotes.Process, limits Limits) (Plan, string, 
 // Next is the plan to try after the given one failed in process p; false when nothing is left.
 func Next(plan Plan, p probenotes.Process, limits Limits) (Plan, string, bool) {
 	steps := []func(Plan, probenotes.Process, Limits) (Plan, string, bool){
-		againstFragmentation, againstStepTemporaries, againstActivations, byHalves, withCheckpoints, loopOptimizer, withAutocast,
+		againstFragmentation, againstStepTemporaries, againstActivations, byHalves, inParts, withCheckpoints, loopOptimizer, withAutocast,
 	}
 	for _, step := range steps {
 		if next, why, ok := step(plan, p, limits); ok {
@@ -161,6 +166,33 @@ func againstActivations(plan Plan, p probenotes.Process, limits Limits) (Plan, s
 	}
 	plan.Split = split
 	return plan, fmt.Sprintf("%s grew with the batch when it died, %s are free for it", moving.Short(), room.Short()), true
+}
+
+// inParts calls the model on fewer samples at a time, where no loader's batch can be split: the script draws its batches itself, or a split was refused.
+func inParts(plan Plan, p probenotes.Process, limits Limits) (Plan, string, bool) {
+	if limits.NoChunk || p.Fit == nil || p.Fit.ModelBatch < 2 || plan.Split > 1 || (batchOf(p) > 1 && !limits.NoSplit) {
+		return plan, "", false
+	}
+	now := max(plan.Chunk, 1)
+	want := 2 * now
+	if oom, ok := lastOOM(p); ok {
+		fixed := Steady(p)
+		room := oom.Limit - oom.Limit/margin - fixed
+		moving := oom.Allocated + oom.Requested - min(fixed, oom.Allocated)
+		if room <= 0 {
+			return plan, "", false
+		}
+		want = max(want, int(float64(now)*float64(moving)/float64(room)+0.999))
+	}
+	parts := nextDivisor(p.Fit.ModelBatch, want)
+	if parts == 0 && now < p.Fit.ModelBatch {
+		parts = p.Fit.ModelBatch
+	}
+	if parts <= now {
+		return plan, "", false
+	}
+	plan.Chunk = parts
+	return plan, "no DataLoader's batch can be split", true
 }
 
 func withCheckpoints(plan Plan, _ probenotes.Process, limits Limits) (Plan, string, bool) {

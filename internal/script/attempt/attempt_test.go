@@ -113,3 +113,24 @@ func TestPlansOnlyGrowAndEnd(t *testing.T) {
 		t.Fatal("plans do not end")
 	})
 }
+
+func TestAScriptThatDrawsItsBatchesIsCalledInParts(t *testing.T) {
+	t.Parallel()
+	p := probenotes.Process{Fit: &probenotes.Fit{ModelBatch: 12}, OOMs: []probenotes.OOM{{Limit: 6 * units.GiB, Allocated: 5 * units.GiB, Requested: 8 * units.GiB}}}
+	next, _, ok := Next(Plan{Split: 1}, p, Limits{})
+	if !ok || next != (Plan{Split: 1, Chunk: 3}) { // 13 GiB into 5.4
+		t.Errorf("%+v %v", next, ok)
+	}
+	p.OOMs = nil
+	for now, want := range map[int]int{0: 2, 2: 4, 4: 12, 6: 12} {
+		if next, _, ok := Next(Plan{Split: 1, Chunk: now}, p, Limits{}); !ok || next.Chunk != want {
+			t.Errorf("after %d parts %+v %v", now, next, ok)
+		}
+	}
+	if next, _, _ := Next(Plan{Split: 1, Chunk: 12}, p, Limits{}); next.Chunk != 12 || !next.Checkpoint {
+		t.Errorf("%+v", next)
+	}
+	if next, _, _ := Next(Plan{Split: 1}, p, Limits{NoChunk: true}); next.Chunk != 0 {
+		t.Errorf("refused, and yet %+v", next)
+	}
+}

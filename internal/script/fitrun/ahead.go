@@ -147,6 +147,9 @@ func (f *fitting) startWith(q *forecast.Question, limits attempt.Limits) attempt
 		f.say("predicted peak %s of %s GiB free, and nothing that may change makes it fit; starting with %s: %s GiB.",
 			a.Before.GiBString(1), a.Room.GiBString(1), a.Plan.Changes(q.Job.Batch), a.After.GiBString(1))
 	}
+	if line := ownOptions(f.Args, sourceOf(f.Args), a.Own); line != "" && q.Uncut {
+		f.say("the script's own options would fit: %s: %s GiB.", line, a.Own.Bytes.GiBString(1))
+	}
 	return a.Plan
 }
 

@@ -30,6 +30,7 @@ const (
 type Options struct {
 	Numerics   bool // precision may change
 	Split      int  // micro-batches a batch to start with; at least 1
+	Parts      int  // parts of a batch that the model is called with; 0 and 1: it is called with all of it
 	Checkpoint bool // start with activation checkpointing
 	Losses     bool // note the loss of every whole batch
 	Blind      bool // start without a prediction
@@ -61,12 +62,12 @@ type fitting struct {
 // Run runs the command until it fits or nothing is left to change. An error means that it could not be started, or was Interrupted before.
 func Run(r *observe.Run, o Options) (Result, error) {
 	f := &fitting{Run: r, options: o, limits: attempt.Limits{Numerics: o.Numerics}}
-	f.plan = attempt.Plan{Split: o.Split, Checkpoint: o.Checkpoint, Losses: o.Losses}
+	f.plan = attempt.Plan{Split: o.Split, Chunk: o.Parts, Checkpoint: o.Checkpoint, Losses: o.Losses}
 	if why := beyondUs(r.Args, r.Variable); why != "" {
 		f.say("left alone: %s.", why)
 		f.limits = attempt.Limits{NoSplit: true, NoCheckpoint: true, Nothing: true}
 		f.plan = attempt.Plan{Split: 1, Losses: o.Losses}
-	} else if !o.Blind && o.Split == 1 && !o.Checkpoint {
+	} else if !o.Blind && o.Split == 1 && o.Parts <= 1 && !o.Checkpoint {
 		var err error
 		if f.ahead, err = f.foresee(); err != nil {
 			return Result{}, err
@@ -149,9 +150,12 @@ func (f *fitting) takeOut(by probenotes.Process) {
 		who = fmt.Sprintf(" on all %d ranks, for rank %d", by.WorldSize, by.Rank)
 	}
 	f.say("%s left alone%s: %s (%s).", refused.Part.Name(), who, refused.Refused, filepath.Base(refused.Where))
-	if refused.Part == probenotes.PartCheckpoint {
+	switch refused.Part {
+	case probenotes.PartCheckpoint:
 		f.plan.Checkpoint, f.limits.NoCheckpoint = false, true
-	} else {
+	case probenotes.PartChunk:
+		f.plan.Chunk, f.limits.NoChunk = 0, true
+	default:
 		f.plan.Split, f.limits.NoSplit = 1, true
 	}
 	if f.ahead != nil {

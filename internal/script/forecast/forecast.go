@@ -36,11 +36,18 @@ type Answer struct {
 	After   units.Bytes // and under the plan
 	Room    units.Bytes // what there is of them
 	Changed bool        // whether the plan changes anything
+	Own     Own         // what the script could set itself, where it does not fit as it is
+}
+
+// Own is a batch in smaller parts, as a script's own options would have it: the same effective batch. Its Batch is 0 where no such part fits.
+type Own struct {
+	Batch, Accumulate int
+	Bytes             units.Bytes // predicted device bytes
 }
 
 // Choose predicts the job untouched and, where it does not fit, each change from the mildest on: allocator settings, the optimizer's form,
 // micro-batches, checkpointing, both, all of them, and precision where numerics may change. Untouched, the allocator has to get through
-// in the room there is, giving back what it caches as it does: were that wrong, the failure would start the run anew. Changed, the safe bound has to fit.
+// in the room there is, giving back what it caches as it does: were that wrong, the failure would start the run again. Changed, the safe bound has to fit.
 func Choose(q Question, limits attempt.Limits) (Answer, error) {
 	s := search{q: q, needs: map[attempt.Plan]need{}}
 	none := attempt.Plan{Split: 1}
@@ -63,6 +70,7 @@ func Choose(q Question, limits attempt.Limits) (Answer, error) {
 			break
 		}
 	}
+	a.Own = s.own()
 	n := s.need(least)
 	a.Plan, a.After, a.Fits, a.Changed = least, n.expected, n.safe <= a.Room, least != none
 	return a, nil
@@ -134,6 +142,15 @@ func (s *search) splits(base attempt.Plan) []attempt.Plan {
 		}
 	}
 	return plans
+}
+
+// own is the largest part of the batch that fits without any other change.
+func (s *search) own() Own {
+	p, ok := s.mildest(s.splits(attempt.Plan{Split: 1}))
+	if !ok {
+		return Own{}
+	}
+	return Own{Batch: s.q.Job.Batch / p.Split, Accumulate: max(s.q.Job.Accumulate, 1) * p.Split, Bytes: s.need(p).expected}
 }
 
 // mildest is the first plan of a ladder that fits; where none does, the last, which needs least.

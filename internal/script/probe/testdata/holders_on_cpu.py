@@ -11,6 +11,13 @@ sys.path.insert(0, folder)
 import kit
 
 
+def heavy(name):
+    """Whether a program imports a large library, which every later walk goes through."""
+    with open(os.path.join(folder, name + ".py")) as f:
+        text = f.read()
+    return any(word in text for word in ("transformers", "accelerate", "lightning", "torch.compile", "distributed"))
+
+
 def run(name):
     path = os.path.join(folder, name + ".py")
     with open(path) as f:
@@ -38,7 +45,7 @@ def run(name):
 
 
 if __name__ == "__main__":
-    names = sys.argv[1:] or sorted(f[:-3] for f in os.listdir(folder) if f.endswith(".py") and f not in ("kit.py", "shelf.py"))
+    names = sys.argv[1:] or sorted((f[:-3] for f in os.listdir(folder) if f.endswith(".py") and f not in ("kit.py", "shelf.py")), key=lambda n: (heavy(n), n))
     for name in names:
         print(json.dumps(run(name)), flush=True)
         gc.enable()

@@ -1,13 +1,13 @@
 """Carries out a plan that makes a script fit: micro-batches, checkpointing, an optimizer without wide temporaries.
 
-The plan comes as JSON in PLIMSOLL_FIT: {"split": 4, "checkpoint": true, "loop_optimizer": true, "autocast": "bf16"}. Each part says in the
+The plan comes as JSON in PLIMSOLL_FIT: {"split": 4, "chunk": 4, "checkpoint": true, "loop_optimizer": true, "autocast": "bf16"}. Each part says in the
 notes under "fit" that it took effect; one that this script cannot honour stops the attempt before it trains anything wrong, with the reason.
 """
 import json
 import os
 import sys
 
-from . import _checkpoint, _optimizers
+from . import _checkpoint, _chunk, _optimizers
 from ._frames import script_stack
 from ._split import Splitter
 from ._imports import when_imported
@@ -21,6 +21,10 @@ def attach(torch, recorder):
     recorder.extra["fit"] = fit.report
     if plan.get("split", 1) > 1:
         Splitter(fit, plan["split"]).install()
+    if plan.get("chunk", 1) > 1:
+        _chunk.install(fit, plan["chunk"])
+    else:
+        _chunk.learn(fit)
     if plan.get("checkpoint"):
         _checkpoint.install(fit)
     if plan.get("loop_optimizer"):
@@ -37,7 +41,7 @@ class Fit:
 
     def __init__(self, torch, recorder, plan):
         self.torch, self.recorder, self.plan = torch, recorder, plan
-        self.report = {"split": plan.get("split", 1), "batch": 0, "applied": [], "refused": "", "part": "", "where": "", "steps": 0, "micro_batches": 0,
+        self.report = {"split": plan.get("split", 1), "batch": 0, "model_batch": 0, "applied": [], "refused": "", "part": "", "where": "", "steps": 0, "micro_batches": 0,
                        "broke_off": False, "losses": [], "checkpoints": 0, "recomputed": 0}
         self.trainer = False  # a framework does the accumulation itself
 
