@@ -42,7 +42,7 @@ func always[T any](values []T) func(point) []T { return func(point) []T { return
 
 // points lists every configuration there is.
 func (s *search) points() []point {
-	all := []point{{GPUs: s.r.GPUs}}
+	all := []point{{GPUs: s.r.GPUs, Adapters: s.r.Job.Adapters()}}
 	for _, axis := range s.axes() {
 		var longer []point
 		for _, p := range all {
@@ -50,7 +50,13 @@ func (s *search) points() []point {
 		}
 		all = longer
 	}
-	return slices.DeleteFunc(all, idle)
+	return slices.DeleteFunc(all, func(p point) bool {
+		if _, err := p.Lower(); err != nil {
+			s.failed = err
+			return true
+		}
+		return idle(p) || s.r.Can != nil && !s.r.Can(p)
+	})
 }
 
 // idle tells that a point moves what is not there: no state, or what a checkpointed layer computes again.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/gpu"
+	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -81,8 +81,7 @@ func (s *search) least() []report.Remedy {
 	if m.err != nil {
 		return nil
 	}
-	capacity := predict.Capacity(s.r.Machine)
-	context := capacity - s.room
+	context := s.outside(p)
 	var out []report.Remedy
 	add := func(checked string, saves units.Bytes, numerics bool, format string, args ...any) {
 		out = append(out, report.Remedy{Action: fmt.Sprintf(format, args...), Saves: saves, CheckedBy: checked, Numerics: numerics})
@@ -110,7 +109,7 @@ func (s *search) least() []report.Remedy {
 
 // onTheHost tells what moving the optimizer, the activations or both off the card would do, as far as it is needed.
 func (s *search) onTheHost(p point, m memory) []report.Remedy {
-	context := predict.Capacity(s.r.Machine) - s.room
+	context := s.outside(p)
 	var out []report.Remedy
 	for _, way := range []struct {
 		offload setup.Offload
@@ -149,7 +148,7 @@ func (s *search) adapters(p point) (units.Bytes, bool) {
 	if s.r.GPUs > 1 || s.r.Source.Config == nil || s.r.Job.LoRARank > 0 || len(s.r.Job.Freeze) > 0 {
 		return 0, false
 	}
-	p.LoRARank = adapterRank
+	p.Adapters = setup.Adapters{LoRARank: adapterRank, LoRATargets: job.DefaultTargets}
 	m := s.need(p)
 	return m.safe, m.err == nil
 }
@@ -159,7 +158,7 @@ func (s *search) smallest() point {
 	a := s.r.Axes
 	p := point{
 		MicroBatch: a.MicroBatch[0], Precision: lightest(a.Precision, lightness), Checkpointing: setup.None,
-		Attn: a.Attn[len(a.Attn)-1], Loop: a.Loop[len(a.Loop)-1], Conf: a.Conf[len(a.Conf)-1], GPUs: s.r.GPUs,
+		Attn: a.Attn[len(a.Attn)-1], Loop: a.Loop[len(a.Loop)-1], Conf: a.Conf[len(a.Conf)-1], GPUs: s.r.GPUs, Adapters: s.r.Job.Adapters(),
 	}
 	if !slices.ContainsFunc(s.r.cuts, setup.Cut.Whole) {
 		p.Cut = s.r.cuts[len(s.r.cuts)-1]

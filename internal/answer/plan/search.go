@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/model/shard"
 	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -108,7 +109,7 @@ func newSearch(r Request) (*search, error) {
 	if err := s.orderLayers(asFloats(t.facts.Kept)); err != nil {
 		return nil, err
 	}
-	s.room = predict.Room(r.Machine)
+	s.room = predict.Room(r.Machine) - shard.NCCL(s.r.GPUs, r.Machine.Card.NVLink > 0)
 	if s.room <= 0 {
 		return nil, fmt.Errorf("%s of memory is less than the CUDA context alone takes", predict.Capacity(r.Machine).Short())
 	}
