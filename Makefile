@@ -1,8 +1,9 @@
 # Each target is one script; read the script to see what it does.
-.PHONY: build test test-torch test-browser fuzz bench bench-explain accuracy planning handover messages web screenshots old-torch
+.PHONY: build test test-torch test-torch-all public-scripts test-browser fuzz bench bench-explain accuracy planning handover messages web screenshots old-torch
 build: ; @scripts/build.sh
 test:  ; @scripts/test.sh
 test-torch: ; @scripts/test-torch.sh
+test-torch-all: ; @scripts/test-torch-all.sh
 test-browser: ; @scripts/test-browser.sh
 fuzz:  ; @scripts/fuzz.sh
 bench: ; @scripts/bench.sh
@@ -14,3 +15,4 @@ screenshots: ; @scripts/screenshots.sh
 messages: ; @scripts/messages.sh
 bench-explain: ; @DIR=$(DIR) scripts/bench-explain.sh
 old-torch: ; @scripts/old-torch-check.sh 2.1.2 2.4.1 2.6.0
+public-scripts: ; @scripts/public-scripts.sh

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Scores explain on out-of-memory messages that people posted in public threads. They are not ours to keep: name the file, JSON lines with "id" and
-# "message", in PLIMSOLL_MESSAGES (default: ../shared/groundtruth/oom-messages.jsonl).
+# "message" and, where known, what must be found, in PLIMSOLL_MESSAGES, separated by colons (default: both collections in ../shared/groundtruth).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export PLIMSOLL_MESSAGES=${PLIMSOLL_MESSAGES:-$PWD/../shared/groundtruth/oom-messages.jsonl}
+dir=$PWD/../shared/groundtruth
+export PLIMSOLL_MESSAGES=${PLIMSOLL_MESSAGES:-$dir/oom-messages.jsonl:$dir/oom-messages-2.jsonl}
 go test -count=1 -run Public -v ./internal/evidence/oomtext ./internal/answer/explain

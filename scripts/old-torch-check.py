@@ -12,7 +12,7 @@ import torch
 
 PLIMSOLL = sys.argv[1]
 FIT = os.path.join("internal", "cli", "testdata", "fit")
-CAPTURE = os.path.join("internal", "capture", "testdata")
+CAPTURE = os.path.join("internal", "script", "capture", "testdata")
 
 
 def run(*args):

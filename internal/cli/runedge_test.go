@@ -128,6 +128,19 @@ func TestAFullDiskCostsOneLine(t *testing.T) {
 	}
 }
 
+func TestAClockThatJumpsBackDoesNotSilenceTheNotes(t *testing.T) {
+	t.Parallel()
+	python := probetest.Python(t)
+	report := t.TempDir()
+	jump := "step()\nimport time, os, glob, json, plimsoll._recorder as r\nr.NOTES_EVERY = 0\nreal = time.time\ntime.time = lambda: real() - 3600\nstep()\n" +
+		"print(json.load(open(glob.glob(os.environ['PLIMSOLL_REPORT'] + '/rank0-*.json')[0]))['step'])\n"
+	got := runs(t, nil, "run", "--report", report, "--", python, "-c", strings.Replace(fewSteps, "for _ in range(3):\n    step()\n", jump, 1))
+	got.wants(t, 0)
+	if got.stdout != "2\n" {
+		t.Errorf("the notes are of step %q", got.stdout)
+	}
+}
+
 func TestTheProbeRunsTheSitecustomizeItStandsBefore(t *testing.T) {
 	t.Parallel()
 	python := probetest.Python(t)

@@ -26,7 +26,26 @@ type Setup struct {
 	GPUs          int             `json:"gpus"`
 	Sharding      Sharding        `json:"sharding,omitempty"`
 	Cut
-	LoRARank int `json:"lora_rank,omitempty"` // low-rank adapters instead of full training
+	Adapters
+}
+
+// Adapters are low-rank adapters instead of full training; none where the rank is 0.
+type Adapters struct {
+	LoRARank    int     `json:"lora_rank,omitempty"`
+	LoRATargets string  `json:"lora_targets,omitempty"` // last names of linear layers, separated by commas
+	LoRADropout float64 `json:"lora_dropout,omitempty"`
+	BaseBits    int     `json:"base_bits,omitempty"` // 4: the frozen base is quantized (QLoRA)
+}
+
+// Method is what people call the way to fine-tune: full, LoRA, QLoRA.
+func (a Adapters) Method() string {
+	switch {
+	case a.LoRARank == 0:
+		return "full"
+	case a.BaseBits == 4:
+		return "QLoRA"
+	}
+	return "LoRA"
 }
 
 // Cut is how several cards divide a model: Tensor of them share every layer, Stages of them follow each other; 0 where there is nothing to share.

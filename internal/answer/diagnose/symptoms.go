@@ -2,18 +2,18 @@ package diagnose
 
 import (
 	"fmt"
-	"strings"
 
+	"github.com/plimsoll/plimsoll/internal/answer/finding"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/oomtext"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-var symptomRules = []textRule{textExceptionHolds, textFreeButFails, textFragmentation, textTraceback, textCheckpointing, textFull}
+var symptomRules = []textRule{textExceptionHolds, textTests, textTraceback, textDataOnDevice, textCheckpointing, textModelName, textWeights, textProse, textFull}
 
 // textExceptionHolds: attempt after attempt fails although the requests shrink, because the failed attempt is still held.
 func textExceptionHolds(t *Text) (report.Finding, bool) {
-	if t.Kind != oomtext.DeviceOOM || len(t.Earlier) == 0 || !t.Allocated.Known {
+	if !t.onDevice() || len(t.Earlier) == 0 || !t.Allocated.Known {
 		return report.Finding{}, false
 	}
 	first := t.Earlier[0]
@@ -23,233 +23,152 @@ func textExceptionHolds(t *Text) (report.Finding, bool) {
 		return report.Finding{}, false
 	}
 	return report.Finding{
-		ID: "exception-holds-tensors", Severity: report.Error, Confidence: 0.9, Bytes: t.Allocated.Bytes,
+		ID: "exception-holds-tensors", Confidence: 0.9, Bytes: t.Allocated.Bytes,
 		Title: "the caught error keeps the failed attempt alive, so every retry fails",
 		Evidence: []string{
 			fmt.Sprintf("the requests shrank from %s to %s, but %s stayed allocated (%s at the first failure)", first.Requested.Bytes, t.Requested.Bytes, t.Allocated.Bytes, first.Allocated.Bytes),
 			"the traceback of an exception refers to the frames it passed through, and they to their tensors, until the except block is left",
 		},
-		Remedies: []report.Remedy{{Action: "only set a flag inside except, leave the block, then retry", CheckedBy: report.ByRule}},
 	}, true
 }
 
-// textFreeButFails: less was asked for than was free.
-func textFreeButFails(t *Text) (report.Finding, bool) {
-	if t.Kind != oomtext.DeviceOOM || !t.Requested.Known {
+// textTests: tests of one process that ran before still hold memory.
+func textTests(t *Text) (report.Finding, bool) {
+	if !t.onDevice() || !t.Scene.Tests || !t.Allocated.Known || !t.Capacity.Known || 2*t.Allocated.Bytes < t.Capacity.Bytes {
 		return report.Finding{}, false
 	}
-	if t.Format == "xpu-block" {
-		return t.symptom("free-but-fails", 0.95, "this platform gives no single block above 4 GB, however much is free",
-			"the driver refuses by size, not for want of memory", "smaller tensors: split the batch or the sequence"), true
-	}
-	if _, wsl := textFallback(t); wsl || !t.roomToSpare() {
-		return report.Finding{}, false
-	}
-	f := report.Finding{
-		ID: "free-but-fails", Severity: report.Error, Confidence: 0.75, Bytes: t.Requested.Bytes,
-		Title: fmt.Sprintf("%s were free and %s asked for: the card's memory was not the limit", t.Free.Bytes, t.Requested.Bytes),
+	return report.Finding{
+		ID: "growth", Confidence: 0.78, Bytes: t.Allocated.Bytes,
+		Title: fmt.Sprintf("%s is allocated inside a test run: earlier tests may still hold it", t.Allocated.Bytes),
 		Evidence: []string{
-			"a smaller batch is the wrong first answer",
+			"tests of one process share the GPU, and fixtures, caches and the tracebacks of failed tests keep tensors alive",
 		},
-		Remedies: []report.Remedy{
-			{Action: "look for a limit below the card: a memory fraction, MIG, a container or scheduler quota", CheckedBy: report.ByRule},
-			{Action: "under WSL or Windows: DataLoader(pin_memory=False), a newer driver", CheckedBy: report.ByRule},
-			{Action: "check that the job runs on the card you think: CUDA_VISIBLE_DEVICES, device index", CheckedBy: report.ByRule},
-		},
-	}
-	if held, ok := t.held(); ok && t.Allowed.Known && held+t.Requested.Bytes > t.Allowed.Bytes {
-		f.Confidence = 0.97
-		f.Title = fmt.Sprintf("a limit of %s was set for this process, below the card's %s", t.Allowed.Bytes, t.Capacity.Bytes)
-		f.Evidence = append(f.Evidence, fmt.Sprintf("PyTorch held %s and wanted %s more; %s were still free on the card", held, t.Requested.Bytes, t.Free.Bytes))
-		f.Remedies = []report.Remedy{{Action: "raise the fraction: torch.cuda.set_per_process_memory_fraction(1.0), or per_process_memory_fraction in the allocator settings", CheckedBy: report.ByRule}}
-	}
-	return f, true
+		Refuted: "the same failure when this test runs alone",
+	}, true
 }
 
-// textFragmentation: PyTorch itself held enough, in pieces.
-func textFragmentation(t *Text) (report.Finding, bool) {
-	unused, ok := t.unused()
-	if t.Kind != oomtext.DeviceOOM || !ok || !t.Requested.Known || unused < t.Requested.Bytes {
+// textDataOnDevice: a whole file or table was being read onto the device.
+func textDataOnDevice(t *Text) (report.Finding, bool) {
+	frame, ok := t.frameWith("read_csv", "read_parquet", "read_json", "from_pandas", "DataFrame", "dataframe.py", "cudf/")
+	if !t.onDevice() || !ok {
 		return report.Finding{}, false
 	}
-	if t.Capacity.Known && 20*unused < t.Capacity.Bytes {
-		return report.Finding{}, false
-	}
-	f := report.Finding{
-		ID: "fragmentation", Severity: report.Error, Confidence: 0.82, Bytes: unused,
-		Title:    fmt.Sprintf("fragmentation: PyTorch held %s unused, but in pieces", unused),
-		Evidence: []string{fmt.Sprintf("%s were asked for while %s of what PyTorch holds was not in use", t.Requested.Bytes, unused)},
-		Remedies: []report.Remedy{
-			{Action: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch 2.1+), alone", Saves: unused, CheckedBy: report.ByRule, Command: "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"},
-			{Action: "fewer different shapes: pad or bucket the lengths", CheckedBy: report.ByRule},
-		},
-	}
-	return f, true
-}
-
-// clue is what a traceback through certain functions or files says.
-type clue struct {
-	id         string
-	confidence float64
-	phase      oomtext.Phase // it holds in this phase only; "" in any
-	words      []string      // one of these is in a function, a file or a call; none: the phase alone decides
-	title      string
-	more       string // beyond the line the traceback passes
-	actions    []string
-}
-
-// clues in the order they are tried: what is more special first.
-func clues() []clue {
-	return []clue{
-		{"accumulation-unsharded-grads", 0.75, oomtext.PhaseBackward, []string{"no_sync"}, "whole gradients are kept between micro-batches",
-			"under no_sync() sharded training keeps unsharded gradients until the last micro-batch", []string{"synchronise every micro-batch: leave no_sync() out (Accelerate: sync_each_batch=True)"}},
-		{"fsdp-gather", 0.78, "", []string{"_unshard", "unshard(", "_all_gather", "full_tensor", "_full_optim_state", "_gather_state", "GatheredParameters", "consolidated_16bit"}, "sharded parameters were being gathered whole",
-			"a gathered layer, or a full state dict, needs the unsharded size on this card", []string{"save sharded (SHARDED_STATE_DICT), or gather with cpu_offload=True on rank 0 only", "wrap every block on its own, with reshard_after_forward=True"}},
-		{"checkpoint-save", 0.7, "", []string{"save_checkpoint", "_save_checkpoint", "save_model", "torch.save"}, "saving a checkpoint needed more",
-			"", []string{"save sharded or offloaded to the CPU; call torch.cuda.empty_cache() once before"}},
-		{"data-parallel", 0.75, "", []string{"data_parallel.py"}, "nn.DataParallel fills the first card before the others",
-			"it gathers every replica's outputs on device 0", []string{"DistributedDataParallel, one process a card: torchrun --nproc-per-node=N train.py"}},
-		{"model-copies", 0.75, "", []string{"deepcopy"}, "a copy of the model did not fit beside it",
-			"copy.deepcopy puts the copy on the same card", []string{"copy on the CPU: {k: v.cpu() for k, v in model.state_dict().items()}", "copy before the model is moved to the card"}},
-		{"resume-doubles", 0.75, "", []string{"load_checkpoint", "_load_optimizer", "_load_from_checkpoint", "resume_from_checkpoint", "restore_location", "_cuda_deserialize"}, "a checkpoint was loaded onto the card beside the model",
-			"without map_location torch.load puts tensors back on the card they were saved from", []string{`torch.load(path, map_location="cpu"), del checkpoint after load_state_dict`}},
-		{"model-load", 0.85, oomtext.PhaseLoad, nil, "there was no room for the model itself",
-			"a smaller batch, accumulation or checkpointing cannot help", []string{"load in 16 bits or quantised: from_pretrained(…, dtype=torch.bfloat16)", "shard over several cards: FSDP2, ZeRO-3, device_map"}},
-		{"optimizer-state-first-step", 0.85, oomtext.PhaseOptimizer, []string{"_init_group", "init_state", "zeros_like"}, "the optimizer's state did not fit",
-			"Adam creates two moments of every parameter in the first step, 8 bytes a parameter, and keeps them; the batch has no part in it", []string{"8-bit Adam, Adafactor or SGD", "ZeRO or FSDP shards it"}},
-		{"optimizer-step-temporaries", 0.75, oomtext.PhaseOptimizer, nil, "the optimizer's step did not fit",
-			"Adam's state appears in the first step, and foreach needs a temporary as large as the parameters; the batch has no part in it", []string{"fused=True (no temporaries, faster) or foreach=False in the optimizer", "8-bit Adam"}},
-		{"eval-outputs-kept", 0.75, oomtext.PhaseEval, []string{"nested_concat", "pad_and_concatenate", "gather_for_metrics", "torch.cat", "torch.stack"}, "evaluation collects its outputs on the card",
-			"joining the outputs of all batches needs them twice", []string{"collect on the CPU: out.detach().cpu(); with Trainer: eval_accumulation_steps=8, preprocess_logits_for_metrics"}},
-		{"eval-graph-kept", 0.6, oomtext.PhaseEval, nil, "evaluation did not fit, where nothing needs a graph",
-			"training fitted, so look for a graph that is recorded or outputs that are kept; model.eval() does not switch autograd off", []string{"torch.inference_mode() around evaluation", "outputs collected on the CPU; a smaller evaluation batch"}},
-		{"compile", 0.65, "", []string{"cudagraph_trees", "_inductor/", "torchinductor"}, "the request came from torch.compile",
-			"autotuning and graphs captured for every shape take memory of their own", []string{`torch.compile(mode="default", dynamic=True)`}},
-		{"logits", 0.7, "", []string{"cross_entropy", "lm_head", "nll_loss"}, "the logits over the whole vocabulary were next",
-			"the loss holds the logits, their log-probabilities and their gradient: 12 to 16 bytes for every token and word", []string{"fused or chunked cross-entropy (Liger kernel)", "shorter sequences"}},
-		{"attention-quadratic", 0.6, "", []string{"softmax", "attention"}, "attention asked for it: scores grow with the square of the sequence",
-			"", []string{`attn_implementation="sdpa" or FlashAttention`, "shorter sequences"}},
-	}
-}
-
-// textTraceback: what the program was doing says what the memory is for.
-func textTraceback(t *Text) (report.Finding, bool) {
-	if t.Kind != oomtext.DeviceOOM {
-		return report.Finding{}, false
-	}
-	phase, decided := t.Phase()
-	for _, c := range clues() {
-		frame, passes := decided, len(c.words) == 0
-		if !passes {
-			frame, passes = t.frameWith(c.words...)
-		}
-		if !passes || c.phase != "" && c.phase != phase {
-			continue
-		}
-		f := t.symptom(c.id, c.confidence, c.title, "the traceback passes "+place(frame), c.actions...)
-		if c.more != "" {
-			f.Evidence = append(f.Evidence, c.more)
-		}
-		if unused, ok := t.unused(); ok && t.Advice != "" && 20*unused < t.Allocated.Bytes {
-			f.Evidence = append(f.Evidence, notFragmentation(unused))
-		}
-		if frame.File != "" && !frame.Library() {
-			f.Where = []report.Place{{File: frame.File, Line: frame.Line, Function: frame.Function}}
-		}
-		return f, true
-	}
-	return report.Finding{}, false
+	return t.passes(clue{id: "dataset-on-gpu", confidence: 0.78, title: "a whole table was being put on the GPU",
+		more: "reading needs the text, the columns and temporaries at once, several times the size of the file"}, frame), true
 }
 
 // textCheckpointing: the log warned that checkpointing does not do what it should.
 func textCheckpointing(t *Text) (report.Finding, bool) {
-	if t.Kind != oomtext.DeviceOOM || len(t.Hints) == 0 {
+	if !t.onDevice() || len(t.Hints) == 0 {
 		return report.Finding{}, false
 	}
-	f := t.symptom("checkpointing-ineffective", 0.62, "gradient checkpointing may not take effect", "")
-	f.Evidence = nil
+	f := report.Finding{
+		ID: "checkpointing-ineffective", Confidence: 0.62, Bytes: t.Requested.Bytes, Title: "gradient checkpointing may not take effect",
+		Refuted: "a memory snapshot in which the layers' inner tensors go when the layer is done",
+	}
 	for _, h := range t.Hints {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("line %d warns: %s", h.Line, h.Text))
 		if h.Kind == oomtext.HintNoInputGradient {
 			f.Confidence = 0.78
-			f.Evidence = append(f.Evidence, "a checkpointed layer without an input that needs a gradient is cut out of backward: nothing behind it trains")
+			f.Evidence = append(f.Evidence, "a checkpointed layer without an input that needs a gradient is left out of backward: its parameters do not train")
 			f.Remedies = append(f.Remedies, report.Remedy{Action: `gradient_checkpointing_kwargs={"use_reentrant": False}, or model.enable_input_require_grads() with adapters`, CheckedBy: report.ByRule})
 		} else {
-			f.Evidence = append(f.Evidence, "where the model does not switch the cache off itself, keys and values of every layer stay")
+			f.Evidence = append(f.Evidence, "unless the model switches its cache off itself, keys and values of every layer stay in memory")
 			f.Remedies = append(f.Remedies, report.Remedy{Action: "model.config.use_cache = False while training", CheckedBy: report.ByRule})
 		}
 	}
 	return f, true
 }
 
-func (t *Text) symptom(id string, confidence float64, title, evidence string, actions ...string) report.Finding {
-	f := report.Finding{
-		ID: id, Severity: report.Error, Confidence: confidence, Title: title, Evidence: []string{evidence}, Bytes: t.Requested.Bytes,
-	}
-	for _, a := range actions {
-		f.Remedies = append(f.Remedies, report.Remedy{Action: a, CheckedBy: report.ByRule})
-	}
-	return f
-}
-
-// frameWith finds the innermost call of the last traceback with one of the words in its function, file or source.
-func (t *Text) frameWith(words ...string) (oomtext.Frame, bool) {
-	if len(t.Tracebacks) == 0 {
-		return oomtext.Frame{}, false
-	}
-	frames := t.Tracebacks[len(t.Tracebacks)-1].Frames
-	for i := len(frames) - 1; i >= 0; i-- {
-		f := frames[i]
-		for _, w := range words {
-			if strings.Contains(f.Function, w) || strings.Contains(strings.ReplaceAll(f.File, `\`, "/"), w) || strings.Contains(f.Code, w+"(") {
-				return f, true
-			}
-		}
-	}
-	return oomtext.Frame{}, false
-}
-
-// place names a frame in a sentence: a library's file from its package on, where it is known without the folders before.
-func place(f oomtext.Frame) string {
-	file := strings.ReplaceAll(f.File, `\`, "/")
-	if _, rest, ok := strings.Cut(file, "-packages/"); ok {
-		file = rest
-	}
-	if parts := strings.Split(file, "/"); len(parts) > 4 {
-		file = "…/" + strings.Join(parts[len(parts)-3:], "/")
-	}
-	if f.Line == 0 {
-		return file
-	}
-	return fmt.Sprintf("%s:%d (%s)", file, f.Line, f.Function)
-}
-
-// textFull is the rule of last resort: the card is full of this job's own tensors, or the message says too little.
-func textFull(t *Text) (report.Finding, bool) {
-	if t.Kind != oomtext.DeviceOOM {
+// textModelName: the name of the model tells how large its weights are, and they alone exceed the device.
+func textModelName(t *Text) (report.Finding, bool) {
+	limit, known := t.limit()
+	if !t.onDevice() || !known || t.Scene.Billions == 0 || t.Scene.Quantised || t.Scene.Several || t.Rank > 0 || t.Device > 0 {
 		return report.Finding{}, false
 	}
-	f := report.Finding{
-		ID: "activations-dominate", Severity: report.Error, Confidence: 0.35, Bytes: t.Allocated.Bytes,
-		Title:    "the job needs more than the card has; the message does not say what for",
-		Evidence: []string{"most often activations, which grow with the batch: a memory snapshot would show it (plimsoll run -- python train.py records one)"},
-		Remedies: []report.Remedy{
-			{Action: halve, CheckedBy: report.ByRule},
-			{Action: "activation checkpointing, or 16-bit autocast", CheckedBy: report.ByRule},
+	weights := units.Bytes(2e9 * t.Scene.Billions)
+	if 100*weights < 93*limit || t.Allocated.Known && 2*t.Allocated.Bytes < limit {
+		return report.Finding{}, false
+	}
+	title := "a model of %g billion parameters leaves no room on this GPU in 16 bits"
+	if weights > limit {
+		title = "a model of %g billion parameters does not fit on this GPU in 16 bits"
+	}
+	return report.Finding{
+		ID: "model-load", Confidence: 0.8, Bytes: weights,
+		Title: fmt.Sprintf(title, t.Scene.Billions),
+		Evidence: []string{
+			fmt.Sprintf("its weights alone take %s, 2 bytes per parameter; the GPU has %s", weights, limit),
+			"the size is taken from a name in the text",
 		},
+		Refuted: "weights in 8 or 4 bits, or spread over several GPUs",
+	}, true
+}
+
+// textWeights: outside training, a small request that fails on a full device says that what was there before fills it: the weights.
+func textWeights(t *Text) (report.Finding, bool) {
+	limit, known := t.limit()
+	work := t.Asker().Work
+	resident := work == finding.Inference || work == finding.Diffusion || t.Backend == "mps" && work != finding.Training
+	if !t.onDevice() || !resident || !known || !t.Allocated.Known || !t.Requested.Known {
+		return report.Finding{}, false
+	}
+	all := t.Allocated.Bytes + t.OtherAllocations.Bytes
+	if 50*t.Requested.Bytes > limit || 10*all < 8*limit {
+		return report.Finding{}, false
+	}
+	return report.Finding{
+		ID: "model-too-large", Confidence: 0.62, Bytes: t.Allocated.Bytes,
+		Title: "the model and what belongs to it fill the memory; the input hardly matters",
+		Evidence: []string{
+			fmt.Sprintf("%s of %s is allocated already, and a request of only %s failed", all, limit, t.Requested.Bytes),
+			"nothing is trained here, so that is weights and caches, not gradients or optimizer state",
+		},
+		Refuted: "the same model working with a smaller input",
+	}, true
+}
+
+// textFull is the rule of last resort: the device is full of this job's own tensors, or the message says too little.
+func textFull(t *Text) (report.Finding, bool) {
+	if !t.onDevice() {
+		return report.Finding{}, false
+	}
+	f := report.Finding{ID: "activations-dominate", Confidence: 0.35, Bytes: t.Allocated.Bytes, Title: "the job needs more than the GPU has; the message does not say what for"}
+	work := t.Asker().Work
+	switch work {
+	case finding.Training, "":
+		f.Evidence = []string{"most often activations, which grow with the batch"}
+	case finding.Serving:
+		f.ID, f.Title = "kv-cache", "the model, its cache and the requests at work need more than the GPU has"
+		f.Evidence = []string{"a server fills the GPU with its cache by design and needs room beside it for the requests at work"}
+	case finding.Diffusion:
+		f.Evidence = []string{"most often the activations of one image or frame, which grow with its size"}
+	case finding.Data:
+		f.ID = "unknown"
+		f.Evidence = []string{"arrays and temporaries of the computation fill it"}
+	default:
+		f.Evidence = []string{"most often the activations of one input, which grow with its size and the batch"}
 	}
 	held, ok := t.held()
-	limit := t.Capacity
-	if t.Allowed.Known {
-		limit = t.Allowed
-	}
-	if !ok || !limit.Known {
+	limit, known := t.limit()
+	if !ok || !known {
+		f.Evidence = append(f.Evidence, more(t)...)
 		return f, true
 	}
 	f.Confidence = 0.55
-	f.Evidence = append([]string{fmt.Sprintf("PyTorch holds %s of the %s there are, %s of it in use", held, limit.Bytes, t.Allocated.Bytes)}, f.Evidence...)
+	f.Evidence = append([]string{fmt.Sprintf("%s of %s is held, %s of it in use", held, limit, t.Allocated.Bytes)}, f.Evidence...)
 	if unused, ok := t.unused(); ok && 20*unused < held+20*units.MiB {
 		f.Evidence = append(f.Evidence, notFragmentation(unused))
 	}
+	f.Evidence = append(f.Evidence, more(t)...)
 	return f, true
+}
+
+// more says how to learn more, where plimsoll can.
+func more(t *Text) []string {
+	a := t.Asker()
+	if a.Work != finding.Training && a.Work != "" || t.Backend != "cuda" || len(a.Stack) == 0 || a.Stack[0] != finding.PyTorch || a.OS == "windows" {
+		return nil
+	}
+	return []string{"a memory snapshot would show it: plimsoll run -- python SCRIPT records one"}
 }

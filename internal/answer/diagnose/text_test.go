@@ -49,6 +49,8 @@ func messages() []struct{ name, id, text string } {
 		{"held in pieces", "fragmentation", message("2.00 GiB", "300.00 MiB", "", "78.70 GiB", "61.10 GiB", "17.00 GiB")},
 		{"more than the card", "absurd-request", message("640.00 GiB", "70.00 GiB", "", "8.80 GiB", "8.10 GiB", "200.00 MiB")},
 		{"half the card at once", "one-large-tensor", message("40.00 GiB", "36.00 GiB", "", "42.80 GiB", "42.10 GiB", "200.00 MiB")},
+		{"a server without room for its cache", "kv-cache", "ValueError: The model's max seq len (16384) is larger than the maximum number of tokens that can be stored in KV cache (9200). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine."},
+		{"arrays fill the GPU", "unknown", "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 2,097,152,000 bytes (allocated so far: 9,663,676,416 bytes)."},
 		{"a shape gone wrong", "absurd-request", "RuntimeError: CUDA out of memory. Tried to allocate more than 1EB memory."},
 		{"free, and refused", "free-but-fails", message("512.00 MiB", "60.00 GiB", "", "18.80 GiB", "18.10 GiB", "200.00 MiB")},
 		{"WSL", "wsl-pinned-memory", message("512.00 MiB", "60.20 GiB", "", "17179869184.00 GiB", "18.10 GiB", "200.00 MiB")},

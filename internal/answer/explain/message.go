@@ -16,8 +16,16 @@ type text struct {
 	diagnose.Text
 }
 
-// messages puts the messages of all texts into the report. Of one rank's several messages the last is diagnosed: the others
-// led there.
+// follow takes the next message of the same rank. It replaces the one before, which led there, unless it says less: it was cut, and that one is whole.
+func (t *text) follow(m oomtext.Message) {
+	if m.Truncated && !t.Truncated {
+		return
+	}
+	t.Earlier = append(t.Earlier, t.Message)
+	t.Message = m
+}
+
+// messages puts the messages of all texts into the report. Of one rank's several messages the last is diagnosed.
 func messages(r *report.Explain, all []Evidence) []text {
 	var texts []text
 	for _, e := range all {
@@ -26,8 +34,7 @@ func messages(r *report.Explain, all []Evidence) []text {
 			shown := message(e.Name, m)
 			r.Messages = append(r.Messages, shown)
 			if i, ok := last[m.Rank]; ok && texts[i].Kind == m.Kind {
-				texts[i].Earlier = append(texts[i].Earlier, texts[i].Message)
-				texts[i].Message = m
+				texts[i].follow(m)
 				continue
 			}
 			last[m.Rank] = len(texts)
@@ -45,7 +52,9 @@ func messages(r *report.Explain, all []Evidence) []text {
 
 func message(input string, m oomtext.Message) *report.Message {
 	phase, _ := m.Phase()
+	who := (&diagnose.Text{Message: m}).Asker()
 	out := &report.Message{
+		Work: who.Work, OS: who.OS,
 		Format: m.Format, Backend: m.Backend, Library: m.Library, Device: m.Device, Phase: string(phase), Input: input, Line: m.Line,
 		Requested: amount(m.Requested), Capacity: amount(m.Capacity), Free: amount(m.Free), Process: amount(m.Process),
 		Allocated: amount(m.Allocated), Reserved: amount(m.Reserved), ReservedUnallocated: amount(m.ReservedUnallocated),
@@ -53,6 +62,9 @@ func message(input string, m oomtext.Message) *report.Message {
 	}
 	if m.Rank >= 0 {
 		out.Rank = &m.Rank
+	}
+	if len(who.Stack) > 0 {
+		out.Framework = who.Stack[0]
 	}
 	for _, p := range m.Others {
 		out.Others = append(out.Others, report.Process{PID: p.PID, Bytes: p.Held.Bytes})

@@ -1,8 +1,10 @@
 package finding
 
 import (
+	"slices"
+
 	"github.com/plimsoll/plimsoll/internal/answer/report"
-	pytorch "github.com/plimsoll/plimsoll/internal/torch"
+	release "github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // section is a chapter of docs/findings.md.
@@ -21,36 +23,21 @@ var sections = []section{
 	{"Not the GPU's memory, or not PyTorch's message", others},
 }
 
-// Whom remedies are for.
-var (
-	anyone   = report.Applies{}
-	torch    = report.Applies{Framework: []string{PyTorch}}
-	training = report.Applies{Framework: []string{PyTorch}, Work: []string{Training}}
-	nvidia   = report.Applies{Backend: []string{"cuda"}}
-	cuda     = report.Applies{Framework: []string{PyTorch}, Backend: []string{"cuda"}}
-	// expandable segments need PyTorch 2.1 and are not on Windows:
-	// https://github.com/pytorch/pytorch/blob/v2.11.0/c10/cuda/CUDACachingAllocator.cpp (PYTORCH_C10_DRIVER_API_SUPPORTED).
-	expandable = report.Applies{Framework: []string{PyTorch}, Backend: []string{"cuda"}, OS: []string{"linux"}, Torch: pytorch.V2_1.String()}
-)
-
-// do is a remedy without a command.
-func do(to report.Applies, action string) Remedy { return Remedy{Action: action, For: to} }
-
-// numerics is a remedy that changes what is computed.
-func numerics(to report.Applies, action string) Remedy {
-	return Remedy{Action: action, For: to, Numerics: true}
-}
-
 var holders = []Entry{
 	{
 		ID: "other-process", Class: FromMessage, Severity: report.Error,
 		Title:    "Other processes hold a large part of the GPU",
 		Evidence: "the message names processes that hold a tenth of the GPU or more, or more is taken than this process and the free rest explain",
 		Refuted:  "those processes being workers of this same job, or nvidia-smi showing this process alone",
-		Remedies: []Remedy{
-			do(nvidia, "find out who they are: plimsoll watch --once, or nvidia-smi; then stop them or wait"),
-			{Action: "use another GPU: CUDA_VISIBLE_DEVICES=1", Command: "export CUDA_VISIBLE_DEVICES=1", For: nvidia},
-		},
+		Remedies: slices.Concat([]Remedy{
+			do(vllm, "use what is free: a lower --gpu-memory-utilization"),
+			do(sglang, "use what is free: a lower --mem-fraction-static"),
+			frees(on("ranks"), "give each process a GPU of its own: torch.cuda.set_device(local_rank), or CUDA_VISIBLE_DEVICES for each"),
+			frees(on("ranks"), "start fewer processes, or let one process hold the model for all of them"),
+		}, findHolders, otherDevice, []Remedy{
+			do(jax, "another JAX process may have taken 75% of the GPU: XLA_PYTHON_CLIENT_PREALLOCATE=false there"),
+			do(tf, "another TensorFlow process may have taken the whole GPU: set_memory_growth there"),
+		}),
 		Note: "A smaller batch only treats the symptom.",
 	},
 	{
@@ -58,9 +45,9 @@ var holders = []Entry{
 		Title:    "Part of the GPU is held by something the driver does not name: a dead parent's workers, another container",
 		Evidence: "capacity, less what is free, less this process and those named, leaves more than an eighth of the GPU",
 		Refuted:  "nvidia-smi accounting for every byte",
-		Remedies: []Remedy{
-			do(nvidia, "fuser -v /dev/nvidia* also finds workers of dead parents and processes in other containers: stop those you do not need; reset the GPU last"),
-		},
+		Remedies: slices.Concat([]Remedy{
+			frees(under(nvidia, "linux"), "fuser -v /dev/nvidia* also finds workers of dead parents and processes in other containers: stop those you do not need"),
+		}, findHolders, otherDevice),
 	},
 	{
 		ID: "rank0-contexts", Class: FromMessage, Severity: report.Error,
@@ -68,8 +55,8 @@ var holders = []Entry{
 		Evidence: "the message about GPU 0 names several processes with 150 MiB to 1 GiB each, all about as much",
 		Refuted:  "pids that belong to other people's jobs",
 		Remedies: []Remedy{
-			do(torch, "torch.cuda.set_device(local_rank) before any other CUDA call in every rank"),
-			do(torch, `torch.load(path, map_location="cpu"): without it every rank loads to the GPU it was saved from`),
+			frees(torch, "torch.cuda.set_device(local_rank) before any other CUDA call in every rank"),
+			frees(torch, `torch.load(path, map_location="cpu"): without it every rank loads to the GPU it was saved from`),
 			do(torch, "keep CUDA out of datasets and collate functions"),
 		},
 	},
@@ -79,7 +66,12 @@ var holders = []Entry{
 		Evidence: "the process's share of the GPU exceeds what PyTorch reserved by 1.5 GiB or more; a CUDA context takes 0.3 to 0.6 GiB",
 		Refuted:  "a second library in the process whose share is known",
 		Remedies: []Remedy{
-			do(cuda, "find it: other libraries on the GPU (vLLM, TensorFlow, JAX, CuPy), NCCL buffers (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ALLOC)"),
+			do(vllm, "vLLM's CUDA graphs and NCCL buffers are outside PyTorch: --enforce-eager, a lower --gpu-memory-utilization"),
+			frees(cuda, "find it: other libraries on the GPU (vLLM, TensorFlow, JAX, CuPy), NCCL buffers (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ALLOC)"),
+			do(with(torch, "hip"), "find it: other libraries on the GPU, RCCL buffers (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ALLOC)"),
+			do(mps, "torch.mps.empty_cache() between phases, fewer different shapes (each compiles a graph that keeps buffers)"),
+			do(mps, "close other programs that use the GPU: its memory is the computer's"),
+			do(torch, "look for other libraries that use the device in this process"),
 		},
 	},
 	{
@@ -89,7 +81,10 @@ var holders = []Entry{
 		Refuted:  "a tensor that really needs that many elements; then it must be computed in pieces",
 		Remedies: []Remedy{
 			do(anyone, "print the shapes at the line named here: a broadcast of (N,1) with (N), full attention scores, or a wrong size"),
-			do(anyone, "compute it in chunks (one image tile, one slice of the sequence at a time)"),
+			do(doing(anyone, Inference, Diffusion), "process a large image in tiles (--tile 256), a long video or text in pieces"),
+			do(doing(torch, Training, Inference, Serving, Data, Unstated), "compute it in chunks, or with a kernel that never holds it (F.scaled_dot_product_attention, chunked cross-entropy)"),
+			do(on("numpy"), "a sparse matrix, or rows in blocks"),
+			do(mps, "one Metal buffer has a maximum size: split the tensor (smaller batch, attention slicing)"),
 		},
 		Note: "Freeing memory cannot help.",
 	},
@@ -98,10 +93,10 @@ var holders = []Entry{
 		Title:    "One tensor needs a large part of the GPU at once",
 		Evidence: "in a snapshot, one line makes tensors at least twice as large as any other line of the step; in a message, the request is a quarter of the GPU or more, and a large part of everything in use",
 		Refuted:  "many tensors of this size, each needed",
-		Remedies: []Remedy{
+		Remedies: slices.Concat([]Remedy{
 			do(anyone, "look at the shape of that one tensor at the line named here: halving the dimension it depends on halves it"),
-			do(anyone, "compute it in chunks, or in a narrower type"),
-		},
+			do(torch, "compute it in chunks, or in a narrower type"),
+		}, lessAtOnce),
 	},
 	{
 		ID: "free-but-fails", Severity: report.Error,
@@ -109,8 +104,12 @@ var holders = []Entry{
 		Evidence: "the message's own numbers; where it prints an allowed amount, that limit was reached",
 		Refuted:  "free memory that was read after something had been released",
 		Remedies: []Remedy{
-			do(anyone, "look for a limit below the GPU: a memory fraction, MIG, a container or scheduler quota"),
-			do(torch, "check that the job runs on the GPU you think: CUDA_VISIBLE_DEVICES, device index"),
+			do(with(torch, "xpu"), "smaller tensors: split the batch or the sequence; some drivers give no block above 4 GB"),
+			do(doing(cuda, Training), "if set_per_process_memory_fraction or per_process_memory_fraction is set, raise it"),
+			do(nvidia, "look for a limit below the GPU: a memory fraction, MIG, a container or scheduler quota"),
+			do(under(cuda, "windows", Unstated), "on Windows and WSL: DataLoader(pin_memory=False), a newer driver, a larger paging file"),
+			do(cuda, "check that the job runs on the GPU you think: CUDA_VISIBLE_DEVICES, device index"),
+			{Action: "look for a limit: a quota of the container or scheduler, a maximum size of one buffer", Last: true},
 		},
 		Note: "A smaller batch is the wrong first answer.",
 	},
@@ -121,6 +120,7 @@ var holders = []Entry{
 		Refuted:  "the same failure with pin_memory=False",
 		Remedies: []Remedy{
 			do(torch, "DataLoader(pin_memory=False), a newer driver, more memory for WSL in .wslconfig"),
+			do(anyone, "a newer driver, more memory for WSL in .wslconfig"),
 		},
 	},
 	{
@@ -131,6 +131,7 @@ var holders = []Entry{
 		Remedies: []Remedy{
 			do(nvidia, `NVIDIA Control Panel: set "CUDA - Sysmem Fallback Policy" to "Prefer No Sysmem Fallback", to fail early instead`),
 			do(training, "fit the job to the GPU: smaller batch, checkpointing, 16-bit"),
+			do(doing(torch, Inference, Serving, Diffusion, Unstated), "fit the job to the GPU: smaller images, inputs or batches; 16-bit or quantised weights"),
 		},
 	},
 }
@@ -141,8 +142,12 @@ var moments = []Entry{
 		Title:    "Memory in use rises step after step because something keeps references",
 		Evidence: "tensors of at least four earlier steps are alive at the end of a step; whether one kind survives (collected results) or several from inside the modules (a kept graph) is told",
 		Refuted:  "memory in use at the end of a step that stops rising in a longer recording",
-		Remedies: []Remedy{do(torch, "store loss.item() or out.detach().cpu(), not the tensor with its graph")},
-		Note:     "A smaller batch delays it; empty_cache() cannot free what is referenced.",
+		Remedies: []Remedy{
+			do(on("tests"), "free memory between tests: del, gc.collect() and torch.cuda.empty_cache() in a fixture, or a process per test (pytest-forked, pytest -n)"),
+			{Action: "store loss.item() or out.detach().cpu(), not the tensor with its graph", For: torch, Last: true},
+			do(cupy, "del arrays you no longer need, then cupy.get_default_memory_pool().free_all_blocks(); a newer CuPy"),
+		},
+		Note: "A smaller batch delays it; empty_cache() cannot free what is referenced.",
 	},
 	{
 		ID: "eval-graph-kept", Class: Waste | Lasting, Severity: report.Error,
@@ -151,7 +156,7 @@ var moments = []Entry{
 		Refuted:  "the evaluation loop running under torch.no_grad() or inference_mode()",
 		Remedies: []Remedy{
 			do(torch, "torch.inference_mode() around evaluation"),
-			do(torch, "outputs collected on the CPU; a smaller evaluation batch"),
+			do(torch, "collect outputs on the CPU; a smaller evaluation batch"),
 		},
 		Note: "model.eval() does not switch autograd off.",
 	},
@@ -245,37 +250,33 @@ var moments = []Entry{
 	},
 }
 
-// halve costs nothing but a line.
-const halve = "halve the micro-batch, accumulate two: same training"
-
 var parts = []Entry{
 	{
 		ID: "model-load", Class: WhereItFailed, Severity: report.Error,
 		Title:    "The model does not get onto the GPU",
 		Evidence: "the request failed in .to(), .cuda(), a constructor or from_pretrained, with the parameters so far as most of what is in use",
 		Refuted:  "memory of another kind that could be freed before loading",
-		Remedies: []Remedy{
-			numerics(torch, "load in 16 bits or quantised: from_pretrained(…, dtype=torch.bfloat16)"),
-			do(torch, `spread it over several GPUs: device_map="auto" to run it; FSDP2 or ZeRO-3 to train it`),
-		},
-		Note: "Batch size, accumulation, checkpointing and empty_cache() cannot help.",
+		Remedies: smallerModel,
+		Note:     "Batch size, accumulation, checkpointing and empty_cache() cannot help.",
 	},
 	{
 		ID: "model-too-large", Class: WhereItFailed, Severity: report.Error,
 		Title:    "Parameters, gradients and optimizer state exceed the limit whatever the batch",
 		Evidence: "their sum; with adapters only the gradients that exist count. From a message: a finder failed at every batch size",
 		Refuted:  "gradients or state that are never allocated (frozen parameters, another optimizer)",
-		Remedies: []Remedy{
+		Remedies: slices.Concat([]Remedy{
 			do(training, "predict it: plimsoll predict --config config.json --batch 1 --gpu NAME"),
 			numerics(training, "train adapters (LoRA), use an 8-bit optimizer, or shard over several GPUs"),
-		},
+		}, smallerModel),
 	},
 	{
 		ID: "checkpoint-save", Class: WhereItFailed, Severity: report.Error,
 		Title:    "Saving a checkpoint needs memory that training has taken",
 		Evidence: "the request came from state_dict() or torch.save()",
 		Refuted:  "the same failure with saving switched off",
-		Remedies: []Remedy{do(torch, "save sharded or offloaded to the CPU; call torch.cuda.empty_cache() once before")},
+		Remedies: []Remedy{
+			do(torch, "save sharded or offloaded to the CPU; call torch.cuda.empty_cache() once before"),
+		},
 	},
 	{
 		ID: "resume-doubles", Class: Waste | Lasting, Severity: report.Error,
@@ -290,6 +291,7 @@ var parts = []Entry{
 		Evidence: "two lines outside constructors made tensors with equal sizes; a deep copy is recognised as such",
 		Refuted:  "two different models that merely have the same shapes",
 		Remedies: []Remedy{
+			do(on("deepspeed", "fsdp"), "move it off the GPU or shard it: ZeRO-3 with offload_optimizer and offload_param on the CPU, or FSDP2"),
 			do(torch, "copy on the CPU: {k: v.cpu() for k, v in model.state_dict().items()}"),
 			do(torch, "copy before the model is moved to the GPU; with LoRA use the base model with adapters off"),
 		},
@@ -334,8 +336,15 @@ var allocator = []Entry{
 		Evidence: "unused memory at the failure exceeds the request; with a snapshot, a replay under other settings within the same limit decides",
 		Refuted:  "a replay under expandable_segments that fails as well (plimsoll replay)",
 		Remedies: []Remedy{
-			{Action: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch 2.1+), alone", Command: "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", For: expandable},
-			do(torch, "fewer different shapes: pad or bucket the lengths"),
+			{Action: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch 2.1+), alone", Command: "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", For: expandable, Frees: true},
+			{Action: "PYTORCH_HIP_ALLOC_CONF=expandable_segments:True", Command: "export PYTORCH_HIP_ALLOC_CONF=expandable_segments:True", For: report.Applies{Framework: []string{PyTorch}, Backend: []string{"hip"}, Torch: release.V2_1.String()}, Frees: true},
+			{Action: "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True", Command: "export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True", For: with(torch, "npu"), Frees: true},
+			{Action: "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128 (expandable segments are not available on Windows)", Command: "set PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128", For: report.Applies{Framework: []string{PyTorch}, Backend: []string{"cuda"}, OS: []string{"windows"}, Torch: release.V2_1.String()}},
+			{Action: "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128, or PyTorch 2.1+ with expandable_segments:True", Command: "export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128", For: with(on(OldPyTorch), "cuda")},
+			do(doing(torch, Training, Unstated), "fewer different shapes: pad or bucket the lengths"),
+			do(doing(torch, Inference, Serving, Diffusion), "fewer different shapes: the same image size or padded lengths; torch.cuda.empty_cache() between models"),
+			do(jax, "let JAX preallocate again: unset XLA_PYTHON_CLIENT_PREALLOCATE and XLA_PYTHON_CLIENT_ALLOCATOR=platform; raise XLA_PYTHON_CLIENT_MEM_FRACTION"),
+			do(tf, "TF_GPU_ALLOCATOR=cuda_malloc_async"),
 		},
 		Note: "PyTorch prints this advice every time; where little is unused the screen says that it is not fragmentation.",
 	},
@@ -376,19 +385,25 @@ var bytes = []Entry{
 	{
 		ID: "unknown", Class: General, Severity: report.Error,
 		Title:    "The evidence does not tell the cause",
-		Evidence: "most of the memory in use has no known purpose: no stacks, no steps, or a history that begins late",
-		Refuted:  "a recording with stacks that reaches back to the start",
-		Remedies: []Remedy{{Action: "record it from the start with stacks: plimsoll run -- python train.py", Command: "plimsoll run -- python train.py", For: torch}},
+		Evidence: "most of the memory in use has no known purpose: no stacks, no steps, or a history that begins late; a message with numbers that fit several causes",
+		Refuted:  "a recording with stacks that reaches back to the start, or a log with the traceback above the message",
+		Remedies: slices.Concat([]Remedy{
+			{Action: "record it from the start with stacks: plimsoll run -- python train.py", Command: "plimsoll run -- python train.py", For: doing(cuda, Training, Unstated)},
+		}, lessAtOnce),
 	},
 	{
 		ID: "activations-dominate", Class: General, Severity: report.Error,
 		Title:    "Activations of this step are most of what is in use: the batch is too large. From a message alone: the GPU is full and the text does not say of what",
 		Evidence: "their share, what a layer keeps, and how little is unused",
 		Refuted:  "a smaller batch that uses as much: then it is the model, a leak or another process",
-		Remedies: []Remedy{
-			do(training, halve),
-			do(training, "activation checkpointing, or 16-bit autocast"),
-		},
+		Remedies: lessAtOnce,
+	},
+	{
+		ID: "kv-cache", Class: Special | FromMessage, Severity: report.Error,
+		Title:    "The cache of keys and values has no room beside the model",
+		Evidence: "the server or runner says so itself, or failed while it reserved the cache or the buffers that grow with the context",
+		Refuted:  "the same failure with a context a quarter as long",
+		Remedies: cacheRoom,
 	},
 	{
 		ID: "attention-quadratic", Class: Special, Severity: report.Error,
@@ -396,8 +411,13 @@ var bytes = []Entry{
 		Evidence: "softmax, dropout and products inside attention take a third of what is in use, or the traceback ends there",
 		Refuted:  "a fused attention kernel, which never holds them",
 		Remedies: []Remedy{
-			do(torch, `attn_implementation="sdpa" or FlashAttention`),
-			do(torch, "shorter sequences"),
+			do(with(torch, "npu"), "torch_npu.npu_fusion_attention, which keeps no scores"),
+			do(doing(torch, Diffusion), "memory-efficient attention: --opt-sdp-attention or --xformers; pipe.enable_attention_slicing(); a smaller image"),
+			do(doing(torch, Training, Inference, Serving, Data, Unstated), `a fused kernel that keeps no scores: attn_implementation="sdpa" or "flash_attention_2", F.scaled_dot_product_attention without a float mask`),
+			do(doing(torch, Training, Inference, Serving, Data, Unstated), "shorter sequences: half the length is a quarter of the scores"),
+			do(jax, "a fused or blockwise attention (jax.nn.dot_product_attention, Pallas flash attention, splash attention); shorter sequences"),
+			do(doing(jax, Training), "jax.checkpoint (remat) around each layer"),
+			do(tf, "shorter sequences; a fused attention (keras.config.enable_flash_attention())"),
 		},
 	},
 	{
@@ -407,7 +427,9 @@ var bytes = []Entry{
 		Refuted:  "a loss that is computed in chunks",
 		Remedies: []Remedy{
 			do(training, "fused or chunked cross-entropy (Liger kernel)"),
-			do(torch, "shorter sequences"),
+			do(doing(torch, Inference, Serving, Unstated), "only the last token's logits: num_logits_to_keep=1 or logits_to_keep=1; smaller batches of prompts"),
+			do(torch, "shorter sequences or fewer of them at once"),
+			do(jax, "compute the loss over chunks of the vocabulary or of the sequence"),
 		},
 	},
 	{
@@ -422,7 +444,15 @@ var bytes = []Entry{
 		Title:    "The data set lives on the GPU",
 		Evidence: "many equal tensors made by one line before training that stay through every step",
 		Refuted:  "a data set meant to be resident, with room for it",
-		Remedies: []Remedy{do(torch, "keep samples on the CPU and move each batch in the loop")},
+		Remedies: []Remedy{
+			do(training, "keep samples on the CPU and move each batch in the loop"),
+			do(doing(torch, Inference, Serving, Diffusion, Data, Unstated), "keep the data on the CPU and move one batch at a time"),
+			do(cudf, "read in parts: dask_cudf.read_csv, chunks with byte_range=, usecols=; narrower types with dtype="),
+			do(cudf, "let the driver use main memory as well (slower): rmm.reinitialize(managed_memory=True)"),
+			do(cupy, "work in chunks; let the driver use main memory as well (slower): cupy.cuda.set_allocator(cupy.cuda.malloc_managed)"),
+			do(tf, "tf.data instead of one large tensor: tf.data.Dataset.from_generator, batched"),
+			do(jax, "keep the arrays in NumPy and move one batch at a time"),
+		},
 	},
 	{
 		ID: "precision-too-high", Class: Waste | Lasting, Severity: report.Error,
@@ -442,34 +472,28 @@ var bytes = []Entry{
 
 var others = []Entry{
 	{
-		ID: "host-oom", Class: FromMessage, Severity: report.Error,
+		ID: "host-oom", Class: FromMessage | Verdict, Severity: report.Error,
 		Title:    "Main memory or /dev/shm ran out, not the GPU's memory",
 		Evidence: "the host allocator's error, the kernel's, a bus error of a worker; a bare SIGKILL with less confidence",
-		Refuted:  "free main memory at the time of the failure (dmesg -T shows no oom-kill)",
-		Remedies: []Remedy{
-			do(torch, "fewer DataLoader workers (each is a copy of the dataset's Python objects), smaller prefetch_factor"),
-			do(torch, "keep samples in NumPy or Arrow arrays, not in lists of Python objects: reference counts make forked workers copy them"),
-		},
+		Refuted:  "free main memory at the time of the failure",
+		Remedies: hostRoom,
 	},
 	{
-		ID: "cuda-in-workers", Class: FromMessage, Severity: report.Error,
+		ID: "cuda-in-workers", Class: FromMessage | Verdict, Severity: report.Error,
 		Title:    "CUDA is used in forked DataLoader workers",
 		Evidence: "the error of a forked process",
 		Refuted:  "workers started with spawn that stay off the GPU",
 		Remedies: []Remedy{do(torch, "return CPU tensors from the dataset and collate_fn; move the batch in the training loop")},
 	},
 	{
-		ID: "library-oom", Class: FromMessage, Severity: report.Error,
+		ID: "library-oom", Class: FromMessage | Verdict, Severity: report.Error,
 		Title:    "cuBLAS, cuDNN, NCCL, NVML or the driver could not get memory",
 		Evidence: "their error codes, which do not say \"out of memory\" or not to PyTorch's allocator",
 		Refuted:  "several GiB free on the GPU at that moment",
-		Remedies: []Remedy{
-			do(torch, "leave room: torch.cuda.set_per_process_memory_fraction(0.9), or a smaller batch"),
-			do(nvidia, "see who else is on the GPU: plimsoll watch --once, or nvidia-smi"),
-		},
+		Remedies: slices.Concat(libraryRoom, seeOthers),
 	},
 	{
-		ID: "not-an-oom", Severity: report.Error,
+		ID: "not-an-oom", Class: Verdict, Severity: report.Error,
 		Title:    "A kernel wants more on-chip shared memory than a multiprocessor has",
 		Evidence: "Triton's \"out of resource: shared memory\", in kilobytes",
 		Refuted:  "a message about GiB of device memory beside it",

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // Entry is one finding of the catalogue.
@@ -28,6 +29,8 @@ type Remedy struct {
 	Action   string
 	Command  string
 	Numerics bool // it changes what is computed
+	Frees    bool // it gives back the bytes of the finding
+	Last     bool // it is offered only where nothing before it fits
 	For      report.Applies
 }
 
@@ -48,6 +51,8 @@ const (
 	Special
 	// FromMessage findings can be added by a message to a snapshot of the same failure: only the driver or the system knows them.
 	FromMessage
+	// Verdict findings are the answer themselves: the message is not about what the GPU's allocator was asked for.
+	Verdict
 )
 
 // Is tells whether the finding with this id has a class.
@@ -113,21 +118,29 @@ func Complete(f *report.Finding, who Asker) {
 	}
 	f.Remedies = slices.DeleteFunc(f.Remedies, func(r report.Remedy) bool { return !who.fits(*r.AppliesTo) })
 	if len(f.Remedies) == 0 {
-		f.Remedies = e.For(who)
+		f.Remedies = e.remedies(who, f.Bytes)
 	}
 	if f.Where == nil {
 		f.Where = []report.Place{}
 	}
 }
 
-// For lists the remedies of an entry that fit the asker.
-func (e Entry) For(who Asker) []report.Remedy {
+// mostRemedies is how many are offered: those that fit best come first.
+const mostRemedies = 4
+
+// remedies lists what an entry offers the asker; bytes are those of the finding.
+func (e Entry) remedies(who Asker, bytes units.Bytes) []report.Remedy {
 	out := []report.Remedy{}
 	for _, r := range e.Remedies {
-		if who.fits(r.For) {
-			applies := r.For
-			out = append(out, report.Remedy{Action: r.Action, Command: r.Command, Numerics: r.Numerics, CheckedBy: report.ByRule, AppliesTo: &applies})
+		if len(out) == mostRemedies || r.Last && len(out) > 0 || !who.fits(r.For) {
+			continue
 		}
+		applies := r.For
+		remedy := report.Remedy{Action: r.Action, Command: r.Command, Numerics: r.Numerics, CheckedBy: report.ByRule, AppliesTo: &applies}
+		if r.Frees && bytes > 0 {
+			remedy.Saves, remedy.CheckedBy = bytes, report.ByArithmetic
+		}
+		out = append(out, remedy)
 	}
 	return out
 }

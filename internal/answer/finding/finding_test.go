@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	release "github.com/plimsoll/plimsoll/internal/torch"
 )
 
 var update = flag.Bool("update", false, "write docs/findings.md")
@@ -56,11 +57,24 @@ func TestAdviceIsForWhomItFits(t *testing.T) {
 		{"another backend", Asker{Stack: []string{PyTorch}, Backend: "hip"}, cuda, false},
 		{"an unknown system", Trainer, expandable, true},
 		{"Windows", Asker{Stack: []string{PyTorch}, Backend: "cuda", OS: "windows"}, expandable, false},
-		{"an old release", Asker{Stack: []string{PyTorch}, Backend: "cuda", Torch: "2.0"}, expandable, false},
-		{"2.10 is after 2.1", Asker{Stack: []string{PyTorch}, Backend: "cuda", Torch: "2.10"}, expandable, true},
+		{"an old release", Asker{Stack: []string{PyTorch}, Backend: "cuda", Torch: release.V2_0}, expandable, false},
+		{"2.10 is after 2.1", Asker{Stack: []string{PyTorch}, Backend: "cuda", Torch: release.V2_10}, expandable, true},
 	} {
 		if got := c.who.fits(c.to); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// Whoever asks is offered something by the findings that anyone can get.
+func TestNobodyIsLeftWithoutARemedy(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"activations-dominate", "unknown", "model-load", "model-too-large", "kv-cache", "host-oom", "library-oom", "other-process", "one-large-tensor", "absurd-request", "free-but-fails"} {
+		e, _ := ByID(id)
+		for _, who := range []Asker{{}, Trainer, {Stack: []string{"jax"}, Backend: "tpu"}, {Stack: []string{"other"}, Work: Data}, {Stack: []string{"vllm", PyTorch}, Backend: "hip", Work: Serving}, {Stack: []string{PyTorch}, Backend: "mps", OS: "macos", Work: Diffusion}} {
+			if len(e.remedies(who, 0)) == 0 {
+				t.Errorf("%s offers %+v nothing", id, who)
+			}
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/model/shard"
 	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -155,6 +156,7 @@ func TestTheSearchFindsWhatTryingEverythingFinds(t *testing.T) {
 			for _, mib := range []units.Bytes{60, 190, 240, 300, 400, 600, 2000} {
 				r := small(t, change.config, mib*units.MiB)
 				change.set(&r)
+				r.Machine.Capacity += shard.NCCL(r.GPUs, r.Machine.Card.NVLink > 0)
 				want, got := fitting(everything(t, r, known)), fitting(find(t, r))
 				if len(got) > len(want) || len(got) < min(len(want), r.Plans) {
 					t.Errorf("%d MiB: %d plans of %d", mib, len(got), len(want))

@@ -42,7 +42,7 @@ func always[T any](values []T) func(point) []T { return func(point) []T { return
 
 // points lists every configuration there is.
 func (s *search) points() []point {
-	all := []point{{GPUs: s.r.GPUs}}
+	all := []point{{GPUs: s.r.GPUs, Adapters: s.r.Job.Adapters()}}
 	for _, axis := range s.axes() {
 		var longer []point
 		for _, p := range all {
@@ -50,7 +50,16 @@ func (s *search) points() []point {
 		}
 		all = longer
 	}
-	return slices.DeleteFunc(all, idle)
+	return slices.DeleteFunc(all, func(p point) bool {
+		_, err := p.Lower()
+		if err == nil && s.r.Can != nil {
+			err = s.r.Can(p)
+		}
+		if err != nil && s.failed == nil {
+			s.failed = err
+		}
+		return err != nil || idle(p)
+	})
 }
 
 // idle tells that a point moves what is not there: no state, or what a checkpointed layer computes again.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/gpu"
+	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -54,7 +54,7 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 	}
 	if best.MicroBatch != 1 && slices.Contains(s.r.batches(best.Cut), 1) {
 		simple.MicroBatch = 1
-		add(fmt.Sprintf("one sample at a time (1 × %d)", each), simple)
+		add(fmt.Sprintf("one sample at a time (1 × %d), without checkpointing", each), simple)
 	}
 	return out
 }
@@ -81,14 +81,17 @@ func (s *search) least() []report.Remedy {
 	if m.err != nil {
 		return nil
 	}
-	capacity := predict.Capacity(s.r.Machine)
-	context := capacity - s.room
+	context := s.outside(p)
 	var out []report.Remedy
 	add := func(checked string, saves units.Bytes, numerics bool, format string, args ...any) {
 		out = append(out, report.Remedy{Action: fmt.Sprintf(format, args...), Saves: saves, CheckedBy: checked, Numerics: numerics})
 	}
-	add(report.ByPrediction, 0, false, "the least a single card needs for this job as it may be changed: %s (micro-batch %d, %s, %s, checkpointing %s)",
-		(m.safe + context).Short(), p.MicroBatch, p.Precision, p.Optimizer, p.Checkpointing)
+	who := "the card needs"
+	if s.r.GPUs > 1 {
+		who = fmt.Sprintf("each of %d cards needs", s.r.GPUs)
+	}
+	add(report.ByPrediction, 0, false, "%s at least %s with the changes allowed (micro-batch %d, %s, %s, checkpointing %s)",
+		who, (m.safe + context).Short(), p.MicroBatch, p.Precision, p.Optimizer, p.Checkpointing)
 	if c, ok := smallestCard(m.safe + context); ok {
 		add(report.ByPrediction, 0, false, "smallest card of the catalogue that holds it: %s (%s)", c.Title, c.Capacity().Short())
 	}
@@ -110,7 +113,7 @@ func (s *search) least() []report.Remedy {
 
 // onTheHost tells what moving the optimizer, the activations or both off the card would do, as far as it is needed.
 func (s *search) onTheHost(p point, m memory) []report.Remedy {
-	context := predict.Capacity(s.r.Machine) - s.room
+	context := s.outside(p)
 	var out []report.Remedy
 	for _, way := range []struct {
 		offload setup.Offload
@@ -149,7 +152,7 @@ func (s *search) adapters(p point) (units.Bytes, bool) {
 	if s.r.GPUs > 1 || s.r.Source.Config == nil || s.r.Job.LoRARank > 0 || len(s.r.Job.Freeze) > 0 {
 		return 0, false
 	}
-	p.LoRARank = adapterRank
+	p.Adapters = setup.Adapters{LoRARank: adapterRank, LoRATargets: job.DefaultTargets}
 	m := s.need(p)
 	return m.safe, m.err == nil
 }
@@ -159,7 +162,7 @@ func (s *search) smallest() point {
 	a := s.r.Axes
 	p := point{
 		MicroBatch: a.MicroBatch[0], Precision: lightest(a.Precision, lightness), Checkpointing: setup.None,
-		Attn: a.Attn[len(a.Attn)-1], Loop: a.Loop[len(a.Loop)-1], Conf: a.Conf[len(a.Conf)-1], GPUs: s.r.GPUs,
+		Attn: a.Attn[len(a.Attn)-1], Loop: a.Loop[len(a.Loop)-1], Conf: a.Conf[len(a.Conf)-1], GPUs: s.r.GPUs, Adapters: s.r.Job.Adapters(),
 	}
 	if !slices.ContainsFunc(s.r.cuts, setup.Cut.Whole) {
 		p.Cut = s.r.cuts[len(s.r.cuts)-1]

@@ -112,7 +112,7 @@ func (s *search) atLeastNeeded(k point) units.Bytes {
 	if err != nil {
 		return 0
 	}
-	return b
+	return b + s.margin(k, b)
 }
 
 func (s *search) atRest(k point) units.Bytes {
@@ -120,5 +120,5 @@ func (s *search) atRest(k point) units.Bytes {
 	if err != nil {
 		return 0
 	}
-	return b
+	return b + s.margin(k, b)
 }

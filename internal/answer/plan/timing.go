@@ -27,7 +27,11 @@ func pass(p point) point {
 }
 
 func passWith(p point, layers int) point {
-	k := point{MicroBatch: p.MicroBatch, Precision: p.Precision, Attn: p.Attn, Cut: p.Cut}.Checkpointed(layers)
+	precision := p.Precision
+	if l, err := p.Lower(); err == nil {
+		precision = l.Compute.Precision
+	}
+	k := point{MicroBatch: p.MicroBatch, Precision: precision, Attn: p.Attn, Cut: p.Cut, Adapters: p.Adapters}.Checkpointed(layers)
 	if p.Offload.Has(setup.OffloadActivations) {
 		k.Offload = setup.OffloadActivations
 	}
@@ -203,11 +207,17 @@ func (s *search) time(p point) (duration, error) {
 	times := s.times(p)
 	d := duration{pass: step.Seconds + s.reduced(p) + s.sent(p), hostBound: step.Waits()}
 	trained := t.trained
+	lowered, err := p.Lower()
+	if err != nil {
+		return duration{}, err
+	}
+	if lowered.Masters {
+		trained.Width = float64(torch.FP32.Bytes())
+	}
 	if ranks := p.Ranks(); ranks > 1 && p.Sharding != setup.DDP { // each rank updates its part
 		trained.Elements /= float64(ranks)
 	}
-	var err error
-	if d.optimizer, err = t.rates.Optimizer(p.Optimizer, trained, step); err != nil {
+	if d.optimizer, err = t.rates.Optimizer(lowered.Compute.Optimizer, trained, step); err != nil {
 		return duration{}, err
 	}
 	if p.Offload.Has(setup.OffloadOptimizer) {

@@ -35,18 +35,24 @@ func plans() map[string]report.Plan {
 		"modules":          {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "selective", Layers: 2, Optimizer: "adamw", GPUs: 1}, OfLayers: 3, Peak: peak},
 		"ranks":            {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "full", Optimizer: "adamw-fused", Attn: "sdpa", GPUs: 2, Sharding: "ddp"}, OfLayers: 4, Peak: peak},
 		"eight":            {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "none", Optimizer: "adamw-8bit", Attn: "sdpa", GPUs: 1}, OfLayers: 4, Peak: peak},
+		"lora":             {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "full", Optimizer: "adamw", Attn: "sdpa", GPUs: 1, Adapters: setup.Adapters{LoRARank: 8, LoRATargets: "q_proj,v_proj"}}, OfLayers: 4, Peak: peak},
+		"qlora":            {Setup: setup.Setup{MicroBatch: 2, Accumulate: 1, Precision: "amp-bf16", Checkpointing: "none", Optimizer: "adamw-8bit", Attn: "sdpa", GPUs: 1, Adapters: setup.Adapters{LoRARank: 16, LoRATargets: "all-linear", LoRADropout: 0.05, BaseBits: 4}}, OfLayers: 4, Peak: peak},
+		"whole":            {Setup: setup.Setup{MicroBatch: 2, Accumulate: 3, Precision: "amp-bf16", Checkpointing: "none", Optimizer: "adamw-fused", Attn: "sdpa", GPUs: 1}, OfLayers: 4, Peak: peak},
+		"zero-offloaded":   {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "bf16", Checkpointing: "none", Optimizer: "adamw", Attn: "sdpa", Offload: "optimizer", GPUs: 2, Sharding: "zero2"}, OfLayers: 4, Peak: peak},
 		"offloaded":        {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "none", Optimizer: "adamw", Attn: "sdpa", Offload: "optimizer", GPUs: 1}, OfLayers: 4, Peak: peak},
 	}
 }
 
 // cases are the plans each form is written for.
 var cases = map[string][]string{
-	"torch":      {"mixed", "selective", "plain", "away", "eight", "offloaded", "modules", "cheapest", "ranks", "tensor", "pipeline", "tensor-sharded", "pipeline-ddp", "pipeline-sharded", "cube"},
-	"trainer":    {"mixed", "selective", "cheapest", "plain", "eight"},
-	"accelerate": {"mixed", "plain", "sharded", "zero"},
-	"deepspeed":  {"mixed", "zero", "offloaded"},
+	"torch":      {"lora", "qlora", "mixed", "selective", "plain", "away", "eight", "offloaded", "modules", "cheapest", "ranks", "tensor", "pipeline", "tensor-sharded", "pipeline-ddp", "pipeline-sharded", "cube"},
+	"trainer":    {"lora", "qlora", "mixed", "selective", "cheapest", "plain", "eight", "sharded", "zero"},
+	"accelerate": {"whole", "plain", "sharded", "zero"},
+	"deepspeed":  {"zero", "zero-offloaded"},
 	"fsdp2":      {"sharded"},
 	"lightning":  {"mixed", "plain"},
+	"axolotl":    {"lora", "qlora", "mixed"},
+	"torchtitan": {"sharded"},
 	"torchrun":   {"sharded", "selective"},
 }
 
@@ -55,7 +61,7 @@ func modelOf(plan, family string) Model {
 	if plan == "modules" {
 		return Model{Modules: []string{"model.layers.0", "model.layers.1", "model.layers.2"}}
 	}
-	return Model{Hub: true, Family: family}
+	return Model{Hub: true, Family: family, Task: "causal-lm", Seq: 128}
 }
 
 // families are the models a plan is tried on: all that can be cut, for the two plain ways to cut.
@@ -131,11 +137,21 @@ func TestTheRealLibrariesAcceptWhatIsWritten(t *testing.T) {
 	}
 }
 
+// modelFor is a model of transformers, unless the refusal is about one that is not.
+func modelFor(want string) Model {
+	return Model{Hub: want != "models of transformers", Family: "llama", Task: "causal-lm"}
+}
+
 func TestPlansAFrameworkHasNoWordsForAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ format, plan, want string }{
-		{"trainer", "sharded", "accelerate"},
-		{"trainer", "offloaded", "deepspeed"},
+		{"trainer", "offloaded", "--write torch"},
+		{"accelerate", "mixed", "--checkpointing none"},
+		{"accelerate", "lora", "--write trainer"},
+		{"deepspeed", "mixed", "zero2"},
+		{"deepspeed", "lora", "--write trainer"},
+		{"lightning", "lora", "--write trainer"},
+		{"fsdp2", "zero", "--sharding fsdp2"},
 		{"deepspeed", "sharded", "zero2"},
 		{"fsdp2", "plain", "--gpus"},
 		{"trainer", "tensor", "--write torch"},
@@ -148,7 +164,7 @@ func TestPlansAFrameworkHasNoWordsForAreRefused(t *testing.T) {
 		{"torch", "zero", "--write deepspeed"},
 		{"make", "plain", "not known"},
 	} {
-		if _, err := Write(c.format, plans()[c.plan], Model{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Write(c.format, plans()[c.plan], modelFor(c.want)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s of %s: error %v, want %q", c.format, c.plan, err, c.want)
 		}
 	}

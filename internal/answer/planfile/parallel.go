@@ -2,60 +2,30 @@ package planfile
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
 // cut tells whether a plan cuts the model among cards.
 func cut(p report.Plan) bool { return p.Tensor > 1 || p.Stages > 1 }
 
-// refuseCut says why a plan that cuts the model has no words.
-func refuseCut(p report.Plan, m Model) error {
-	family, _ := hfconfig.FamilyOf(m.Family)
-	kind, _ := p.Optimizer.Algorithm()
-	switch {
-	case cut(p) && !m.Hub:
-		return fmt.Errorf("only models of transformers are cut among cards")
-	case p.Tensor > 1 && family.Experts:
-		return fmt.Errorf("%s keeps its experts in one tensor, which parallelize_module cannot split; --tensor 1 limits the search", m.Family)
-	case p.Offload != "":
-		return fmt.Errorf("several cards with %s on the host are not written; --offload none limits the search", p.Offload)
-	case cut(p) && p.Precision == "amp-fp16":
-		return fmt.Errorf("GradScaler and a model cut among cards do not go together; --precision amp-bf16 or bf16 does")
-	case cut(p) && kind.Library() != "torch":
-		return fmt.Errorf("%s does not know the tensors of a model cut among cards; --optimizer %s limits the search", kind.Library(), written)
-	}
-	return nil
-}
-
-// onlyTorch refuses, for frameworks that have no words for it, what is written in PyTorch.
-func onlyTorch(p report.Plan, framework string) error {
-	switch {
-	case cut(p):
-		return fmt.Errorf("%s has no words for a model cut among cards (tensor parallel %d, %d stages): --write torch has", framework, p.Tensor, p.Stages)
-	case p.Offload.Has(setup.OffloadActivations):
-		return fmt.Errorf("%s has no words for activations on the host: --write torch has, or --offload none,optimizer limits the search", framework)
-	}
-	return nil
-}
-
 // writeCut is a module of plain PyTorch for several cards: ranks by DistributedDataParallel, and for a model that is cut layers by torch.distributed.tensor.parallel, stages by torch.distributed.pipelining.
 func writeCut(p report.Plan, m Model) (string, error) {
-	if err := refuseCut(p, m); err != nil {
-		return "", err
-	}
 	if !cut(p) {
 		p.Tensor, p.Stages, p.Ranks = 1, 1, p.GPUs
 	}
-	optimizerOf := makeGroupedOptimizer
-	if p.Tensor < 2 && p.Stages < 2 {
-		optimizerOf = makeOptimizer
-	}
-	optimizer, err := optimizerOf(p)
+	v, err := newView(p, m)
 	if err != nil {
 		return "", err
+	}
+	optimizer := makeGroupedOptimizer(v)
+	if p.Tensor < 2 && p.Stages < 2 {
+		optimizer = part("optimizer", v)
 	}
 	run := "make_optimizer(model, lr=...); train_step for every " + fmt.Sprint(p.Accumulate) + " micro-batches"
 	if p.Stages > 1 {
@@ -65,7 +35,7 @@ func writeCut(p report.Plan, m Model) (string, error) {
 		"# Written by plimsoll fit: "+summary(p)+".",
 		fmt.Sprintf("# Start it with torchrun on %d cards. mesh = make_mesh(); model = prepare(model, mesh); optimizer = %s.", p.GPUs, run),
 		`# Give all cards of mesh["data"].get_local_rank() the same batches, and each such rank others (DistributedSampler's rank and num_replicas).`,
-		conf(p),
+		strings.TrimPrefix(part("allocator", v), "\n"),
 		when(p.Conf == "", "import os"),
 		"\nimport torch",
 		"import torch.distributed as dist",
@@ -82,19 +52,11 @@ func writeCut(p report.Plan, m Model) (string, error) {
 		when(p.Precision == "tf32", "torch.backends.cuda.matmul.allow_tf32 = True"),
 		when(p.Precision == "amp-fp16", "scaler = torch.amp.GradScaler(DEVICE)"),
 	)
-	step := trainStep(uncast(p))
+	step := part("step", v)
 	if p.Stages > 1 {
 		step = sections(makeSchedule, pipelinedStep)
 	}
-	return sections(head, makeMesh, tensorPlan(p, m), stageClass(p), prepareCut(p, m), optimizer, step), nil
-}
-
-// uncast is the plan for a step whose model casts by itself: fully_shard's policy does.
-func uncast(p report.Plan) report.Plan {
-	if p.Sharding == "fsdp2" {
-		p.Precision = "fp32"
-	}
-	return p
+	return sections(head, makeMesh, tensorPlan(p, m), stageClass(v), prepareCut(v), optimizer, step), nil
 }
 
 // makeMesh puts the cards of one layer next to each other: they talk most.
@@ -131,8 +93,8 @@ func tensorPlan(p report.Plan, m Model) string {
 }
 
 // stageClass keeps one stage's layers of a causal language model of transformers.
-func stageClass(p report.Plan) string {
-	if p.Stages < 2 {
+func stageClass(v view) string {
+	if v.Stages < 2 {
 		return ""
 	}
 	call := lines(
@@ -140,8 +102,8 @@ func stageClass(p report.Plan) string {
 		"        if self.last:",
 		"            return self.model(**given, use_cache=False).logits",
 		"        return self.model.model(**given, use_cache=False).last_hidden_state")
-	if t := lowType(uncast(p)); t != "" {
-		call = fmt.Sprintf("        with torch.autocast(DEVICE, dtype=%s):\n", t) + indent(call)
+	if t := v.CastName(); t != "" {
+		call = fmt.Sprintf("        with torch.autocast(DEVICE, dtype=torch.%s):\n", t) + indent(call)
 	}
 	return lines(
 		"class Stage(torch.nn.Module):",
@@ -165,12 +127,13 @@ func stageClass(p report.Plan) string {
 }
 
 // prepareCut cuts the model and spreads what is left over the ranks that see different data.
-func prepareCut(p report.Plan, m Model) string {
+func prepareCut(v view) string {
+	p, m := v.Plan, v.Model
 	moved := "    model = model.to(DEVICE)"
-	if t := paramType(p); t != "" {
-		moved = fmt.Sprintf("    model = model.to(DEVICE, %s)", t)
+	if t := p.Precision.Params(); t != torch.FP32 {
+		moved = fmt.Sprintf("    model = model.to(DEVICE, torch.%s)", t.Name())
 	}
-	policy := when(lowType(p) != "", ", mp_policy=MixedPrecisionPolicy(param_dtype=%s, reduce_dtype=torch.float32)", lowType(p))
+	policy := v.PolicyArgument()
 	if p.Stages > 1 {
 		policy += ", reshard_after_forward=False" // stages gather once a step
 	}
@@ -183,33 +146,55 @@ func prepareCut(p report.Plan, m Model) string {
 	case p.Ranks > 1 && p.Sharding == "fsdp2":
 		sharded = lines("    for layer in "+layers+":", `        fully_shard(layer, mesh=mesh["data"]`+policy+")", `    fully_shard(model, mesh=mesh["data"]`+policy+")")
 	case p.Ranks > 1:
-		sharded = `    model = torch.nn.parallel.DistributedDataParallel(model, process_group=mesh["data"].get_group(), gradient_as_bucket_view=True)`
+		sharded = `    model = torch.nn.parallel.DistributedDataParallel(model, process_group=mesh["data"].get_group())`
 	}
+	all := v
+	if m.Hub && p.Checkpointing == setup.Selective { // layers are left alone once the model is cut
+		all.Checkpointing = setup.Full
+	}
+	checkpointing := strings.TrimPrefix(part("checkpointing", all), "\n")
 	return lines("def prepare(model, mesh):", moved,
 		when(m.Hub && p.Attn != "", "    model.set_attn_implementation(%q)", p.Attn),
-		when(m.Hub, "%s", checkpointAll(p)),
-		when(!m.Hub, "%s", checkpointModules(p, m)),
+		checkpointing,
 		when(p.Tensor > 1, "    for layer in model.model.layers:\n        parallelize_module(layer, mesh[\"tensor\"], LAYER)"),
 		when(p.Stages > 1, "    model = Stage(model, mesh[\"stage\"].get_local_rank())"),
-		when(m.Hub, "%s", checkpointFirst(p)), // of the layers that are left
+		when(m.Hub, "%s", strings.TrimPrefix(part("leave-alone", v), "\n")), // of the layers that are left
 		"    model.train()",
 		sharded,
 		"    return model")
 }
 
 // makeGroupedOptimizer gives each kind of tensor a group of its own: the lists of a foreach or fused step do not mix meshes.
-func makeGroupedOptimizer(p report.Plan) (string, error) {
-	name, arguments, err := class(p.Optimizer)
-	if err != nil {
-		return "", err
-	}
+func makeGroupedOptimizer(v view) string {
 	return lines("def make_optimizer(model, **settings):",
 		"    groups = {}  # tensors of one mesh each: foreach and fused steps do not mix them",
 		"    for p in model.parameters():",
 		"        if p.requires_grad:",
 		"            groups.setdefault(getattr(p, \"device_mesh\", None), []).append(p)",
-		fmt.Sprintf("    return %s([{\"params\": group} for group in groups.values()]%s%s, **settings)", name, arguments, form(p.Optimizer))), nil
+		fmt.Sprintf("    return %s([{\"params\": group} for group in groups.values()]%s%s, **settings)", v.Class(), v.Arguments(), v.Form()))
 }
+
+// part renders a shared part of the forms.
+func part(name string, v view) string {
+	text, err := render(name, v)
+	if err != nil {
+		panic(err) // a template that every test renders
+	}
+	return text
+}
+
+// lines joins what is not empty; a block may bring several lines.
+func lines(blocks ...string) string { return join("\n", blocks) }
+
+// sections joins parts of a Python module, two empty lines between them.
+func sections(blocks ...string) string { return join("\n\n\n", blocks) }
+
+func join(between string, blocks []string) string {
+	return strings.Join(slices.DeleteFunc(blocks, func(b string) bool { return b == "" }), between)
+}
+
+// indent moves lines one level to the right.
+func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n", "\n    ") }
 
 // makeSchedule is one forward one backward; the schedule divides the gradients by the number of micro-batches.
 const makeSchedule = `def mean_loss(logits, labels):

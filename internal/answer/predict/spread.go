@@ -6,6 +6,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/shard"
+	"github.com/plimsoll/plimsoll/internal/setup"
 )
 
 // Spread is how a job is distributed over cards: Ranks see different data, Tensor and Stages cut the model.
@@ -20,13 +21,18 @@ func RunSpread(j job.Job, src Source, m Machine, s Spread) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	lowered, err := s.lower(&j)
+	if err != nil {
+		return nil, err
+	}
 	part := whole
 	if s.Tensor > 1 || s.Plan.Stages > 1 {
-		divided, err := Divide(src, s.Tensor, s.Plan.Stages)
-		if err != nil {
+		if src, err = Divide(src, s.Tensor, s.Plan.Stages); err != nil {
 			return nil, err
 		}
-		if part, err = Run(j, divided, m); err != nil {
+	}
+	if lowered || s.Tensor > 1 || s.Plan.Stages > 1 {
+		if part, err = Run(j, src, m); err != nil {
 			return nil, err
 		}
 	}
@@ -35,6 +41,25 @@ func RunSpread(j job.Job, src Source, m Machine, s Spread) (*Result, error) {
 	}
 	whole.Report.Fits = whole.Report.Sharded.Fits
 	return whole, nil
+}
+
+// lower makes the job what the engine of a spread runs; it tells whether that is another one.
+func (s *Spread) lower(j *job.Job) (bool, error) {
+	as := j.Setup()
+	as.Sharding, as.Cut = s.Plan.Kind, s.cut()
+	as.GPUs = s.Plan.Ranks * as.Cards()
+	if s.Plan.Ranks < 2 {
+		as.Sharding = setup.Unsharded
+	}
+	l, err := as.Lower()
+	if err != nil {
+		return false, err
+	}
+	s.Plan.Masters = l.Masters
+	order := j.Order
+	*j = j.With(l.Compute)
+	j.Order = order
+	return l.Compute != as, nil
 }
 
 // RunPart predicts one rank alone: src is what Divide left of the model.
@@ -79,6 +104,6 @@ func (s Spread) rank(part *Result, m Machine) (*report.Sharded, error) {
 	// What the allocator holds beyond what is in use is taken to be as much as on one card.
 	slack := part.Report.Safe - part.Report.Peak.Allocated
 	out.Safe = out.Allocated + slack
-	out.Fits = out.Safe+m.context() <= m.capacity()
+	out.Fits = out.Safe+m.context()+shard.NCCL(s.Plan.Ranks*max(s.Tensor, 1)*max(s.Plan.Stages, 1), m.Card.NVLink > 0) <= m.capacity()
 	return out, nil
 }

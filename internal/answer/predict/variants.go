@@ -143,7 +143,7 @@ func passesOf(j job.Job, c setup.Cut) key {
 
 // parametersOf is what the parameters of a job depend on.
 func parametersOf(j job.Job, c setup.Cut) key {
-	return key{Setup: setup.Setup{Precision: torch.PrecisionOf(j.ParamDType, "", false), LoRARank: j.LoRARank, Cut: c}}
+	return key{Setup: setup.Setup{Precision: torch.PrecisionOf(j.ParamDType, "", false), Adapters: j.Adapters(), Cut: c}}
 }
 
 // turnOf is what the turns of an optimizer depend on.

@@ -162,6 +162,9 @@ type Message struct {
 	Format              string       `json:"format"`
 	Backend             string       `json:"backend"`
 	Library             string       `json:"library,omitempty"`
+	Framework           string       `json:"framework,omitempty"` // pytorch, vllm, jax, llama.cpp …, as far as the text tells
+	Work                string       `json:"work,omitempty"`      // training, inference, serving, diffusion, data
+	OS                  string       `json:"os,omitempty"`
 	Requested           *units.Bytes `json:"requested,omitempty"`
 	Capacity            *units.Bytes `json:"capacity,omitempty"`
 	Free                *units.Bytes `json:"free,omitempty"`

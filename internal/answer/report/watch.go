@@ -80,4 +80,5 @@ type WatchTorch struct {
 	PeakAllocated units.Bytes `json:"peak_allocated"`
 	Step          int         `json:"step"`
 	Phase         string      `json:"phase"`
+	Holders       []Holder    `json:"holders,omitempty"` // who held its memory when it was last asked
 }

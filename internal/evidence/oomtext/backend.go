@@ -215,6 +215,12 @@ func readClassAlone(t squashed, at int) (span, bool) {
 		}
 		m := newMessage(DeviceOOM, "short")
 		m.Class, m.Truncated = t.rawText(start, end), true
+		for _, b := range backends {
+			if t.has(end+1, b+"outofmemory") {
+				m.Backend, end = b, end+1+len(b+"outofmemory")
+				break
+			}
+		}
 		return span{&m, start, end}, true
 	}
 	return span{}, false

@@ -38,12 +38,18 @@ func (m Message) sameEvent(next Message) bool {
 	if m.Format == "thc" {
 		return next.Format == "thc" && m.Class == "" && next.Class != ""
 	}
+	if m.Kind != HostOOM && m.Library != "" && m.Library == next.Library && joined[m.Library] {
+		return true
+	}
 	gone := next.Format == "worker-gone" || next.Format == "worker-shm"
 	if m.Kind == SharedOOM {
 		return gone && agree(m.Host.PID, next.Host.PID, 0)
 	}
 	return m.Kind == HostOOM && next.Kind == HostOOM && m.killed() && next.killed() && agree(m.Host.PID, next.Host.PID, 0)
 }
+
+// joined are the stacks that report one failure in several voices: the allocator, the loader, the program.
+var joined = map[string]bool{"ggml": true, "tensorflow": true, "jax": true, "cann": true, "onnxruntime": true, "tensorrt": true, "paddle": true, "mxnet": true, "vllm": true, "sglang": true, "rmm": true}
 
 // killed tells messages about a process that was killed from those of a request that failed.
 func (m Message) killed() bool {
@@ -68,6 +74,21 @@ func (m *Message) absorb(next Message) {
 		m.Rank = next.Rank
 	}
 	m.Certain = m.Certain || next.Certain
+	for _, pair := range []struct{ to, from *Amount }{{&m.Requested, &next.Requested}, {&m.Free, &next.Free}, {&m.Capacity, &next.Capacity}, {&m.Allocated, &next.Allocated}, {&m.Allowed, &next.Allowed}} {
+		exact := pair.from.Within == 0 && pair.to.Within > 0 && pair.from.Bytes-pair.to.Bytes <= pair.to.Within && pair.to.Bytes-pair.from.Bytes <= pair.to.Within
+		if pair.from.Known && (!pair.to.Known || exact) {
+			*pair.to = *pair.from
+		}
+	}
+	if m.Device < 0 {
+		m.Device = next.Device
+	}
+	if m.Purpose == "" {
+		m.Purpose = next.Purpose
+	}
+	if len(m.Shape) == 0 && len(next.Shape) > 0 {
+		m.Shape, m.DType, m.Purpose = next.Shape, next.DType, ""
+	}
 	m.lastLine = next.lastLine
 	h, more := &m.Host, next.Host
 	if more.Virtual.Known {

@@ -1,6 +1,9 @@
 package oomtext
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // v2 is a message of PyTorch 2.1 and later with the given spelling, device and process sentences.
 func v2(capacity, device, processes string) string {
@@ -11,7 +14,9 @@ func v2(capacity, device, processes string) string {
 }
 
 // formats are messages written to the templates of each version and library, and what must be read.
-var formats = []struct{ text, want string }{
+var formats = slices.Concat(ownFormats, stackFormats)
+
+var ownFormats = []struct{ text, want string }{
 	// PyTorch 0.x
 	{"RuntimeError: cuda runtime error (2) : out of memory at /tmp/torch/lib/THC/generic/THCStorage.cu:61",
 		"oom thc backend=cuda class=RuntimeError torch=0.1–0.4"},
@@ -108,17 +113,17 @@ var formats = []struct{ text, want string }{
 		"oom tensorflow backend=cuda library=tensorflow device=1 requested=(102760448) shape=32x256x56x56 dtype=float"},
 	{"failed to allocate 7.50G (8053063680 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory", "oom tensorflow backend=cuda library=tensorflow requested=7.50G"},
 	{"Allocator (GPU_0_bfc) ran out of memory trying to allocate 1.50GiB (rounded to 1610612736)requested by op", "oom tensorflow backend=cuda library=tensorflow requested=1.50GiB"},
-	{"ValueError: The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in KV cache (13200).", "oom-refused vllm backend=cuda library=vllm"},
+	{"ValueError: The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in KV cache (13200).", "kv-cache vllm backend=cuda library=vllm"},
 	{"RuntimeError: NCCL Error 1: unhandled cuda error\nLast error:\nFailed to CUDA calloc async 608 bytes", "library-oom nccl backend=cuda library=nccl requested=608bytes"},
 	{"E       torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 7.75 GiB of which 1.00 GiB is free. Of the allocated memory 5.00 GiB is allocated by PyTorch, and 10.00 MiB is reserved by PyTorch but unallocated.",
 		"oom v22-exp backend=cuda class=torch.OutOfMemoryError device=0 requested=2.00GiB capacity=7.75GiB free=1.00GiB allocated=5.00GiB unallocated=10.00MiB torch=2.4"},
 	{"RuntimeError: MPS backend out of memory (MPS allocated: 1.50 GiB, other allocations: 2.00 MiB). Tried to allocate 3.00 GiB on shared pool.", "oom mps backend=mps class=RuntimeError requested=3.00GiB allocated=1.50GiB other=2.00MiB pool=shared"},
 	{"jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4294967296 bytes.", "oom jax library=jax class=jaxlib.xla_extension.XlaRuntimeError requested=4294967296bytes"},
 	{"jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 1.50GiB (1610612736B) on device ordinal 2", "oom jax library=jax class=jaxlib.xla_extension.XlaRuntimeError device=2 requested=1.50GiB"},
-	{"XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 17.25G of 15.48G hbm. Exceeded hbm capacity by 1.77G.", "oom jax backend=tpu library=jax requested=17.25G capacity=15.48G"},
+	{"XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 17.25G of 15.48G hbm. Exceeded hbm capacity by 1.77G.", "oom jax backend=tpu library=jax capacity=15.48G program=17.25G"},
 	{"ValueError: Free memory on device cuda:1 (10.50/23.64 GiB) on startup is less than desired GPU memory utilization (0.85, 20.09 GiB). Decrease GPU memory utilization.", "oom-refused vllm backend=cuda library=vllm class=ValueError device=1 requested=20.09GiB capacity=23.64GiB free=10.50GiB share=0.85"},
-	{"ValueError: To serve at least one request with the models's max seq len (32768), (4.00 GiB KV cache is needed, which is larger than the available KV cache memory (2.31 GiB). Try increasing `gpu_memory_utilization`.", "oom-refused vllm backend=cuda library=vllm requested=4.00GiB free=2.31GiB"},
-	{"ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.", "oom-refused vllm backend=cuda library=vllm class=ValueError"},
+	{"ValueError: To serve at least one request with the models's max seq len (32768), (4.00 GiB KV cache is needed, which is larger than the available KV cache memory (2.31 GiB). Try increasing `gpu_memory_utilization`.", "kv-cache vllm backend=cuda library=vllm requested=4.00GiB free=2.31GiB"},
+	{"ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.", "kv-cache vllm backend=cuda library=vllm class=ValueError"},
 	{"RuntimeError: No executable batch size found, reached zero.", "oom-gave-up accelerate library=accelerate class=RuntimeError"},
 	{"RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method", "worker-cuda forked-cuda backend=cuda class=RuntimeError"},
 }

@@ -68,6 +68,12 @@ func readBFC(t squashed, at int) (span, bool) {
 	}
 	m.Requested = amount
 	m.Requested.Text = t.rawText(number, open)
+	if t.has(at, "failedtoallocate") {
+		m.Purpose = "pool"
+	}
+	if strings.Contains(t.s[max(0, at-120):min(len(t.s), at+120)], "rocm") || t.find("hiperror", end, end+30) >= 0 {
+		m.Backend = "hip"
+	}
 	if i := t.find("cudaerroroutofmemory", end, end+40); i >= 0 {
 		end = i + len("cudaerroroutofmemory")
 		if t.has(end, ":outofmemory") {
@@ -139,7 +145,7 @@ func readXLA(t squashed, at int) (span, bool) {
 	end := t.find("allocat", at, at+60)
 	if end < 0 { // "Ran out of memory in memory space hbm. Used 17.00G of 15.48G hbm."
 		m.Backend = "tpu"
-		return span{&m, start, t.readHBM(&m, at)}, true
+		return span{&m, start, t.readProgram(&m, at)}, true
 	}
 	for end < len(t.s) && letter(t.s[end]) {
 		end++
@@ -163,34 +169,19 @@ func readXLA(t squashed, at int) (span, bool) {
 	return span{&m, start, end}, true
 }
 
-func (t squashed) readHBM(m *Message, at int) int {
-	end := at + len("ranoutofmemoryinmemoryspace")
-	i := t.find(".used", end, end+20)
-	if i < 0 {
-		return end
-	}
-	used := i + len(".used")
-	stop := t.numberEnd(used)
-	if t.has(stop, "gof") {
-		m.Requested, _ = newAmount(t.s[used:stop], unit{"g", "G", units.GiB})
-		of := stop + len("gof")
-		stop = t.numberEnd(of)
-		if t.has(stop, "g") {
-			m.Capacity, _ = newAmount(t.s[of:stop], unit{"g", "G", units.GiB})
-		}
-	}
-	return stop
-}
-
 // readVLLM reads vLLM's refusals to start (vllm/v1/worker/utils.py, vllm/v1/core/kv_cache_utils.py).
 func readVLLM(t squashed, at int) (span, bool) {
 	m := newMessage(Refused, "vllm")
 	m.Library, m.Backend = "vllm", "cuda"
 	start := at
 	m.Class, start = t.classBefore(at)
+	if !t.has(at, "freememory") {
+		m.Kind = CacheFull
+	}
 	if t.has(at, "noavailable") {
 		return span{&m, start, at + len("noavailablememoryforthecacheblocks")}, true
 	}
+	t.readTokens(&m, at)
 	if t.has(at, "canbestored") {
 		return span{&m, start, at + len("canbestoredinkvcache")}, strings.Contains(t.before(at, 80), "maximumnumberoftokens")
 	}
@@ -225,6 +216,21 @@ func readVLLM(t squashed, at int) (span, bool) {
 		}
 	}
 	return span{&m, start, end}, m.Capacity.Known
+}
+
+// readTokens reads the length a server was asked for, and the length it has room for.
+func (t squashed) readTokens(m *Message, at int) {
+	from, to := t.paragraph(at, at)
+	for _, field := range []struct {
+		anchor string
+		to     *int
+	}{{"maxseqlen(", &m.Tokens}, {"inkvcache(", &m.Room}, {"maximummodellengthis", &m.Room}} {
+		if i := t.find(field.anchor, from, to); i >= 0 {
+			if n, _, ok := t.intAt(i + len(field.anchor)); ok && n > 0 {
+				*field.to = n
+			}
+		}
+	}
 }
 
 func decimal(s string) float64 {

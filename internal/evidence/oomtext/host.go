@@ -3,6 +3,8 @@ package oomtext
 import (
 	"bytes"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // readCPU reads PyTorch's allocator of main memory (c10/core/impl/alloc_cpu.cpp; TH before 1.0).
@@ -30,11 +32,12 @@ func readNumPy(t squashed, at int) (span, bool) {
 	m := newMessage(HostOOM, "numpy")
 	m.Library, m.Backend = "numpy", "cpu"
 	amount, end, ok := t.amountAt(at + len("unabletoallocate"))
-	if !ok {
+	sized := ok || t.has(end, "arraywithshape(") // 1.17 gives the shape alone
+	if !sized || t.find("array", end, end+40) < 0 && !strings.HasSuffix(t.s[:at], "error:") {
 		return span{}, false
 	}
 	m.Requested = amount
-	if i := t.find("withshape(", end, end+30); i >= 0 {
+	if i := t.find("withshape(", end, end+40); i >= 0 {
 		m.Shape, end = t.shapeAt(i+len("withshape("), ')')
 	}
 	if i := t.find("datatype", end, end+16); i >= 0 {
@@ -45,9 +48,18 @@ func readNumPy(t squashed, at int) (span, bool) {
 		}
 		m.DType = t.s[i:end]
 	}
+	if !m.Requested.Known {
+		m.Requested = tensorBytes(m.Shape, numpySizes[m.DType])
+	}
 	start := at
 	m.Class, start = t.classBefore(at)
 	return span{&m, start, end}, true
+}
+
+// numpySizes are the bytes of an element.
+var numpySizes = map[string]units.Bytes{
+	"float64": 8, "float32": 4, "float16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1, "object": 8,
+	"complex64": 8, "complex128": 16,
 }
 
 // readHostError reads errors of main memory that come without numbers.
@@ -55,6 +67,9 @@ func readHostError(t squashed, at int) (span, bool) {
 	m := newMessage(HostOOM, "host-error")
 	m.Backend = "cpu"
 	end := at
+	if oneOf(t.s[at:min(len(t.s), at+200)], []string{"cuda", "rmm", "gpu", "device"}) && !t.has(at, "cannotallocate") {
+		return span{}, false // device memory: CUDA's words beat bad_alloc, which its libraries throw
+	}
 	switch {
 	case t.has(at, "memoryerror"):
 		end = at + len("memoryerror")
@@ -245,13 +260,13 @@ func readExit(t squashed, at int) (span, bool) {
 		end++
 	}
 	if n, next, ok := t.intAt(end); ok {
-		if n != -9 && n != 137 && n != 9 {
+		switch {
+		case n == 9:
+			n = -9
+		case n != -9 && n != 137 && !m.Certain: // OOMKilled with code 0: a child was killed, the container ended well
 			return span{}, false
 		}
 		m.Host.ExitCode, end = n, next
-		if n == 9 {
-			m.Host.ExitCode = -9
-		}
 	}
 	to := end + 60
 	if i := t.find("localrank:", end, to); i >= 0 {

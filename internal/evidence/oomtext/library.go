@@ -74,7 +74,7 @@ func readLibrary(t squashed, at int) (span, bool) {
 		return span{}, false
 	}
 	m.Format = m.Library
-	m.Certain = !t.has(at, "statusnotinitialized") && !t.has(at, "statusinternalerror")
+	m.Certain = !t.has(at, "statusnotinitialized") && !t.has(at, "statusinternalerror") && !t.has(at, "cufftinternal")
 	if i := t.find("gpu=", end, end+20); i >= 0 {
 		m.Device, end, _ = t.intAt(i + len("gpu="))
 	}

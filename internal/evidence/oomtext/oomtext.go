@@ -32,6 +32,8 @@ const (
 	NotAnOOM   Kind = "not-an-oom"  // looks like one and is none (Triton's on-chip shared memory)
 	GaveUp     Kind = "oom-gave-up" // a batch-size finder met OOM at every size
 	Refused    Kind = "oom-refused" // a program refused to start for want of free device memory
+	CacheFull  Kind = "kv-cache"    // a server has no room for its cache of keys and values
+	NoRoom     Kind = "no-room"     // a loader refused a model because it does not fit on the device
 )
 
 // Amount is a size as a message prints it. The zero value is a size the message does not give.
@@ -51,6 +53,13 @@ type Amount struct {
 type Process struct {
 	PID  int
 	Held Amount
+}
+
+// Buffer is one of the largest allocations of a compiled program.
+type Buffer struct {
+	Size      Amount
+	Shape     []int64
+	Operation string // op_name, bounded
 }
 
 // Host is what messages about main memory say beside the request.
@@ -94,10 +103,12 @@ type Message struct {
 	Allowed             Amount // a limit below the capacity
 	Others              []Process
 	Host                Host
-	Shape               []int64 // TensorFlow, NumPy: the tensor that did not fit
-	DType               string  // its type
-	Utilization         float64 // vLLM: gpu_memory_utilization; Ray: memory threshold
-	Pool                string  // MPS: "private" or "shared"
+	Program             Amount   // XLA: what the compiled program needs in all
+	Largest             []Buffer // XLA: its largest buffers, largest first
+	Shape               []int64  // TensorFlow, NumPy: the tensor that did not fit
+	DType               string   // its type
+	Utilization         float64  // vLLM: gpu_memory_utilization; Ray: memory threshold
+	Pool                string   // MPS: "private" or "shared"
 
 	// Advice is the allocator setting the message recommends ("" none).
 	Advice    string
@@ -110,6 +121,12 @@ type Message struct {
 	Repeats int // how often the same message came again
 	// Tracebacks are the ones printed above it, in that order; the last ends in this message.
 	Tracebacks []Traceback
+	Scene      Scene
+	Near       string // the text right around it, in lower case
+	// Purpose is what the memory was for, where the words tell: weights, cache, compute, "".
+	Purpose string
+	// Tokens is what a server's cache of keys and values would have to hold, and Room how many it can; 0 unknown.
+	Tokens, Room int
 
 	charDevice bool // the device is printed as a raw character
 	cutAtNUL   bool // the text breaks off where 2.3 prints a NUL for the device

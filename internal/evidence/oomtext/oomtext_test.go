@@ -53,6 +53,7 @@ func brief(m Message) string {
 	size("pools", m.PrivatePools)
 	size("other", m.OtherAllocations)
 	size("allowed", m.Allowed)
+	size("program", m.Program)
 	word("pool", m.Pool)
 	number("pid", m.Host.PID, 0)
 	word("command", m.Host.Command)
@@ -95,7 +96,7 @@ func read(t *testing.T, text string) []Message {
 func TestEveryFormatIsReadWithAllItsNumbers(t *testing.T) {
 	t.Parallel()
 	for _, f := range formats {
-		messages := read(t, f.text)
+		messages := read(t, f.text+"\n")
 		if len(messages) != 1 {
 			t.Errorf("%d messages in %q", len(messages), f.text)
 			continue

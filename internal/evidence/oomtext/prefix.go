@@ -120,7 +120,7 @@ func digitPrefix(line []byte) prefix {
 	if bytes.Count(token, []byte(".")) == 3 && bytes.HasSuffix(token, []byte(":")) {
 		return prefix{len(token), true, -1}
 	}
-	if !clockLike(token) || len(token) < 8 {
+	if len(token) < 8 || !clockAt(token) && !isDate(token) {
 		return noPrefix
 	}
 	length := len(token)

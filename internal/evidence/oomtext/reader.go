@@ -24,17 +24,14 @@ type reader struct {
 	log      Log
 	seen     map[string]int // index in log.Messages by signature
 	scratch  []byte
+	scenes   int // that may still be looked at
 }
 
 func newReader() *reader {
-	unnamed := newWindow(-1)
-	return &reader{
-		triggers: triggerAutomaton(),
-		unnamed:  unnamed,
-		named:    map[uint64]*window{},
-		order:    []*window{unnamed},
-		seen:     map[string]int{},
-	}
+	r := &reader{triggers: triggerAutomaton(), named: map[uint64]*window{}, seen: map[string]int{}, scenes: maxScenes}
+	r.unnamed = newWindow(-1, &r.scenes)
+	r.order = []*window{r.unnamed}
+	return r
 }
 
 func (r *reader) read(in io.Reader) (Log, error) {
@@ -71,14 +68,24 @@ func (r *reader) read(in io.Reader) (Log, error) {
 	}
 }
 
-// line takes one line, or a piece of an overlong one. A carriage return inside starts a new text on the
-// same line: progress bars do that.
+// line takes one line, or a piece of an overlong one.
 func (r *reader) line(raw []byte, terminator int64, piece bool) {
 	if !piece {
 		r.log.Lines++
 	}
 	offset := r.log.Bytes
 	r.log.Bytes += int64(len(raw)) + terminator
+	if bare, changed := undress(raw); changed {
+		for part := range bytes.SplitSeq(bare, []byte("\n")) {
+			r.plain(part, offset, piece, terminator == 0)
+		}
+		return
+	}
+	r.plain(raw, offset, piece, terminator == 0)
+}
+
+// plain takes a line without the dress of a page or a JSON string. A carriage return inside starts a new text on the same line: progress bars do that.
+func (r *reader) plain(raw []byte, offset int64, piece, open bool) {
 	if bytes.IndexByte(raw, 0x1b) >= 0 {
 		r.scratch = stripANSI(r.scratch[:0], raw)
 		raw = r.scratch
@@ -86,11 +93,11 @@ func (r *reader) line(raw []byte, terminator int64, piece bool) {
 	for {
 		cut := bytes.IndexByte(raw, '\r')
 		if cut < 0 {
-			r.say(raw, offset, piece)
+			r.say(raw, offset, piece, open)
 			return
 		}
 		if cut > 0 {
-			r.say(raw[:cut], offset, piece)
+			r.say(raw[:cut], offset, piece, false)
 		}
 		raw = raw[cut+1:]
 		if len(raw) == 0 {
@@ -101,7 +108,7 @@ func (r *reader) line(raw []byte, terminator int64, piece bool) {
 
 // say gives a line to its speaker. One without a name goes to the unnamed window, and to the speaker before
 // it as well while that one is in the middle of something: terminals wrap a line without repeating its prefix.
-func (r *reader) say(text []byte, offset int64, piece bool) {
+func (r *reader) say(text []byte, offset int64, piece, open bool) {
 	body, who := text, speaker{rank: -1}
 	if !piece {
 		body, who = peel(text)
@@ -109,9 +116,11 @@ func (r *reader) say(text []byte, offset int64, piece bool) {
 	if len(body) == 0 {
 		return
 	}
-	r.hint(body)
-	ref := lineRef{number: r.log.Lines, offset: offset}
+	ref := lineRef{number: r.log.Lines, offset: offset, open: open}
 	if w := r.windowOf(who); w != r.unnamed {
+		if w.label == "" {
+			w.label = clip(text[:len(text)-len(body)])
+		}
 		w.own()
 		r.last = w
 		r.add(w, body, ref)
@@ -137,14 +146,19 @@ func (r *reader) windowOf(who speaker) *window {
 	if len(r.named) >= maxSpeakers {
 		return r.unnamed
 	}
-	w = newWindow(who.rank)
+	w = newWindow(who.rank, &r.scenes)
 	r.named[who.key] = w
 	r.order = append(r.order, w)
 	return w
 }
 
 func (r *reader) add(w *window, body []byte, ref lineRef) {
-	if w.add(r.triggers, body, ref) {
+	start := len(w.text)
+	ripe := w.add(r.triggers, body, ref)
+	if w.hot >= start {
+		r.hint(body)
+	}
+	if ripe {
 		r.collect(w.harvest(false))
 	}
 }

@@ -2,8 +2,10 @@ package oomtext
 
 import (
 	"bytes"
-	"sort"
+	"cmp"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // span is a message and the bytes of the squashed text it stands on.
@@ -20,7 +22,11 @@ type template struct {
 }
 
 // templates in order of preference where two claim the same text.
-var templates = []template{
+var templates = slices.Concat(ownTemplates, phraseTemplates(stackPhrases), phraseTemplates(hostPhrases), lastTemplates)
+
+// ownTemplates need more than a phrase to be read.
+var ownTemplates = []template{
+	{[]string{"noneoftheinputshaverequiresgrad=true", "incompatiblewithgradientcheckpointing"}, readWarning},
 	{[]string{"triedtoallocate"}, readTried},
 	{[]string{"wouldexceedallowedmemory"}, readAsync},
 	{[]string{"waspreemptivelyrejected"}, readReject},
@@ -32,7 +38,7 @@ var templates = []template{
 	{[]string{"ranoutofmemorytryingtoallocate", "failedtoallocate"}, readBFC},
 	{[]string{"cudaerror:outofmemory", "cudadrivererror:outofmemory", "hiperror:outofmemory", "cudaerroroutofmemory",
 		"hiperroroutofmemory", "cudaerrormemoryallocation", "outofdevicememory"}, readDriver},
-	{[]string{"statusallocfailed", "statusnotinitialized", "statusallocationfailed", "cufftallocfailed", "statusmemoryerror", "statusinternalerror"}, readLibrary},
+	{[]string{"statusallocfailed", "statusnotinitialized", "statusallocationfailed", "cufftallocfailed", "statusmemoryerror", "statusinternalerror", "cufftinternalerror"}, readLibrary},
 	{[]string{"unabletofindavalidcudnnalgorithm", "unabletofindanengine"}, readEngine},
 	{[]string{"nvmlsuccess=="}, readNVML},
 	{[]string{"youtriedtoallocate"}, readCPU},
@@ -42,7 +48,7 @@ var templates = []template{
 	{[]string{"iskilledbysignal:"}, readWorkerKilled},
 	{[]string{"exitedunexpectedly"}, readWorkerGone},
 	{[]string{"unexpectedbuserror", "sharedmemoryobject", "unabletowritetofile</torch", "unabletommap"}, readShared},
-	{[]string{"exitcode:-9", "exitcode137", "exitcode:137", "exitstatus137", "oomkilled", "signal9(sigkill)", "signals.sigkill"}, readExit},
+	{[]string{"exitcode:-9", "exitcode137", "exitcode:137", "exitstatus137", "exitcode=137", "exitstatus:137", "exitcode-9", "returncode=-9", "returncode-9", "returncode:-9", "signal:killed", "oomkilled", "signal9(sigkill)", "signals.sigkill"}, readExit},
 	{[]string{"whichexceedsthememoryusagethreshold"}, readRay},
 	{[]string{"oomwhenallocatingtensor"}, readTensorFlow},
 	{[]string{"outofmemorywhiletryingtoallocate", "outofmemoryallocating", "failedtoallocaterequestfor", "ranoutofmemoryinmemoryspace"}, readXLA},
@@ -50,40 +56,73 @@ var templates = []template{
 	{[]string{"outofresource:sharedmemory", "usestoomuchshareddata"}, readTriton},
 	{[]string{"noexecutablebatchsizefound"}, readAccelerate},
 	{[]string{"cannotre-initializecudainforkedsubprocess"}, readForked},
+}
+
+// lastTemplates read what says little.
+var lastTemplates = []template{
 	{[]string{"outofmemory"}, readBare},
 	{[]string{"memoryerror", "std::badalloc", "cannotallocatememory"}, readHostError},
 	{[]string{"killed"}, readKilled},
+	{[]string{"outofmemory"}, readAnyDevice},
+	{[]string{"failedtoallocate", "unabletoallocate", "couldnotallocate", "cannotallocate", "allocationfailed", "failedtoalloc", "insufficientmemory", "notenoughmemory"}, readAnyAllocation},
 }
+
+// trigger is one word of a template.
+type trigger struct {
+	word     string
+	core     int // its length up to the last letter or digit
+	template int
+}
+
+// triggers lists the words of all templates; their number is that of the automaton.
+var triggers = sync.OnceValue(func() []trigger {
+	var out []trigger
+	for i, t := range templates {
+		for _, w := range t.triggers {
+			core := len(w)
+			for classOf(w[core-1]) == skipping {
+				core--
+			}
+			out = append(out, trigger{w, core, i})
+		}
+	}
+	return out
+})
 
 func triggerWords() []string {
 	var words []string
-	for _, t := range templates {
-		words = append(words, t.triggers...)
+	for _, t := range triggers() {
+		words = append(words, t.word)
 	}
 	return words
 }
 
 // readAll reads every message of a text, in order, none inside another.
 func readAll(t squashed) []span {
-	var found []span
-	for _, tpl := range templates {
-		for _, trigger := range tpl.triggers {
-			for at := t.find(trigger, 0, len(t.s)); at >= 0; at = t.find(trigger, at+len(trigger), len(t.s)) {
-				if s, ok := tpl.read(t, at); ok {
-					found = append(found, s)
-				}
-			}
-		}
+	type candidate struct {
+		span
+		template int
 	}
-	sort.SliceStable(found, func(i, j int) bool { return found[i].start < found[j].start })
-	kept := found[:0]
+	var found []candidate
+	words := triggers()
+	triggerAutomaton().hits(t.s, func(word uint16, last int) {
+		w := words[word]
+		at := last + 1 - w.core
+		if !t.has(at, w.word) {
+			return
+		}
+		if s, ok := templates[w.template].read(t, at); ok {
+			found = append(found, candidate{s, w.template})
+		}
+	})
+	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Or(a.start-b.start, a.template-b.template) })
+	var kept []span
 	end := 0
 	for _, s := range found {
-		if s.start < end {
-			continue
+		if s.start >= end {
+			kept = append(kept, s.span)
+			end = s.end
 		}
-		kept = append(kept, s)
-		end = s.end
 	}
 	return kept
 }

@@ -154,6 +154,9 @@ func (m *Message) readProcesses(t squashed, from, to int) int {
 		if !ok {
 			continue
 		}
+		if held.Bytes == 0 {
+			held.Known = false // a container that cannot see what processes hold
+		}
 		if named {
 			m.Others = append(m.Others, Process{pid, held})
 		} else {

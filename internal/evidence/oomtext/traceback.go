@@ -59,6 +59,50 @@ func (w *window) tracebacks(at int) []Traceback {
 	return c.end()
 }
 
+// traceBelow reads a traceback that begins right below a message: some programs print the error first, and logs are cut before it comes again.
+func (w *window) traceBelow(last int) []Traceback {
+	var c chain
+	for i := last + 1; i < min(len(w.lines), last+maxTraceLines); i++ {
+		line := w.line(i)
+		if i > last+3 && len(c.now.Frames) == 0 {
+			return nil
+		}
+		c.feed(line)
+		if c.closed || i == last+3 && !bytes.Contains(w.text[w.lines[last].start:], []byte("Traceback (most")) {
+			break
+		}
+	}
+	if c.loose != "" && len(c.now.Frames) == 0 {
+		return nil
+	}
+	c.closed = false
+	return c.end()
+}
+
+// excerpt takes the line of source that stands right above a message, where people paste no more of the traceback.
+func (w *window) excerpt(at int) []Traceback {
+	for i := at - 1; i >= max(0, at-3); i-- {
+		line := bytes.Trim(bytes.TrimSpace(w.line(i)), "`> ")
+		if len(line) == 0 || len(bytes.Trim(line, "^~ ")) == 0 {
+			continue
+		}
+		if len(line) < 300 && codeLike(line) {
+			return []Traceback{{Frames: []Frame{{Code: clip(line)}}}}
+		}
+		return nil
+	}
+	return nil
+}
+
+// codeLike tells a statement of Python from prose: a call or an assignment to one name.
+func codeLike(line []byte) bool {
+	name, rest, ok := bytes.Cut(line, []byte(" = "))
+	assigns := ok && len(rest) > 0 && !bytes.ContainsAny(name, " :")
+	open := bytes.IndexByte(line, '(')
+	calls := open > 0 && !bytes.ContainsAny(line[:open], " :") && (line[len(line)-1] == ')' || line[len(line)-1] == '(' || line[len(line)-1] == ',')
+	return assigns || calls || bytes.HasPrefix(line, []byte("return ")) && open > 0
+}
+
 // chain is the state of reading lines that may hold tracebacks.
 type chain struct {
 	done   []Traceback

@@ -23,12 +23,9 @@ func TestTheAutomatonFindsWhatAPlainSearchFinds(t *testing.T) {
 	})
 }
 
-func TestEveryTriggerIsFoundAndStatesFitTheirType(t *testing.T) {
+func TestEveryTriggerIsFound(t *testing.T) {
 	t.Parallel()
 	a := triggerAutomaton()
-	if len(a.next) > 1<<16 {
-		t.Fatalf("%d entries: a state no longer fits 16 bits", len(a.next))
-	}
 	for _, w := range triggerWords() {
 		if end, _ := a.scan(0, []byte("xx "+strings.Join(strings.Split(strings.ToUpper(w), ""), "\n"))); end < 0 {
 			t.Errorf("%q is not found", w)

@@ -10,6 +10,7 @@ type lineRef struct {
 	start    int   // in window.text
 	number   int   // in the log, from 1
 	offset   int64 // of its first byte in the log
+	open     bool  // it ended without a line feed
 	borrowed bool  // an unnamed line that may go on where this speaker's last one broke off
 }
 
@@ -18,7 +19,7 @@ type window struct {
 	rank    int
 	text    []byte
 	lines   []lineRef
-	state   uint16
+	state   uint32
 	first   int    // end of the first trigger that waits to be read
 	hot     int    // end of the last one, -1 when none waits
 	done    int    // text up to here has been searched for messages
@@ -26,6 +27,11 @@ type window struct {
 	asked   bool   // raised is about the speaker's last line
 	raised  bool   // which names an exception
 	borrows int    // unnamed lines borrowed since the last own one
+
+	label     string // the prefix of its lines
+	open      bool   // its last line ended without a line feed
+	scenes    *int   // how many scenes may still be looked at in this log
+	lastScene Scene
 }
 
 const (
@@ -38,11 +44,12 @@ const (
 	maxText    = 4 << 10  // bytes of a message kept as text
 )
 
-func newWindow(rank int) *window { return &window{rank: rank, hot: -1} }
+func newWindow(rank int, scenes *int) *window { return &window{rank: rank, hot: -1, scenes: scenes} }
 
 // add appends a line and reports whether the window is ripe: what its last trigger started is all there.
 func (w *window) add(a *automaton, body []byte, ref lineRef) bool {
 	ref.start = len(w.text)
+	w.open = ref.open
 	w.lines = append(w.lines, ref)
 	w.text = append(w.text, body...)
 	w.text = append(w.text, '\n')
@@ -135,7 +142,11 @@ func (w *window) harvest(over bool) []Message {
 	if waiting {
 		limit -= lookAhead
 	}
-	t := squash(w.text[from:])
+	text := w.text[from:]
+	if over && w.open {
+		text = text[:len(text)-1]
+	}
+	t := squash(text)
 	var found []Message
 	for _, s := range readAll(t) {
 		start, end := from+int(t.pos[s.start]), from+int(t.pos[s.end-1])+1
@@ -168,5 +179,13 @@ func (w *window) place(m Message, start, end int) Message {
 	m.Text = strings.Join(strings.Fields(string(w.text[start:min(end, start+maxText)])), " ")
 	m.Tracebacks = w.tracebacks(first)
 	m.Versions = m.versions()
+	m.Scene = w.scene(start, end)
+	m.Near = w.near(start, end)
+	if len(m.Tracebacks) == 0 {
+		m.Tracebacks = w.traceBelow(last)
+	}
+	if len(m.Tracebacks) == 0 {
+		m.Tracebacks = w.excerpt(first)
+	}
 	return m
 }

@@ -134,7 +134,13 @@ func (m *Machine) use(card string, p nvml.Process) watch.Use {
 	}
 	u.Torch = &watch.TorchStatus{
 		Allocated: status.Allocated, Reserved: status.Reserved, PeakAllocated: status.PeakAllocated,
-		Step: status.Step, Phase: status.Phase, Time: time.Unix(0, int64(status.Time*1e9)),
+		Step: status.Step, Phase: status.Phase, Time: time.Unix(0, int64(status.Time*1e9)), Asks: status.Asks,
+	}
+	if h := status.Held; h != nil {
+		u.Torch.Held = &watch.Held{Time: time.Unix(0, int64(h.Time*1e9)), Step: h.Step, Share: h.Share}
+		for _, one := range h.Holders {
+			u.Torch.Held.Holders = append(u.Torch.Held.Holders, watch.Holder(one))
+		}
 	}
 	return u
 }

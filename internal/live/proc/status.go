@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -23,12 +24,32 @@ type Status struct {
 	Allocated, Reserved, PeakAllocated units.Bytes
 	// Time is seconds since 1970.
 	Time float64
+	Asks int   // the signal that asks the process who holds its memory; 0: it does not listen
+	Held *Held // the answer, nil before the first
+}
+
+// Held is who holds the memory of a process, as its probe saw it in a step.
+type Held struct {
+	Time    float64  `json:"time"`
+	Step    int      `json:"step"`
+	Share   float64  `json:"share"` // of the allocated bytes, those that have a name
+	Holders []Holder `json:"holders"`
+}
+
+// Holder is memory that one name keeps alive.
+type Holder struct {
+	Name  string      `json:"name"`
+	Bytes units.Bytes `json:"bytes"`
+	Count int         `json:"count"`
 }
 
 // StatusSchema names the form of the status file.
 const StatusSchema = "plimsoll.status/1"
 
-const maxStatus = 4 << 10
+const (
+	maxStatus  = 8 << 10
+	maxHolders = 16
+)
 
 // Status reads the status file of a process: run-PID.json in the folder plimsoll-UID of the user's runtime folder or of /tmp.
 // Only a plain file that belongs to the process's user or to root counts: anybody may write to /tmp.
@@ -180,6 +201,8 @@ func parseStatus(data []byte, pid int) (Status, error) {
 		Reserved      units.Bytes `json:"reserved"`
 		PeakAllocated units.Bytes `json:"peak_allocated"`
 		Time          float64     `json:"time"`
+		Asks          int         `json:"asks"`
+		Held          *Held       `json:"held"`
 	}
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return Status{}, fmt.Errorf("status of %d: %w", pid, err)
@@ -195,5 +218,11 @@ func parseStatus(data []byte, pid int) (Status, error) {
 	case raw.Step < 0 || len(raw.Phase) > 32 || math.IsNaN(raw.Time) || raw.Time < 0 || raw.Time > 1e11:
 		return Status{}, fmt.Errorf("status of %d: step, phase or time out of range", pid)
 	}
-	return Status{raw.PID, raw.Rank, raw.Step, raw.Phase, raw.Allocated, raw.Reserved, raw.PeakAllocated, raw.Time}, nil
+	if raw.Asks != int(syscall.SIGUSR2) { // the one signal that the probe listens to; no file may have another sent
+		raw.Asks = 0
+	}
+	if raw.Held != nil {
+		raw.Held.Holders = raw.Held.Holders[:min(len(raw.Held.Holders), maxHolders)]
+	}
+	return Status{raw.PID, raw.Rank, raw.Step, raw.Phase, raw.Allocated, raw.Reserved, raw.PeakAllocated, raw.Time, raw.Asks, raw.Held}, nil
 }

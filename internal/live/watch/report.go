@@ -65,6 +65,11 @@ func (p ProcessView) report() report.WatchProcess {
 		out.Torch = &report.WatchTorch{
 			Allocated: t.Allocated, Reserved: t.Reserved, Cached: t.Cached(), PeakAllocated: t.PeakAllocated, Step: t.Step, Phase: t.Phase,
 		}
+		if t.Held != nil {
+			for _, h := range t.Held.Holders {
+				out.Torch.Holders = append(out.Torch.Holders, report.Holder{Name: h.Name, Bytes: h.Bytes, Count: h.Count})
+			}
+		}
 	}
 	return out
 }

@@ -83,6 +83,23 @@ type TorchStatus struct {
 	Step                               int
 	Phase                              string
 	Time                               time.Time
+	Asks                               int // the signal that asks the process who holds its memory; 0: it does not listen
+	Held                               *Held
+}
+
+// Held is who holds the memory of a process, as its probe last saw it.
+type Held struct {
+	Time    time.Time
+	Step    int
+	Share   float64 // of the allocated bytes, those that have a name
+	Holders []Holder
+}
+
+// Holder is memory that one name keeps alive.
+type Holder struct {
+	Name  string
+	Bytes units.Bytes
+	Count int
 }
 
 // Cached is what PyTorch holds from CUDA but does not use: it can serve later requests or be given back.

@@ -144,7 +144,7 @@ func (j *Job) checkWords() error {
 		defaults(&j.Attn, setup.SDPA)
 	}
 	if j.LoRARank > 0 && len(j.LoRATargets) == 0 {
-		j.LoRATargets = []string{"q_proj", "v_proj"} // peft's default for decoders
+		j.LoRATargets = strings.Split(DefaultTargets, ",")
 	}
 	for _, w := range []struct {
 		field, word string

@@ -1,6 +1,8 @@
 package job
 
 import (
+	"strings"
+
 	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/torch"
 )
@@ -19,17 +21,26 @@ func (j Job) With(s setup.Setup) Job {
 	j.SetPrecision(s.Precision)
 	j.Checkpointing, j.Layers = s.Checkpointing != setup.None, s.Layers
 	j.OffloadActivations = s.Offload.Has(setup.OffloadActivations)
-	if s.LoRARank > 0 {
-		j.LoRARank = s.LoRARank
+	j.LoRARank, j.LoRADropout, j.BaseBits, j.LoRATargets = s.LoRARank, s.LoRADropout, s.BaseBits, nil
+	if s.LoRATargets != "" {
+		j.LoRATargets = strings.Split(s.LoRATargets, ",")
 	}
 	return j
+}
+
+// DefaultTargets are the layers that get adapters unless others are named: PEFT's default for decoders.
+const DefaultTargets = "q_proj,v_proj"
+
+// Adapters are the job's low-rank adapters.
+func (j Job) Adapters() setup.Adapters {
+	return setup.Adapters{LoRARank: j.LoRARank, LoRATargets: strings.Join(j.LoRATargets, ","), LoRADropout: j.LoRADropout, BaseBits: j.BaseBits}
 }
 
 // Setup is the way the job runs on one card.
 func (j Job) Setup() setup.Setup {
 	s := setup.Setup{
 		MicroBatch: j.Batch, Accumulate: max(j.Accumulate, 1), Precision: j.Precision(), Checkpointing: setup.None, Optimizer: j.Optimizer, Attn: j.Attn,
-		Loop: j.Loop, GPUs: 1, LoRARank: j.LoRARank,
+		Loop: j.Loop, GPUs: 1, Adapters: j.Adapters(),
 	}
 	switch {
 	case j.Checkpointing && j.Layers > 0:

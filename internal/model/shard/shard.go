@@ -20,6 +20,7 @@ import (
 type Plan struct {
 	Kind       setup.Sharding
 	Ranks      int
+	Masters    bool // the tape's parameters are 16-bit copies: what each rank keeps of parameters and state is fp32
 	BucketView bool // DDP: gradient_as_bucket_view, which saves the buckets
 	Stages     int  // pipeline stages; 0 and 1: none. The tape is then that of one stage's layers
 }
@@ -48,6 +49,24 @@ type Estimate struct {
 	Peak        units.Bytes // tensors of the rank at its highest instant
 	Buffers     units.Bytes // of which the plan's own buffers
 	Assumptions []string
+}
+
+// NCCL's own buffers, outside of the allocator. Estimated: 4 MiB (NCCL_BUFFSIZE) for the simple protocol and about as much for LL128, for each of up to four
+// connections of a channel; some two dozen channels over NVLink, a few over PCIe. https://github.com/NVIDIA/nccl/blob/v2.27.3-1/src/init.cc
+const (
+	overNVLink = 768 * units.MiB
+	overPCIe   = 256 * units.MiB
+)
+
+// NCCL is what the communicators of a process take of its card; nothing with one card.
+func NCCL(cards int, nvlink bool) units.Bytes {
+	switch {
+	case cards < 2:
+		return 0
+	case nvlink:
+		return overNVLink
+	}
+	return overPCIe
 }
 
 // DeepSpeed's defaults (deepspeed/runtime/zero/config.py): buckets of 5e8 elements.
@@ -165,6 +184,12 @@ func layerOf(module string) string {
 // rank is what a rank holds at an instant, and how much of it are the plan's buffers.
 func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (held, buffers units.Bytes) {
 	share := func(b units.Bytes) units.Bytes { return (b + units.Bytes(p.Ranks) - 1) / units.Bytes(p.Ranks) }
+	var masters units.Bytes
+	wide := share // of what is kept between steps
+	if p.Masters {
+		wide = func(b units.Bytes) units.Bytes { return share(2 * b) }
+		masters = wide(m.grads) // of what is trained
+	}
 	params, grads, state := now[tape.Parameters], now[tape.Gradients], now[tape.Optimizer]
 	rest := now[tape.Activations] + now[tape.Inputs] + now[tape.Workspace] + now[tape.Other]
 	bucket := min(m.grads, zeroBucket*4)
@@ -178,24 +203,24 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 			buffers = 0
 		}
 	case setup.ZeRO1:
-		state = share(state)
+		state = wide(state) + masters
 		buffers = bucket
 	case setup.ZeRO2:
-		state, grads = share(state), share(grads)
+		state, grads = wide(state)+masters, share(grads)
 		buffers = bucket
 	case setup.ZeRO3:
-		state, grads = share(state), share(grads)
+		state, grads = wide(state)+masters, share(grads)
 		params = min(params, share(params)+p.gathered(m))
 		buffers = bucket
 	case setup.FSDP2:
-		state = share(state)
+		state = wide(state)
 		if p.Stages > 1 { // stages keep parameters gathered and reduce gradients once, after the last micro-batch
-			params += share(params)
+			params += wide(params)
 			buffers = min(bucket, 2*m.layer)
 			break
 		}
-		grads = min(grads, share(grads)+m.layer)
-		params = min(params, share(params)+p.gathered(m))
+		grads = wide(grads) + min(grads, m.layer+m.rest) // those of the running layer, and of what lies outside until all of backward is done
+		params = wide(params) + min(params, p.gathered(m))
 		buffers = min(bucket, 2*m.layer) // gather and reduce-scatter buffers
 	}
 	return params + grads + state + rest + buffers, buffers
@@ -220,5 +245,5 @@ func (p Plan) assumptions() []string {
 		}
 		out = append(out, "each repeated layer is a unit; one more is fetched ahead; parameters outside of layers stay gathered")
 	}
-	return append(out, "NCCL's buffers (some hundred MiB) come on top")
+	return append(out, fmt.Sprintf("NCCL's buffers are taken to be %s or %s, by the links; nothing of that was measured", overPCIe, overNVLink))
 }

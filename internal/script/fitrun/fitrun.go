@@ -115,6 +115,10 @@ func (f *fitting) again(outcome runner.Outcome, processes []probenotes.Process) 
 	if outcome.Code == 0 || len(dead) == 0 || f.limits.Nothing {
 		return false
 	}
+	if !slices.ContainsFunc(dead, func(p probenotes.Process) bool { return p.Fit != nil }) {
+		f.say("no change reaches the processes that ran out of memory, so starting again would not help.")
+		return false
+	}
 	next, why, p, ok := attempt.NextOf(f.plan, dead, f.limits)
 	if !ok {
 		f.say("nothing is left to change that would make it fit.")

@@ -16,7 +16,7 @@ import (
 func script(body string) []string {
 	return []string{"sh", "-c", `
 notes() { echo '{"schema":"plimsoll.notes/1","run":"'"$PLIMSOLL_RUN"'","pid":'$$',"rank":0,"step":3,"loaders":[{"batch":16,"sampler":"RandomSampler"}],'"$1"'}' > "$PLIMSOLL_REPORT/rank0-$$.json"; }
-dies() { notes '"error":{"type":"OutOfMemoryError","message":"CUDA out of memory.","out_of_memory":true,"traceback":""}'; exit 1; }
+dies() { notes '"fit":{},"error":{"type":"OutOfMemoryError","message":"CUDA out of memory.","out_of_memory":true,"traceback":""}'; exit 1; }
 ` + body}
 }
 
@@ -73,6 +73,14 @@ func TestACommandThatFailsForAnotherReasonIsNotStartedAgain(t *testing.T) {
 	t.Parallel()
 	res, said, _ := fits(t, Options{}, script("notes '\"error\":{\"type\":\"ValueError\"}'; exit 3"))
 	if res.Outcome.Code != 3 || len(said) != 0 {
+		t.Errorf("%+v, said %q", res, said)
+	}
+}
+
+func TestAPlanThatDoesNotReachTheScriptIsNotTriedFurther(t *testing.T) {
+	t.Parallel()
+	res, said, _ := fits(t, Options{}, script(`notes '"error":{"type":"OutOfMemoryError","out_of_memory":true}'; exit 1`))
+	if res.Outcome.Code != 1 || len(said) != 1 || !strings.Contains(said[0], "starting again would not help") {
 		t.Errorf("%+v, said %q", res, said)
 	}
 }

@@ -61,7 +61,7 @@ func TestAFailureIsNotSaidToHaveNothingToDoWithMemory(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
 		"exit 7":     "sh ended with code 7; no memory error was seen.",
-		"kill -9 $$": "it was killed (SIGKILL); by whom is not known. No memory error was seen.",
+		"kill -9 $$": "it or a part of it was killed (SIGKILL); by whom is not known. No memory error was seen.",
 		"exit 0":     "no GPU memory was seen in use.",
 	} {
 		if res, _, _ := observed(t, Request{Args: sh(script)}); res.text() != want {
@@ -145,7 +145,15 @@ func TestTheFailureOfAnEarlierRunIsNotToldAgain(t *testing.T) {
 	if err := os.WriteFile(old, []byte(strings.NewReplacer("RUN", "plimsoll-1.1", "PID", "1").Replace(died)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	for _, when := range []string{"growth", "peak"} {
+		if err := os.WriteFile(filepath.Join(report, "rank0-1."+when+".pickle"), []byte("old"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	res, _, _ := observed(t, Request{Args: sh("exit 3"), Report: report})
+	if res.Grown != "" || res.Peak != "" {
+		t.Errorf("an earlier recording is taken for this run's: %q %q", res.Grown, res.Peak)
+	}
 	if res.Kind != verdict.Failed || res.Record.OutOfMem || res.Record.Processes != 0 {
 		t.Errorf("%+v", res)
 	}

@@ -34,6 +34,7 @@ type Record struct {
 	Unseen    []Unseen `json:"not_observed,omitempty"`
 	Peak      int64    `json:"peak_allocated"`
 	Summary   []string `json:"summary"`
+	KeptIn    string   `json:"report,omitempty"` // folder of the record, where memory ended the run
 }
 
 // Unseen is a process of the command that the driver saw on a card and the probe was not in.
@@ -67,14 +68,21 @@ func (r *Run) Conclude(outcome runner.Outcome) Result {
 	}
 	res := Result{Notes: notes, Verdict: verdict.Of(verdict.Evidence{Program: r.Args[0], Notes: notes, Driver: r.driver, Printed: printed, Heard: r.heard,
 		Ending: verdict.Ending{Code: outcome.Code, Killed: outcome.Killed(), KernelKills: outcome.KernelKills}})}
+	if res.Kind == verdict.OutOfMemory || res.Printed {
+		r.gather(&res)
+	} else {
+		res.Grown, res.Peak = r.alive("growth", notes), r.alive("peak", notes)
+	}
 	res.Record = r.record(outcome, res.Verdict, notes)
+	res.Record.KeptIn = res.KeptIn
 	if err := r.write(res.Record); err != nil {
 		r.Say(err.Error())
 	}
-	if res.Kind != verdict.OutOfMemory && !res.Printed {
-		res.Grown, res.Peak = r.alive("growth"), r.alive("peak")
-		return res
-	}
+	return res
+}
+
+// gather collects what shows why memory ran out.
+func (r *Run) gather(res *Result) {
 	if res.Printed {
 		res.Texts = r.keepPrinted()
 	}
@@ -86,14 +94,13 @@ func (r *Run) Conclude(outcome runner.Outcome) Result {
 		r.keep, res.KeptIn = true, r.report
 	}
 	res.InSource = blame.OnStack(stackOf(res.Dead), readScript)
-	return res
 }
 
-// alive finds a recording that the probe made while the run lived: the largest of several ranks.
-func (r *Run) alive(when string) string {
-	paths, _ := filepath.Glob(filepath.Join(r.report, "rank*."+when+".pickle"))
+// alive finds a recording that the probe made while this run lived: the largest of several ranks.
+func (r *Run) alive(when string, notes []probenotes.Process) string {
 	best, size := "", int64(-1)
-	for _, path := range paths {
+	for _, p := range notes {
+		path := filepath.Join(r.report, fmt.Sprintf("rank%d-%d.%s.pickle", p.Rank, p.PID, when))
 		if info, err := os.Stat(path); err == nil && info.Size() > size {
 			best, size = path, info.Size()
 		}

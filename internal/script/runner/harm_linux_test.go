@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"io"
@@ -330,5 +331,91 @@ func TestTheTailKeepsTheEnd(t *testing.T) {
 	_, _ = tail.Write(bytes.Repeat([]byte("y"), 3*tailSize))
 	if got := tail.Bytes(); len(got) != tailSize || got[0] != 'y' {
 		t.Errorf("%d bytes", len(got))
+	}
+}
+
+func TestSignalsInAnyOrderReachTheCommand(t *testing.T) {
+	t.Parallel()
+	script := "for s in HUP INT QUIT USR1 USR2; do trap \"echo $s\" $s; done; trap 'echo TERM; exit 5' TERM; echo ready; while :; do sleep 0.01; done"
+	names := map[string]syscall.Signal{"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "TERM": syscall.SIGTERM}
+	for _, order := range []string{"HUP INT QUIT USR1 USR2 TERM", "USR2 USR2 INT HUP INT QUIT TERM", "TERM"} {
+		cmd := plimsoll(script)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		pipe, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(pipe)
+		lines.Scan()
+		for name := range strings.FieldsSeq(order) {
+			if err := cmd.Process.Signal(names[name]); err != nil {
+				t.Fatal(err)
+			}
+			if !lines.Scan() || lines.Text() != name {
+				t.Fatalf("%s: sent %s, the command got %q", order, name, lines.Text())
+			}
+		}
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != 5 {
+			t.Errorf("%s: exit code %d", order, code)
+		}
+	}
+}
+
+func TestWhatNohupProtectsStaysProtected(t *testing.T) {
+	t.Parallel()
+	// trap '' ignores a signal for all that follow, as nohup does.
+	cmd := exec.Command("sh", "-c", "trap '' HUP; exec \"$0\" sh -c 'echo ready; read line; kill -HUP $$; echo survived'", os.Args[0])
+	cmd.Env = append(os.Environ(), "RUNNER_TEST=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	lines.Scan()
+	_ = cmd.Process.Signal(syscall.SIGHUP)
+	_, _ = io.WriteString(in, "go\n")
+	if !lines.Scan() || lines.Text() != "survived" {
+		t.Errorf("%q", lines.Text())
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAStopSentToPlimsollStopsTheCommandToo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd := plimsoll("echo $$ > " + dir + "/pid; while [ ! -e " + dir + "/end ]; do sleep 0.01; done; exit 4")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // in the session of this test: a group nobody waits for cannot be stopped
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	child := number(t, filepath.Join(dir, "pid"))
+	state := func(pid int) string {
+		data, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		_, rest, _ := strings.Cut(string(data), ") ")
+		return rest[:min(1, len(rest))]
+	}
+	_ = cmd.Process.Signal(syscall.SIGTSTP)
+	eventually(t, "both are stopped", func() bool { return state(child) == "T" && state(cmd.Process.Pid) == "T" })
+	_ = cmd.Process.Signal(syscall.SIGCONT)
+	eventually(t, "both go on", func() bool { return state(child) != "T" && state(cmd.Process.Pid) != "T" })
+	if err := os.WriteFile(filepath.Join(dir, "end"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 4 {
+		t.Errorf("exit code %d", code)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -60,7 +61,7 @@ func Run(c Command) (Outcome, error) {
 
 	along := newTap(c, cmd)
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, forwarded...)
+	signal.Notify(signals, heard()...)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
 		along.close()
@@ -71,11 +72,11 @@ func Run(c Command) (Outcome, error) {
 	if c.Started != nil {
 		c.Started(cmd.Process.Pid)
 	}
-	done, heard := make(chan struct{}), make(chan syscall.Signal, 1)
-	go func() { heard <- attend(signals, c.Stop, done, cmd.Process, along.size) }()
+	done, answer := make(chan struct{}), make(chan syscall.Signal, 1)
+	go func() { answer <- attend(signals, c.Stop, done, cmd.Process, along.size) }()
 	err := cmd.Wait()
 	close(done)
-	asked := <-heard
+	asked := <-answer
 	along.finish()
 
 	var exit *exec.ExitError
@@ -92,28 +93,44 @@ var forwarded = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
 }
 
+// heard are the signals to hand on: not those that were ignored when plimsoll started, as under nohup; the command inherits that it ignores them. Ctrl-Z
+// stops plimsoll and the command without anyone's help, so that the shell sees what it sees without plimsoll; elsewhere a stop is handed on.
+func heard() []os.Signal {
+	all := append(slices.Clone(forwarded), syscall.SIGCONT)
+	if !terminalSentIt() {
+		all = append(all, syscall.SIGTSTP)
+	}
+	return slices.DeleteFunc(all, signal.Ignored)
+}
+
 // attend hands signals on until the command is done, ends it when told to, and returns the first signal that asked for an end.
-func attend(signals <-chan os.Signal, stop, done <-chan struct{}, child *os.Process, size func()) syscall.Signal {
+func attend(signals <-chan os.Signal, end, done <-chan struct{}, child *os.Process, size func()) syscall.Signal {
 	var asked syscall.Signal
 	for {
 		select {
 		case s := <-signals:
 			number, _ := s.(syscall.Signal)
-			if number == syscall.SIGWINCH {
+			switch number {
+			case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
+				if asked == 0 {
+					asked = number
+				}
+			case syscall.SIGWINCH:
 				if size == nil {
 					continue // the terminal has told the child itself
 				}
 				size()
-			} else if asked == 0 && number != syscall.SIGUSR1 && number != syscall.SIGUSR2 {
-				asked = number
 			}
-			if (s == syscall.SIGINT || s == syscall.SIGQUIT) && terminalSentIt() {
-				continue // the child has it already
+			typed := number == syscall.SIGINT || number == syscall.SIGQUIT
+			if !typed || !terminalSentIt() { // else the child has it already
+				_ = child.Signal(s) // it may have ended in this moment
 			}
-			_ = child.Signal(s) // it may have ended in this moment
-		case <-stop:
+			if number == syscall.SIGTSTP {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			}
+		case <-end:
 			endTree(child, done)
-			stop = nil
+			end = nil
 		case <-done:
 			return asked
 		}

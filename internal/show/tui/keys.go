@@ -16,6 +16,7 @@ var keys = []struct{ key, does string }{
 	{"I", "turn the order around"},
 	{"Tab", "one card after the other, then all"},
 	{"c", "curve of the card or of the selected process"},
+	{"w", "who holds its memory (under plimsoll run)"},
 	{"Z", "hold the screen still; readings go on"},
 	{"F1 h ?", "this help"},
 	{"F10 q", "quit"},
@@ -83,7 +84,13 @@ func (st State) Press(key string, v watch.View, page int) (next State, quit bool
 		st.Row = last
 	case "f3", "f4", "/", "\\":
 		st.Typing = true
+	case "w":
+		st.Who = true
 	case "esc":
+		if st.Who {
+			st.Who = false
+			break
+		}
 		st.Filter, st.CardID = "", ""
 	case "f6", ">", ".":
 		st.Sort = (st.Sort + 1) % orders

@@ -18,6 +18,7 @@ type model struct {
 	state         State
 	width, height int
 	style         screen.Style
+	ask           func(Ask) // asks a process who holds its memory
 }
 
 // viewMsg brings a new view; closedMsg says that there will be no more.
@@ -60,6 +61,9 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if !m.state.Paused {
 			m.shown = m.latest
 		}
+		if q := m.state.asks(m.shown); msg.String() == "w" && m.state.Who && q.PID != 0 {
+			return m, func() tea.Msg { m.ask(q); return nil }
+		}
 	}
 	return m, nil
 }
@@ -76,16 +80,16 @@ func (m model) View() tea.View {
 // frames is how often a second the terminal is looked at for changes: readings come once a second, keys should feel instant.
 const frames = 20
 
-// Run shows the views until the person quits, the views end or the context does.
-func Run(ctx context.Context, views <-chan watch.View, in io.Reader, out io.Writer, style screen.Style) error {
-	_, err := newProgram(ctx, views, in, out, style).Run()
+// Run shows the views until the person quits, the views end or the context does; ask hands a question on to a process.
+func Run(ctx context.Context, views <-chan watch.View, in io.Reader, out io.Writer, style screen.Style, ask func(Ask)) error {
+	_, err := newProgram(ctx, views, in, out, style, ask).Run()
 	if errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, tea.ErrInterrupted) || errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
 }
 
-func newProgram(ctx context.Context, views <-chan watch.View, in io.Reader, out io.Writer, style screen.Style, more ...tea.ProgramOption) *tea.Program {
+func newProgram(ctx context.Context, views <-chan watch.View, in io.Reader, out io.Writer, style screen.Style, ask func(Ask), more ...tea.ProgramOption) *tea.Program {
 	options := append([]tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithFPS(frames)}, more...)
-	return tea.NewProgram(model{views: views, style: style}, options...)
+	return tea.NewProgram(model{views: views, style: style, ask: ask}, options...)
 }

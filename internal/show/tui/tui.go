@@ -22,6 +22,7 @@ type State struct {
 	CardID  string // only this card; empty: all
 	Paused  bool
 	Help    bool
+	Who     bool // who holds the memory of the selected process
 	OneProc bool // the curve shows the selected process, not its card
 }
 
@@ -113,6 +114,8 @@ func Render(v watch.View, st State, width, height int, style screen.Style) strin
 	switch {
 	case st.Help:
 		lines = append(lines, s.help(width, body)...)
+	case st.Who:
+		lines = append(lines, s.who(width, body)...)
 	case width >= 160 && height >= 30:
 		lines = append(lines, s.wide(width, body)...)
 	default:

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/live/watch"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/testkit/goldentest"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -44,6 +45,40 @@ func TestTheScreenAtThreeSizes(t *testing.T) {
 	}
 }
 
+// observed is the row of the first process that runs under plimsoll run; it tells who holds its memory.
+func observed(v watch.View) int {
+	for i, r := range rows(v, State{}) {
+		if r.Torch != nil {
+			r.Torch.Held = &watch.Held{Step: 41, Share: 0.973, Holders: []watch.Holder{
+				{Name: "feats[*] in train.py:8", Bytes: 3 * units.GiB, Count: 412}, {Name: "parameters of model in train.py:61 main", Bytes: units.GiB / 2, Count: 148},
+			}}
+			return i
+		}
+	}
+	return -1
+}
+
+func TestAKeyAsksWhoHoldsTheMemory(t *testing.T) {
+	t.Parallel()
+	v := after(simgpu.Demo(), 60)
+	for i, r := range rows(v, State{}) {
+		st, _ := State{Row: i}.Press("w", v, 5)
+		if q := st.asks(v); !st.Who || q != (Ask{}) {
+			t.Errorf("%d: asks %v of a process that does not listen", r.PID, q)
+		}
+		if r.Torch == nil {
+			continue
+		}
+		r.Torch.Asks = 12
+		if q := st.asks(v); q != (Ask{r.PID, 12}) {
+			t.Errorf("asks %v, want %d", q, r.PID)
+		}
+		if back, quit := st.Press("esc", v, 5); back.Who || quit {
+			t.Error("Esc does not go back")
+		}
+	}
+}
+
 func TestOtherFacesOfTheScreen(t *testing.T) {
 	t.Parallel()
 	v := after(simgpu.Demo(), 241)
@@ -53,6 +88,8 @@ func TestOtherFacesOfTheScreen(t *testing.T) {
 		state State
 	}{
 		"help":     {v, State{Help: true}},
+		"who":      {v, State{Who: true, Row: observed(v)}},
+		"who-not":  {v, State{Who: true}},
 		"filtered": {v, State{Filter: "ada", Sort: ByPID}},
 		"one-card": {v, State{CardID: v.Cards[2].ID, OneProc: true}},
 		"empty":    {empty, State{}},
@@ -209,7 +246,7 @@ func TestANewReadingRedrawsOnlyWhatChanged(t *testing.T) {
 		return history.Look(context.Background(), machine, start.Add(time.Duration(second)*time.Second))
 	}
 	views, terminal := make(chan watch.View), &paced{drawn: make(chan struct{}, 1)}
-	program := newProgram(context.Background(), views, nil, terminal, screen.Style{}, tea.WithWindowSize(80, 24), tea.WithEnvironment([]string{"TERM=xterm-256color"}))
+	program := newProgram(context.Background(), views, nil, terminal, screen.Style{}, func(Ask) {}, tea.WithWindowSize(80, 24), tea.WithEnvironment([]string{"TERM=xterm-256color"}))
 	ended := make(chan error, 1)
 	go func() { _, err := program.Run(); ended <- err }()
 	for i := range 60 {

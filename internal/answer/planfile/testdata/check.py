@@ -75,7 +75,7 @@ def check_torch(text, plan):
     if plan.get("alloc_conf"):
         assert os.environ["PYTORCH_CUDA_ALLOC_CONF"] == plan["alloc_conf"]
     optimizer = one_step(space, model, plan)
-    if plan["optimizer"] == "adamw-8bit":
+    if plan["optimizer"] == "adamw-8bit" and not plan.get("lora_rank"):  # adapters of the tiny model are too small for it
         assert any(s["state1"].dtype == torch.uint8 for s in optimizer.state.values()), "no state of eight bits"
 
 
@@ -86,14 +86,24 @@ def check_trainer(text, plan):
     folder = tempfile.mkdtemp()
     transformers.TrainingArguments = lambda **k: real(**(k | dict(output_dir=folder, use_cpu=True, max_steps=1, report_to=[], save_strategy="no", disable_tqdm=True)))
     try:
-        args = execute(text)["args"]
+        space = execute(text)
+        args = space["args"]
     finally:
         transformers.TrainingArguments = real
     assert args.per_device_train_batch_size == plan["micro_batch"] and args.gradient_accumulation_steps == plan["accumulate"]
-    assert args.gradient_checkpointing == (plan["checkpointing"] != "none")
+    assert args.gradient_checkpointing == (plan["checkpointing"] == "full" and plan.get("sharding") != "fsdp2")
+    if plan["gpus"] > 1:
+        return "arguments accepted"
+    model = space["prepare"](tiny())
+    trained = {n for n, p in model.named_parameters() if p.requires_grad}
+    assert all("lora_" in n for n in trained) == bool(plan.get("lora_rank")), trained
+    if plan.get("lora_rank"):
+        assert next(p for n, p in model.named_parameters() if "lora_A" in n).shape[0] == plan["lora_rank"]
     data = [{"input_ids": row, "labels": row} for row in torch.randint(0, 64, (plan["micro_batch"] * plan["accumulate"], 8))]
-    trainer = transformers.Trainer(model=tiny(), args=args, train_dataset=data)
+    trainer = transformers.Trainer(model=model, args=args, train_dataset=data)
     assert trainer.train().global_step == 1
+    on = [m for m in model.modules() if type(m).__name__ == "LlamaDecoderLayer" and m.gradient_checkpointing]
+    assert len(on) == {"none": 0, "full": 4}.get(plan["checkpointing"], plan.get("checkpoint_layers")), len(on)
 
 
 def check_accelerate(text, plan):
@@ -103,7 +113,8 @@ def check_accelerate(text, plan):
         f.write(text)
     config = load_config_from_file(f.name)
     assert config.num_processes == plan["gpus"]
-    assert config.mixed_precision == {"amp-bf16": "bf16", "amp-fp16": "fp16"}.get(plan["precision"], "no"), config.mixed_precision
+    engine = "zero" in plan.get("sharding", "")
+    assert config.mixed_precision == {"amp-bf16": "bf16", "amp-fp16": "fp16"}.get(plan["precision"], plan["precision"] if engine else "no"), config.mixed_precision
     kind = {"fsdp2": "FSDP", "zero2": "DEEPSPEED", "ddp": "MULTI_GPU"}.get(plan.get("sharding"), "NO")
     assert getattr(config.distributed_type, "value", config.distributed_type) == kind, config.distributed_type
     if kind == "FSDP":
@@ -116,6 +127,8 @@ def check_deepspeed(text, plan):
     settings = json.loads(text)
     assert settings["train_batch_size"] == plan["micro_batch"] * plan["accumulate"] * plan["gpus"]
     settings["train_batch_size"] //= plan["gpus"]  # one process reads it here
+    assert settings["optimizer"]["params"] == {"lr": "auto", "weight_decay": "auto"}, "a hyper-parameter was invented"
+    settings["optimizer"]["params"] = {"lr": 0.1}  # as the Trainer fills it in
     config = DeepSpeedConfig(settings)
     assert config.train_micro_batch_size_per_gpu == plan["micro_batch"] and config.gradient_accumulation_steps == plan["accumulate"]
     stage = {"zero1": 1, "zero2": 2, "zero3": 3}.get(plan.get("sharding"), 2 if plan.get("offload") else 0)
@@ -177,6 +190,23 @@ def check_lightning(text, plan):
     assert trainer.accumulate_grad_batches == plan["accumulate"]
     trainer.fit(Module(), data)
     assert trainer.global_step == 1
+
+
+def check_axolotl(text, plan):
+    import yaml
+
+    settings = yaml.safe_load(text)
+    assert settings["micro_batch_size"] == plan["micro_batch"] and settings["gradient_accumulation_steps"] == plan["accumulate"]
+    assert settings.get("lora_r", 0) == plan.get("lora_rank", 0) and "learning_rate" not in settings
+    return "parsed only"
+
+
+def check_torchtitan(text, plan):
+    import tomllib
+
+    settings = tomllib.loads(text)
+    assert settings["training"]["local_batch_size"] == plan["micro_batch"] and "lr" not in settings["optimizer"]
+    return "parsed only"
 
 
 def check_torchrun(text, plan):

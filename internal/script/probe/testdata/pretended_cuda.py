@@ -28,6 +28,8 @@ torch.cuda.get_device_properties = lambda i: types.SimpleNamespace(name="pretend
 torch.cuda.set_per_process_memory_fraction = lambda fraction, device=None: None
 torch.cuda.memory._record_memory_history = lambda *args, **kwargs: calls.append(kwargs["context"])
 torch.cuda.memory._snapshot = lambda: {"segments": [], "device_traces": [[]]}
+torch.cuda.is_current_stream_capturing = lambda: False
+torch.cuda.mem_get_info = lambda device=None: (24 * GIB - memory["now"] - 5 * GIB, 24 * GIB)  # others hold 5 GiB
 torch._C._cuda_getDevice = lambda: 0
 torch._C._cuda_memoryStats = stats
 torch._C._cuda_setMemoryMetadata = lambda label: None
@@ -50,7 +52,7 @@ hold(11 * GIB)
 observers[0](0, 2 * GIB, 12 * GIB, GIB)
 notes = plimsoll.stop()
 print(json.dumps({
-    "peak": notes["peak"], "steps": notes["step"], "cap": notes["cap_fraction"], "card": notes["cards"][0]["name"], "problems": notes["problems"],
+    "peak": notes["peak"], "steps": notes["step"], "cap": notes["cap_fraction"], "outside": notes["outside"], "card": notes["cards"][0]["name"], "problems": notes["problems"],
     "oom": {k: notes["ooms"][0][k] for k in ("requested", "limit", "allocated", "step", "phase")}, "where": notes["ooms"][0]["stack"][0]["function"],
     "snapshot": os.path.exists(os.path.join(sys.argv[1], notes["snapshot"])), "first contexts": calls[:3], "optimizer": notes["optimizers"]["Adam"]["class"],
 }))

@@ -15,7 +15,7 @@ import sys
 import weakref
 from collections import deque
 
-from . import _files, _frames, _graph, _mode, _places, _pretend
+from . import _files, _frames, _graph, _internals, _mode, _places, _pretend
 from ._imports import when_imported
 
 OLDEST = (2, 6)  # torch.export with automatic symbols for the batch
@@ -26,6 +26,9 @@ def attach(torch, report):
     capture = Capture(torch, report)
     if tuple(int(n) for n in torch.__version__.split(".")[:2]) < OLDEST:
         capture.fail(f"a capture needs PyTorch {OLDEST[0]}.{OLDEST[1]} or newer, this is {torch.__version__}; any environment with a newer one will do")
+    gone = _internals.missing(torch, _internals.FOR_CAPTURES)
+    if gone:
+        capture.fail(f"PyTorch {torch.__version__} has changed what a capture rests on: {', '.join(gone)}")
     try:
         _attach(torch, capture)
     except Exception as problem:  # running on would train for real

@@ -10,7 +10,7 @@ SIGNAL = signal.SIGUSR2  # asks a run for its holders; the script's own handler 
 WINDOW, WINDOWS = 8, 4  # steps; memory grows when the least of each window is above the most of the one before
 LEAST = 32 * 2**20  # growth over these windows that is worth a look
 HIGHER, PEAKS = 1.05, 4  # a peak higher by so much is looked at anew, so many times
-SHOWN = 12  # holders told to `plimsoll watch`
+SHOWN, LETTERS = 10, 100  # holders told to `plimsoll watch`, and of each name
 
 
 class Keeper:
@@ -88,7 +88,7 @@ class Keeper:
             self.recorder.flush(force=True)
 
     def show(self, found):
-        rows = [{"name": _holders.title(h), "role": h["role"], "bytes": h["bytes"], "count": h["count"]} for h in _holders.together(found)[:SHOWN]]
+        rows = [{"name": _holders.title(h)[:LETTERS], "bytes": h["bytes"], "count": h["count"]} for h in _holders.together(found)[:SHOWN]]
         self.shown = {"time": time.time(), "step": found["step"], "share": _holders.share(found), "holders": rows}
 
     def status(self):

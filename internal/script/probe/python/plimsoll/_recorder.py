@@ -69,8 +69,8 @@ class Recorder:
         self.keeper = Keeper(self, os.environ.get("PLIMSOLL_KEEP") == "peak")
         self.budget = Budget(adaptive=self.mode == "auto" and self._may_toggle())
         self.with_stacks = True
-        self.started = time.time()
-        self.last_status = self.last_notes = 0.0
+        self.started, self.began = time.time(), time.monotonic()  # clocks jump: what lies between two moments is told by the second
+        self.last_status = self.last_notes = float("-inf")
         self.error = None
         self.finished = False
 
@@ -213,9 +213,9 @@ class Recorder:
             self._enter("forward")
             return  # a second kind of optimizer steps within the same iteration
         self._note_peak()
-        now = time.time()
+        now = time.monotonic()
         allocated, _, reserved, _ = self._memory()
-        self.history.add([self.step, round(now - self.started, 3), allocated, self.peak["allocated"], reserved])
+        self.history.add([self.step, round(now - self.began, 3), allocated, self.peak["allocated"], reserved])
         self.keeper.stepped(allocated)
         self.budget.step_done(self.step, now)
         self.step += 1
@@ -307,7 +307,7 @@ class Recorder:
         """Write status and notes when they are due. Processes that never trained or touched a GPU leave none."""
         if not self.alive or not self.used:
             return
-        now = time.time()
+        now = time.monotonic()
         if force or now - self.last_status >= STATUS_EVERY:
             self.last_status = now
             self._try(self._write_status)

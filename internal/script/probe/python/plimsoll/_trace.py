@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 
-from . import _cudarules, _files, _frames, _graph, _loops, _places, _pretend, _shadow, _tracemode
+from . import _cudarules, _files, _frames, _graph, _internals, _loops, _places, _pretend, _shadow, _tracemode
 from ._imports import when_imported
 
 OLDEST = (2, 4)
@@ -27,6 +27,9 @@ def attach(torch, report):
     trace = Trace(torch, report)
     if tuple(int(n) for n in torch.__version__.split(".")[:2]) < OLDEST:
         trace.fail(f"a trace needs PyTorch {OLDEST[0]}.{OLDEST[1]} or newer, this is {torch.__version__}")
+    gone = _internals.missing(torch, _internals.FOR_TRACES)
+    if gone:
+        trace.fail(f"PyTorch {torch.__version__} has changed what this rests on: {', '.join(gone)}")
     try:
         trace.install()
     except Exception as problem:  # running on would train for real
@@ -78,6 +81,7 @@ class Trace:
         _pretend.without_initialisation(torch)
         when_imported("torch.utils.data.dataloader", _pretend.loaders_at_home)
         when_imported("torch.utils.data.dataloader", self.loops.watch)
+        when_imported("transformers.generation.utils", _loops.generation)
         _cudarules.install(torch, _pretend.CAPABILITY)
         _places.install(torch, self.places)
         self.places.unreal = torch.device("cuda", 0)

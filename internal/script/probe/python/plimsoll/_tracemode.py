@@ -9,7 +9,7 @@ import threading
 import weakref
 
 from . import _mode
-from ._places import MARK
+from ._places import MARK, PINNED
 
 
 def enter(torch, trace):
@@ -55,6 +55,11 @@ class _Answers(_mode._Answers):
             return value(args[0])
         return self.plain(function, args, kwargs)
 
+    def meant(self, device, frame):
+        """The device that an argument means. PyTorch's own code is told that GPU tensors are on the CPU: when it names the CPU it means where they are."""
+        device = self.places.named(device)
+        return None if device is not None and device.type == "cpu" and self.places.tells_truth_to(frame) else device
+
     def on_cpu(self, tensor):
         """Whether a tensor without data is believed to have left the GPU."""
         mark = tensor.__dict__.get(MARK)
@@ -65,18 +70,20 @@ class _Answers(_mode._Answers):
             return self.followed(function(*args), [a for a in args if isinstance(a, self.Fake)])
         device = None
         if kwargs.get("device") is not None:
-            device = self.places.named(kwargs["device"])
+            device = self.meant(kwargs["device"], sys._getframe(3))
             kwargs = {**kwargs, "device": self.places.cpu_for(kwargs["device"])}
         elif function in self.factories:
             device = self.places.default()
+        pinned = kwargs.get("pin_memory")
         if "pin_memory" in kwargs:
             kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
         unreal = [t for t in self.trace.tensors((args, kwargs)) if isinstance(t, self.Fake)]
         to_gpu = device is not None and device.type == "cuda"
-        if device is not None and device.type == "cpu" and not unreal:
-            return function(*args, **kwargs)
         if not unreal and not to_gpu:
-            return function(*args, **kwargs)
+            out = function(*args, **kwargs)
+            if pinned:
+                setattr(out, PINNED, True)
+            return out
         if not to_gpu and (device is not None or all(map(self.on_cpu, unreal))):
             with self.trace.fake:
                 out = function(*args, **kwargs)
@@ -111,10 +118,10 @@ class _Answers(_mode._Answers):
                 device = self.places.of(value, self.cpu_device)
                 rest[i] = value.dtype
             elif i == 0 or not isinstance(value, (int, float)):
-                device = self.places.named(value) or device
+                device = self.meant(value, sys._getframe(3)) or device
                 rest[i] = self.places.cpu_for(value)
         if kwargs.get("device") is not None:
-            device = self.places.named(kwargs["device"])
+            device = self.meant(kwargs["device"], sys._getframe(3))
             kwargs = {**kwargs, "device": self.places.cpu_for(kwargs["device"])}
         if isinstance(source, self.Fake) and not self.on_cpu(source):
             if device is not None and device.type == "cpu":
@@ -131,9 +138,6 @@ class _Answers(_mode._Answers):
             self.trace.replace(to, data)
             return None
         return function(*args, **kwargs)
-
-    def pin_memory(self, function, args, kwargs):
-        return args[0]
 
     def deepcopy(self, function, args, kwargs):
         source, memo = args[0], args[1] if len(args) > 1 else {}
@@ -200,11 +204,6 @@ class Bounds:
             operator = getattr(getattr(aten, packet, None), overload, None)
             if operator is not None and answer is not None:
                 self.of[operator] = answer
-        try:
-            self.of[torch.ops.torchvision.nms.default] = lambda func, args, kwargs: self.told(args[0].new_empty(args[0].shape[0], dtype=torch.int64))
-        except (AttributeError, RuntimeError):
-            pass
-
     def told(self, out):
         self.trace.depends(out)
         return out
@@ -251,7 +250,9 @@ class Bounds:
 
     def other(self, func, args, kwargs):
         """An operator nobody wrote down: as large as the largest tensor it was given."""
-        given = [t for t in self.trace.tensors((args, kwargs))]
+        given = self.trace.tensors((args, kwargs))
+        if "nms" in func.name():  # torchvision's, and libraries' of its kind: the boxes it keeps, by number
+            return self.told(args[0].new_empty(args[0].shape[0], dtype=self.torch.int64))
         if not given:
             raise RuntimeError(f"{func} has a result whose size depends on data, and no argument bounds it")
         widest = max(given, key=lambda t: t.numel())

@@ -1,0 +1,218 @@
+package planfile
+
+import (
+	"fmt"
+
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
+)
+
+func refuse(instead, why string, args ...any) *Refusal {
+	return &Refusal{Why: fmt.Sprintf(why, args...), Instead: instead}
+}
+
+// common is what no form has words for.
+func common(v view) *Refusal {
+	switch {
+	case v.Kind.Partial:
+		return refuse("", "%s trains some of the parameters only, and which optimizer the others get is the script's choice", v.Optimizer)
+	case v.LoRARank > 0 && !v.Hub():
+		return refuse("", "adapters are written for models of transformers")
+	case v.LoRARank > 0 && v.GPUs > 1 && v.BaseBits > 0 && v.Sharding != setup.DDP:
+		return refuse("--sharding ddp", "a base in four bits is not sharded")
+	}
+	return nil
+}
+
+// onlyTorch is what plain PyTorch alone has words for.
+func onlyTorch(v view, framework string) *Refusal {
+	switch {
+	case cut(v.Plan):
+		return refuse("--write torch", "%s has no words for a model cut among cards (tensor parallel %d, %d stages)", framework, v.Tensor, v.Stages)
+	case v.HostActivations():
+		return refuse("--write torch, or --offload none,optimizer", "%s has no words for activations on the host", framework)
+	case v.HostOptimizer() && v.Stage() == 0:
+		return refuse("--write torch, or --offload none", "%s has no words for torchao's optimizer on the host, which was predicted", framework)
+	}
+	return nil
+}
+
+// quiet is what a configuration that is not a program has no words for.
+func quiet(v view, framework string) *Refusal {
+	switch {
+	case v.LoRARank > 0:
+		return refuse("--write trainer", "%s has no words for adapters", framework)
+	case v.Conf != "":
+		return refuse("--write trainer or torch", "%s has no words for allocator settings", framework)
+	case v.Precision.TF32():
+		return refuse("--write trainer or torch", "%s has no words for TF32", framework)
+	}
+	return nil
+}
+
+func first(found ...*Refusal) *Refusal {
+	for _, r := range found {
+		if r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+func canTorch(v view) *Refusal {
+	switch {
+	case v.Sharding == setup.FSDP2 && !cut(v.Plan):
+		return refuse("--write fsdp2", "sharded models have a form of their own")
+	case v.Stage() > 0 && v.Sharding != "":
+		return refuse("--write deepspeed", "%s is DeepSpeed's", v.Sharding)
+	case v.LoRARank > 0 && v.GPUs > 1:
+		return refuse("--write trainer", "adapters on several cards are not written here")
+	}
+	return first(common(v), canCut(v))
+}
+
+// canCut says why a plan that cuts the model, or has several ranks, has no words.
+func canCut(v view) *Refusal {
+	family, _ := hfconfig.FamilyOf(v.Model.Family)
+	isCut := cut(v.Plan)
+	switch {
+	case isCut && !v.Hub():
+		return refuse("", "only models of transformers are cut among cards")
+	case v.Tensor > 1 && family.Experts:
+		return refuse("--tensor 1", "%s keeps its experts in one tensor, which parallelize_module has no words for", v.Model.Family)
+	case v.GPUs > 1 && v.Offload != "":
+		return refuse("--offload none, or --write torch", "several cards with %s on the host are not written", v.Offload)
+	case isCut && v.Precision == torch.AmpFP16:
+		return refuse("--precision amp-bf16 or bf16", "GradScaler and a model cut among cards do not go together")
+	case isCut && v.Kind.Library() != "torch":
+		return refuse("--optimizer "+written, "%s does not know the tensors of a model cut among cards", v.Kind.Library())
+	}
+	return nil
+}
+
+// written are optimizers that every form has words for, as a flag takes them.
+var written = string(torch.DefaultOptimizer)
+
+func canTrainer(v view) *Refusal {
+	if r := first(common(v), onlyTorch(v, "the Trainer")); r != nil {
+		return r
+	}
+	deepSpeed := v.Stage() > 0
+	switch {
+	case !v.Hub():
+		return refuse("--write torch", "the Trainer loads models of transformers")
+	case v.TrainerOptimizer() == "":
+		return refuse("--optimizer "+written, "TrainingArguments has no word for optimizer %s", v.Optimizer)
+	case deepSpeed && v.Kind.Spelled.DeepSpeed == "":
+		return refuse("--optimizer "+written, "DeepSpeed has no word for optimizer %s", v.Optimizer)
+	case deepSpeed && v.Precision.Autocast() != "":
+		return refuse("--precision bf16", "the Trainer's DeepSpeed computes in its own bf16 with fp32 masters, not under autocast")
+	case deepSpeed && v.LoRARank > 0, v.Sharding == setup.FSDP2 && v.LoRARank > 0:
+		return refuse("--sharding ddp", "adapters in shards are not predicted as the Trainer makes them")
+	case v.Sharding == setup.FSDP2 && v.Checkpointing == setup.Selective:
+		return refuse("--checkpointing none,full", "FSDP's configuration checkpoints every layer or none")
+	}
+	return nil
+}
+
+func canAccelerate(v view) *Refusal {
+	if r := first(common(v), onlyTorch(v, "Accelerate's configuration"), quiet(v, "Accelerate's configuration")); r != nil {
+		return r
+	}
+	deepSpeed, narrow := v.Stage() > 0, v.Precision.Params().Bytes() == 2
+	switch {
+	case v.Checkpointing != setup.None && (v.Sharding != setup.FSDP2 || v.Checkpointing != setup.Full):
+		return refuse("--write trainer or torch, or --checkpointing none", "Accelerate's configuration does not turn checkpointing on")
+	case narrow && !deepSpeed:
+		return refuse("--write trainer or torch", "Accelerate's configuration does not say that parameters are %s", v.Precision.Params())
+	case deepSpeed && v.Precision.Autocast() != "":
+		return refuse("--precision bf16", "Accelerate's DeepSpeed computes in its own bf16 with fp32 masters, not under autocast")
+	}
+	return nil
+}
+
+func canDeepSpeed(v view) *Refusal {
+	if r := first(common(v), onlyTorch(v, "DeepSpeed's JSON"), quiet(v, "DeepSpeed's JSON")); r != nil {
+		return r
+	}
+	switch {
+	case v.Stage() == 0:
+		return refuse("--sharding zero1,zero2,zero3", "the plan shares nothing that DeepSpeed's JSON would say")
+	case v.Checkpointing != setup.None:
+		return refuse("--write trainer, or --checkpointing none", "DeepSpeed's JSON does not turn checkpointing on in a model")
+	case v.Kind.Spelled.DeepSpeed == "":
+		return refuse("--optimizer "+written, "DeepSpeed has no word for optimizer %s", v.Optimizer)
+	}
+	return nil
+}
+
+func canFSDP2(v view) *Refusal {
+	switch {
+	case v.GPUs < 2:
+		return refuse("--gpus N", "the plan uses one card")
+	case v.Sharding != setup.FSDP2:
+		return refuse("--sharding fsdp2", "the plan's sharding is %s", v.Sharding)
+	case v.LoRARank > 0:
+		return refuse("--write trainer", "adapters are not written here")
+	case v.HostActivations() || v.HostOptimizer():
+		return refuse("--offload none", "several cards with %s on the host are not written", v.Offload)
+	}
+	return first(common(v), canCut(v))
+}
+
+func canLightning(v view) *Refusal {
+	if r := first(common(v), onlyTorch(v, "Lightning's Trainer")); r != nil {
+		return r
+	}
+	switch {
+	case v.Sharding != "" && v.Sharding != setup.DDP:
+		return refuse("--sharding ddp, or --write fsdp2 or deepspeed", "Lightning's strategy for %s is not written", v.Sharding)
+	case v.HostOptimizer():
+		return refuse("--offload none", "Lightning's offload is not written")
+	case v.LoRARank > 0:
+		return refuse("--write trainer or torch", "adapters are not written for Lightning")
+	}
+	return nil
+}
+
+func canAxolotl(v view) *Refusal {
+	if r := canTrainer(v); r != nil {
+		return r
+	}
+	switch {
+	case v.GPUs > 1:
+		return refuse("--write trainer", "Axolotl on several cards is not written")
+	case v.Checkpointing == setup.Selective:
+		return refuse("--checkpointing none,full", "Axolotl checkpoints every layer or none")
+	case v.HostOptimizer():
+		return refuse("--offload none", "Axolotl with an optimizer on the host is not written")
+	case v.Precision.Params().Bytes() == 2:
+		return refuse("--precision amp-bf16", "Axolotl's parameters in 16 bits are not written")
+	case v.TrainerArguments() != "":
+		return refuse("--optimizer "+written, "Axolotl's words for %s are not known here", v.Optimizer)
+	}
+	return nil
+}
+
+func canTorchtitan(v view) *Refusal {
+	switch {
+	case v.Sharding != setup.FSDP2 || cut(v.Plan):
+		return refuse("--sharding fsdp2 --tensor 1 --stages 1", "only fully sharded plans are written for torchtitan")
+	case v.Precision.Params() != torch.FP32:
+		return refuse("--precision amp-bf16", "torchtitan keeps parameters in fp32")
+	case v.Precision.TF32(), v.Conf != "", v.LoRARank > 0, v.Offload != "":
+		return refuse("--write fsdp2", "torchtitan's configuration has no words for TF32, allocator settings, adapters or offload")
+	case v.Checkpointing == setup.Selective:
+		return refuse("--checkpointing none,full", "torchtitan's selective checkpointing is by operators, which is not predicted")
+	case v.Kind.Library() != "torch" || v.Arguments() != "" || v.Kind.Name != string(v.Optimizer.Kind()) || !isAdam(v.LastClass()):
+		return refuse("--optimizer "+written, "torchtitan has no word for optimizer %s", v.Optimizer)
+	}
+	return common(v)
+}
+
+// isAdam: torchtitan's optimizers (torchtitan/components/optimizer.py, build_optimizers).
+func isAdam(class string) bool {
+	kind, ok := torch.ByClass(class, false)
+	return ok && kind.Spelled.DeepSpeed != "" && kind.Steps[torch.Fused].Passes > 0
+}

@@ -1,0 +1,232 @@
+// Package planfile writes a plan in the form a training framework reads, and reads it back.
+//
+// In go a plan and what is known of the model; out comes text: a plain PyTorch module, TrainingArguments, an Accelerate configuration, a DeepSpeed JSON, an
+// FSDP2 module, Lightning's Trainer arguments, Axolotl's and torchtitan's configuration, a torchrun command. The texts are templates in forms/. What is written
+// is the description the memory was predicted from (setup.Lowered): Read gives it back, and tests hold each form to the real library. Refused, with the reason
+// and what to do instead: formats that are not known, and plans a framework has no words for; Can tells so before a search.
+package planfile
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/template"
+
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/setup"
+)
+
+// Model is what the forms need to know beside the plan.
+type Model struct {
+	Hub    bool   // a model of transformers
+	Family string // its model_type
+	Title  string // the job in a few words
+	Seq    int    // tokens of one sample, where it has some
+	Task   string // what it is trained for
+
+	Modules []string // of a model that is not transformers': paths of what may be checkpointed, in the order of their calls
+}
+
+// Refusal says why a framework has no words for a plan, and what to do instead.
+type Refusal struct {
+	Format, Why, Instead string
+}
+
+func (r *Refusal) Error() string {
+	text := "--write " + r.Format + ": " + r.Why
+	if r.Instead != "" {
+		text += "; " + r.Instead
+	}
+	return text
+}
+
+// format is one form: its template (none: it is written otherwise), what it has words for, and how it is read.
+type format struct {
+	name     string
+	template string
+	can      func(v view) *Refusal
+	write    func(v view) (string, error)
+	read     func(text string) (setup.Setup, error)
+	// silent takes what the file leaves to the script out of a setup.
+	silent func(*setup.Setup)
+}
+
+// formats by name.
+func formats() []format {
+	return []format{
+		{name: "torch", template: "torch.py.tmpl", can: canTorch, write: writeTorch, read: readPython, silent: silentPython},
+		{name: "trainer", template: "trainer.py.tmpl", can: canTrainer, read: readTrainer, silent: silentPython},
+		{name: "accelerate", template: "accelerate.yaml.tmpl", can: canAccelerate, read: readAccelerate, silent: silentAccelerate},
+		{name: "deepspeed", can: canDeepSpeed, write: writeDeepSpeed, read: readDeepSpeed, silent: silentDeepSpeed},
+		{name: "fsdp2", template: "fsdp2.py.tmpl", can: canFSDP2, write: writeFSDP2, read: readPython, silent: silentFSDP2},
+		{name: "lightning", template: "lightning.py.tmpl", can: canLightning, read: readLightning, silent: silentFSDP2},
+		{name: "axolotl", template: "axolotl.yaml.tmpl", can: canAxolotl, read: readAxolotl, silent: silentPython},
+		{name: "torchtitan", template: "torchtitan.toml.tmpl", can: canTorchtitan, read: readTorchtitan, silent: silentFSDP2},
+		{name: "torchrun", template: "torchrun.sh.tmpl", can: func(view) *Refusal { return nil }},
+	}
+}
+
+// Formats lists the names.
+func Formats() []string {
+	var out []string
+	for _, f := range formats() {
+		out = append(out, f.name)
+	}
+	return out
+}
+
+func find(name string) (format, error) {
+	for _, f := range formats() {
+		if f.name == name {
+			return f, nil
+		}
+	}
+	return format{}, fmt.Errorf("format %.30q is not known (there are: %s)", name, strings.Join(Formats(), ", "))
+}
+
+// Can tells why a format has no words for a way to run a model; nil where it has.
+func Can(name string, s setup.Setup, m Model) error {
+	f, err := find(name)
+	if err != nil {
+		return err
+	}
+	v, err := newView(report.Plan{Setup: s}, m)
+	if err != nil {
+		return &Refusal{Format: name, Why: err.Error()}
+	}
+	if r := f.can(v); r != nil {
+		r.Format = name
+		return r
+	}
+	return nil
+}
+
+// Write gives a plan in a format.
+func Write(name string, p report.Plan, m Model) (string, error) {
+	if err := Can(name, p.Setup, m); err != nil {
+		return "", err
+	}
+	f, _ := find(name)
+	v, err := newView(p, m)
+	if err != nil {
+		return "", err
+	}
+	write := f.write
+	if write == nil {
+		write = func(v view) (string, error) { return render(f.template, v) }
+	}
+	text, err := write(v)
+	return strings.TrimRight(text, "\n") + "\n", err
+}
+
+// Read gives the way to run a model that a written file says. What the file leaves to the script is zero.
+func Read(name, text string) (setup.Setup, error) {
+	f, err := find(name)
+	if err != nil {
+		return setup.Setup{}, err
+	}
+	if f.read == nil {
+		return setup.Setup{}, fmt.Errorf("a %s command says how many processes there are, not what they do", name)
+	}
+	return f.read(text)
+}
+
+//go:embed forms
+var files embed.FS
+
+var forms = template.Must(template.New("forms").Funcs(template.FuncMap{"python": python}).ParseFS(files, "forms/*.tmpl"))
+
+func render(name string, v view) (string, error) {
+	var out strings.Builder
+	if err := forms.ExecuteTemplate(&out, name, v); err != nil {
+		return "", fmt.Errorf("write the form: %w", err)
+	}
+	return out.String(), nil
+}
+
+// python spells a truth value.
+func python(b bool) string {
+	if b {
+		return "True"
+	}
+	return "False"
+}
+
+// deepSpeed is the JSON DeepSpeed reads (deepspeed/runtime/config.py). What the Trainer or Accelerate owns is "auto".
+type deepSpeed struct {
+	TrainBatch int             `json:"train_batch_size,omitempty"`
+	Micro      int             `json:"train_micro_batch_size_per_gpu"`
+	Accumulate int             `json:"gradient_accumulation_steps"`
+	BF16       *enabled        `json:"bf16,omitempty"`
+	FP16       *enabled        `json:"fp16,omitempty"`
+	Zero       zero            `json:"zero_optimization"`
+	Optimizer  *deepSpeedOptim `json:"optimizer,omitempty"`
+	Autocast   *autocast       `json:"torch_autocast,omitempty"`
+}
+
+type enabled struct {
+	Enabled bool `json:"enabled"`
+}
+
+type autocast struct {
+	Enabled bool   `json:"enabled"`
+	DType   string `json:"dtype"`
+}
+
+type zero struct {
+	Stage   int      `json:"stage"`
+	Offload *offload `json:"offload_optimizer,omitempty"`
+}
+
+type offload struct {
+	Device string `json:"device"`
+	Pin    bool   `json:"pin_memory"`
+}
+
+type deepSpeedOptim struct {
+	Type   string            `json:"type"`
+	Params map[string]string `json:"params"`
+}
+
+// settings are a plan in DeepSpeed's words.
+func (v view) settings() deepSpeed {
+	d := deepSpeed{TrainBatch: v.GlobalBatch(), Micro: v.MicroBatch, Accumulate: v.Accumulate, Zero: zero{Stage: v.Stage()}}
+	if v.HostOptimizer() {
+		d.Zero.Offload = &offload{Device: "cpu", Pin: true}
+	}
+	cast, params := v.Precision.Autocast(), v.Precision.Params()
+	switch {
+	case cast != "":
+		d.Autocast = &autocast{true, cast.Name()}
+	case params == "bf16":
+		d.BF16 = &enabled{true}
+	case params == "fp16":
+		d.FP16 = &enabled{true}
+	}
+	d.Optimizer = &deepSpeedOptim{Type: v.Kind.Spelled.DeepSpeed, Params: map[string]string{"lr": "auto", "weight_decay": "auto"}}
+	return d
+}
+
+func writeDeepSpeed(v view) (string, error) {
+	b, err := json.MarshalIndent(v.settings(), "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("write the JSON: %w", err)
+	}
+	return string(b), nil
+}
+
+// writeTorch is a module of plain PyTorch; one of several cards is written by package's own cutter.
+func writeTorch(v view) (string, error) {
+	if cut(v.Plan) || v.Sharding == setup.DDP {
+		return writeCut(v.Plan, v.Model)
+	}
+	return render("torch.py.tmpl", v)
+}
+
+func writeFSDP2(v view) (string, error) {
+	if cut(v.Plan) {
+		return writeCut(v.Plan, v.Model)
+	}
+	return render("fsdp2.py.tmpl", v)
+}

@@ -1,0 +1,73 @@
+package predict
+
+import (
+	"math"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/gpu"
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
+	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/model/shard"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+const llama8B = `{"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,"vocab_size":128256,"max_position_embeddings":8192,"tie_word_embeddings":false}`
+
+// onEight is Llama-3-8B with sequences of 4096 on eight H100.
+func onEight(tb testing.TB, kind setup.Sharding, layers int, change func(*job.Job)) *Result {
+	tb.Helper()
+	c, err := hfconfig.Parse([]byte(llama8B))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	card, err := gpu.Find("h100-80g")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	j := job.Job{Source: "hf", Config: []byte("{}"), Task: "causal-lm", Batch: 1, Seq: 4096, Autocast: "bf16", Checkpointing: layers != 0, Layers: max(layers, 0)}
+	change(&j)
+	if err := j.Check(); err != nil {
+		tb.Fatal(err)
+	}
+	r, err := RunSpread(j, Source{Config: c}, Machine{Card: card}, Spread{Plan: shard.Plan{Kind: kind, Ranks: 8}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+// Peak reserved memory of each of 8 H100, torchtitan with fully_shard and MixedPrecisionPolicy in bf16, eager, local batch 1, no, every second and every layer
+// checkpointed: https://github.com/pytorch/ao/blob/36027d82d1ad/torchao/prototype/float8nocompile/README.md
+func TestFullyShardedRows(t *testing.T) {
+	t.Parallel()
+	for layers, measured := range map[int]float64{0: 53.12, 16: 40.60, -1: 28.07} {
+		r := onEight(t, setup.FSDP2, layers, func(*job.Job) {})
+		got := float64(r.Report.Sharded.Safe) / float64(units.GiB)
+		t.Logf("%3d layers checkpointed: %.2f GiB predicted, %.2f measured (%+.1f %%)", layers, got, measured, 100*(got/measured-1))
+		if math.Abs(got/measured-1) > 0.05 {
+			t.Errorf("%d layers checkpointed: %.2f GiB predicted, %.2f measured", layers, got, measured)
+		}
+	}
+}
+
+// DeepSpeed's bf16 engine keeps a master, and two moments in fp32: 12 bytes a parameter over the ranks, where plain PyTorch's state has 4.
+func TestDeepSpeedKeepsMasters(t *testing.T) {
+	t.Parallel()
+	bf16 := func(j *job.Job) { j.Autocast, j.ParamDType, j.Optimizer = "", "bf16", "adamw-fused" }
+	with := onEight(t, setup.ZeRO3, -1, bf16)
+	c, _ := hfconfig.Parse([]byte(llama8B))
+	j := job.Job{Source: "hf", Config: []byte("{}"), Task: "causal-lm", Batch: 1, Seq: 4096, ParamDType: "bf16", Optimizer: "adamw-fused", Checkpointing: true}
+	if err := j.Check(); err != nil {
+		t.Fatal(err)
+	}
+	card, _ := gpu.Find("h100-80g")
+	without, err := RunPart(j, Source{Config: c}, Machine{Card: card}, Spread{Plan: shard.Plan{Kind: setup.ZeRO3, Ranks: 8}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := float64(with.Report.Sharded.Allocated - without.Report.Sharded.Allocated)
+	if want := 8.0 * float64(with.Report.Params) / 8; math.Abs(more/want-1) > 0.02 {
+		t.Errorf("masters and wider state add %.2f GiB a card, want %.2f", more/float64(units.GiB), want/float64(units.GiB))
+	}
+}

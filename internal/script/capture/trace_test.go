@@ -1,0 +1,139 @@
+package capture
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/internal/answer/predict"
+	"github.com/plimsoll/plimsoll/internal/gpu"
+	"github.com/plimsoll/plimsoll/internal/model/exported"
+	jobs "github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/model/traced"
+	"github.com/plimsoll/plimsoll/internal/script/probe/probetest"
+	"github.com/plimsoll/plimsoll/internal/torch"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// followed traces a script of testdata and predicts it on an H200.
+func followed(t *testing.T, args ...string) (*traced.Trace, *predict.Result) {
+	t.Helper()
+	python := probetest.Warm(t)
+	args[0] = filepath.Join("testdata", args[0])
+	var out bytes.Buffer
+	trace, err := Trace(Request{Args: append([]string{python}, args...), Env: os.Environ(), Dir: t.TempDir(), Stdout: &out, Stderr: &out}, 5*time.Minute)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	res, err := predict.Followed(trace, args[0], h200(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if trace.Ended == traced.Failed {
+		t.Fatalf("the script failed at line %d: %s\n%s", trace.Line, trace.Why, out.String())
+	}
+	return trace, res
+}
+
+func h200(t *testing.T) predict.Machine {
+	t.Helper()
+	card, err := gpu.Find("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return predict.Machine{Card: card}
+}
+
+func TestAScriptIsFollowedThroughEvaluationAndCheckpoints(t *testing.T) {
+	t.Parallel()
+	saved := filepath.Join(t.TempDir(), "model.pt")
+	trace, res := followed(t, "phases.py", saved)
+	if trace.Ended != traced.AtEnd || res.Report.Phase != torch.PhaseEval {
+		t.Errorf("ended %q, peak in %q; want the end, and evaluation", trace.Ended, res.Report.Phase)
+	}
+	logits := units.Bytes(8192 * 1000 * 4)
+	if got := res.Report.Peak.Allocated; got < 2*logits || got > 2*logits+80*units.MiB { // cuBLAS has two workspaces
+		t.Errorf("peak %d; evaluation has logits and their log-softmax of %d each", got, logits)
+	}
+	if _, err := os.Stat(saved); err == nil {
+		t.Error("the script's checkpoint was written")
+	}
+}
+
+func TestSecondBackwardPassesAreFollowed(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "penalty.py")
+	if trace.Steps != 8 || res.Report.Phases[torch.PhaseOptimizer] == 0 {
+		t.Errorf("%d steps of two optimizers in four iterations; phases %v", trace.Steps, res.Report.Phases)
+	}
+}
+
+func TestSizesThatDependOnDataAreBounded(t *testing.T) {
+	t.Parallel()
+	_, res := followed(t, "masked.py")
+	r := res.Report.Range
+	if r == nil || r.Low >= r.High || r.High != res.Report.Peak.Allocated || !strings.Contains(r.Why, "masked.py:") {
+		t.Errorf("range %+v of peak %d", r, res.Report.Peak.Allocated)
+	}
+}
+
+// A capture runs its graph operator by operator on package eager, a trace follows PyTorch itself: two ways to the same number.
+func TestATraceAgreesWithTheCapture(t *testing.T) {
+	t.Parallel()
+	for _, script := range []string{"agree.py fp32", "agree.py bf16", "convnet.py"} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			args := strings.Fields(script)
+			_, whole := followed(t, args...)
+			dir := t.TempDir()
+			var out bytes.Buffer
+			path, err := Run(Request{Args: append([]string{probetest.Warm(t)}, args...), Env: os.Environ(), Dir: dir, Stdout: &out, Stderr: &out})
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out.String())
+			}
+			step := predicted(t, path)
+			a, b := step.Report.Peak.Allocated, whole.Report.Peak.Allocated
+			if diff := max(a, b) - min(a, b); diff > a/50 {
+				t.Errorf("captured %s, traced %s", a, b)
+			}
+		})
+	}
+}
+
+// predicted predicts a captured job.
+func predicted(t *testing.T, path string) *predict.Result {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	j, err := jobs.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := os.Open(filepath.Join(filepath.Dir(path), j.Graph))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	about, err := g.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	graph, err := exported.Read(g, about.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Check(); err != nil {
+		t.Fatal(err)
+	}
+	res, err := predict.Run(j, predict.Source{Graph: graph}, h200(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
