@@ -5,15 +5,12 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/script/probe/probetest"
 )
 
 func TestAModelIsReadFromTheInstalledTransformers(t *testing.T) {
 	t.Parallel()
-	python := os.Getenv("PLIMSOLL_PYTHON")
-	if python == "" {
-		t.Skip("PLIMSOLL_PYTHON names no Python with torch and transformers")
-	}
-	r := &Reader{Python: python, Cache: t.TempDir(), Env: os.Environ()}
+	r := &Reader{Python: probetest.Python(t), Cache: t.TempDir(), Env: os.Environ()}
 	config := []byte(`{"model_type":"olmo2","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"intermediate_size":128,"vocab_size":500}`)
 	g, err := r.Graph(job.Job{Batch: 2, Seq: 32}, config)
 	if err != nil {
