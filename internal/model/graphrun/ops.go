@@ -58,7 +58,7 @@ func (o *graphOp) name() string {
 // synonyms are other names of operators (aten/src/ATen/native/native_functions.yaml: each calls the one it is an alias of).
 var synonyms = map[string]string{
 	"multiply": "mul", "multiply_": "mul_", "subtract": "sub", "divide": "div", "divide_": "div_", "true_divide": "div", "absolute": "abs", "negative": "neg",
-	"concatenate": "cat", "clip": "clamp", "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "row_stack": "vstack",
+	"concatenate": "cat", "clip": "clamp", "swapdims": "transpose", "moveaxis": "movedim", "row_stack": "vstack",
 	"arccos": "acos", "arctan": "atan", "special_softmax": "softmax", "special_log_softmax": "log_softmax", "special_expit": "sigmoid",
 }
 
