@@ -71,13 +71,16 @@ func evalBatch(c *Case) (claim, bool) {
 	if _, told := evalGraph(c); told {
 		return claim{}, false
 	}
+	if _, told := joined(c); told {
+		return claim{}, false
+	}
 	act := c.thisStep(tape.Activations) + c.thisStep(tape.Inputs)
 	if 4*(act+c.OOM.Request) < c.InUse {
 		return claim{}, false
 	}
 	half := c.batchScaled(0.5)
 	f := claim{without: half, Finding: report.Finding{
-		ID: "eval-batch-too-large", Severity: report.Error, Confidence: 0.85, Bytes: act + c.OOM.Request, Where: c.loopPlaces(c.OOM.Stack),
+		ID: "eval-batch-too-large", Severity: report.Error, Confidence: 0.85, Bytes: act + c.OOM.Request, Where: c.evalPlaces(),
 		Title: "the evaluation batch is too large for this card",
 		Evidence: []string{
 			fmt.Sprintf("one batch of evaluation takes %s and asked for %s more; nothing of it is kept for backward", act, c.OOM.Request),
@@ -87,6 +90,14 @@ func evalBatch(c *Case) (claim, bool) {
 	f.remedy(saving((act+c.OOM.Request)/2, "halve the evaluation batch: results do not depend on it"), half)
 	f.remedy(report.Remedy{Action: "torch.inference_mode() around evaluation, if it is not there yet", CheckedBy: report.ByRule}, change{})
 	return f, true
+}
+
+// evalPlaces are the lines of the failing call of evaluation.
+func (c *Case) evalPlaces() []report.Place {
+	if places := c.loopPlaces(c.OOM.Stack); len(places) > 0 {
+		return places
+	}
+	return c.failurePlace()
 }
 
 // notFragmentation refutes what PyTorch's message advises every time.

@@ -67,6 +67,9 @@ func (c *Case) replayed(f report.Finding) claim {
 // streamHeld: memory that was freed but still waits for another stream.
 func streamHeld(c *Case) (claim, bool) {
 	pending := c.PendingFree()
+	if c.OOM == nil {
+		pending = max(pending, c.Peak.Requested-c.InUse) // what counts at the peak and is not alive was given up, and waits
+	}
 	if 20*pending < c.Peak.Reserved || pending == 0 {
 		return claim{}, false
 	}

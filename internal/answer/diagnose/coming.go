@@ -44,24 +44,33 @@ func (c *Case) earlierRise() (units.Bytes, bool) {
 	var most units.Bytes
 	found := false
 	level, low, high := c.Tape.Before(), units.Bytes(0), units.Bytes(0)
-	next := 0
+	next, begun := 0, false
 	for i := range c.Tape.Events {
 		if i > c.OOM.Event {
 			break
 		}
 		level += c.Tape.Events[i].Change()
-		if next > 0 {
+		if next == 0 && !begun && c.firstForward(i) {
+			low, begun = level-c.Tape.Events[i].Change(), true // the first step begins with the first call of the model
+		}
+		if begun {
 			high = max(high, level-low)
 		}
 		if next < len(ends) && i == ends[next] {
-			if next > 0 {
+			if begun {
 				most, found = max(most, high), true
 			}
-			low, high = level, 0
+			low, high, begun = level, 0, true
 			next++
 		}
 	}
 	return most, found
+}
+
+// firstForward tells an allocation inside a module.
+func (c *Case) firstForward(event int) bool {
+	e := &c.Tape.Events[event]
+	return e.Kind == tape.Alloc && c.Phase[e.ID] == callsite.Forward
 }
 
 // stepBegin is the event at which the failing step, or batch of evaluation, began.

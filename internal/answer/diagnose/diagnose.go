@@ -217,6 +217,9 @@ func (c *Case) failurePlace() []report.Place {
 	if places := c.places(c.OOM.Stack); len(places) > 0 {
 		return places
 	}
+	if places := c.runningPlaces(); c.OOM.Stack == 0 && len(places) > 0 {
+		return places
+	}
 	for i := c.OOM.Event; i >= 0; i-- {
 		if e := &c.Tape.Events[i]; e.Kind == tape.Alloc && c.Stack[e.ID] != 0 {
 			if places := c.places(c.Stack[e.ID]); len(places) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-var growthRules = []rule{growth, evalKept, evalGraph, heldByName}
+var growthRules = []rule{growth, evalKept, evalGraph, heldByName, joined}
 
 // minGrowthSteps is how many steps must have left something behind before it is called growth: after the first
 // step optimizer state appears, in a plain loop the last step's tensors linger, so fewer prove little. Where what is left takes a fifth of the memory in use,

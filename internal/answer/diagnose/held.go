@@ -49,11 +49,13 @@ func datasetOnGPU(c *Case) (claim, bool) {
 	var sum units.Bytes
 	var count int
 	var stacks []snapshot.StackID
+	first := c.madeBeforeBatches()
 	for _, g := range c.Groups {
 		if g.Category != tape.Inputs {
 			continue
 		}
-		if n, bytes := c.longLived(g.Stack); n >= 16 || n > 0 && len(c.Steps) >= 3 {
+		one := slices.ContainsFunc(c.inside([]snapshot.StackID{g.Stack}), func(id int) bool { return first[id] })
+		if n, bytes := c.longLived(g.Stack); n >= 16 || n > 0 && (len(c.Steps) >= 3 || one && c.OOM != nil) {
 			sum += bytes
 			count += n
 			stacks = append(stacks, g.Stack)
@@ -64,7 +66,7 @@ func datasetOnGPU(c *Case) (claim, bool) {
 	}
 	undo := change{never: c.madeBefore(stacks)}
 	return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
-		ID: "dataset-on-gpu", Severity: c.severity(report.Warning), Confidence: share(sum, c.InUse), Bytes: sum, Where: c.places(stacks...),
+		ID: "dataset-on-gpu", Severity: c.severity(report.Warning), Confidence: min(0.9, share(sum, c.InUse)), Bytes: sum, Where: c.places(stacks...),
 		Title: fmt.Sprintf("the dataset lives on the GPU: %s in %s", sum, tensors(count)),
 		Evidence: []string{
 			"made before training began, and still there in every step",

@@ -11,48 +11,40 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-// lineUse is what one line of the user's has on the card, the failing request included.
-type lineUse struct {
+// largeTensors is the largest tensor of a step, and those at least half as large, the failing request included.
+type largeTensors struct {
 	largest, sum units.Bytes
+	count        int
 	ids          []int
-	stack        snapshot.StackID
+	stacks       []snapshot.StackID // oldest first
 	request      bool
 }
 
-// oneLargeTensor: a single tensor, or a few from one line, far larger than everything else a step makes: every element paired with every other, a class
-// for every element, a whole data set at once. It needs no list of causes, only sizes: the largest from that line is at least twice as large as from any other.
+// fewLarge is how many tensors of the largest size one computation holds at once: the operands and results of a chain of operators. Layers hold more.
+const fewLarge = 6
+
+// oneLargeTensor: a single tensor, or a few of its size from a chain of operators, far larger than everything else a step makes: every element paired with every other, a class
+// for every element, a whole data set at once. No layer of the model makes them.
 func oneLargeTensor(c *Case) (claim, bool) {
-	if c.OOM == nil || c.OOM.Phase == callsite.Load || c.OOM.Phase == callsite.Optimizer || c.OOM.Phase == callsite.Save {
+	if c.OOM == nil || c.OOM.Phase == callsite.Load || c.OOM.Phase == callsite.Optimizer || c.OOM.Phase == callsite.Save || c.betterThanLarge() {
 		return claim{}, false
 	}
-	if c.betterThanLarge() {
+	big := c.largeOfStep()
+	where := c.places(big.stacks...)
+	if len(where) == 0 || big.count > fewLarge || 8*big.largest < c.OOM.Limit.Bytes || 4*big.sum < c.InUse+c.OOM.Request {
 		return claim{}, false
 	}
-	lines := c.linesOfStep()
-	var first report.Place
-	for at, l := range lines {
-		if best := lines[first]; best == nil || l.largest > best.largest || l.largest == best.largest && at.Line < first.Line {
-			first = at
-		}
-	}
-	big := lines[first]
-	if big == nil || first.File == "" || 8*big.largest < c.OOM.Limit.Bytes || 4*big.sum < c.InUse+c.OOM.Request {
-		return claim{}, false
-	}
-	for at, l := range lines {
-		if at != first && 2*l.largest > big.largest {
+	for _, s := range big.stacks {
+		if o := c.Origins.Of(s); o.Gather || o.Parallel || c.inLayer(s) {
 			return claim{}, false
 		}
 	}
-	if o := c.Origins.Of(big.stack); o.Gather || o.Parallel || c.inLayer(big.stack) || c.many(big) {
-		return claim{}, false
-	}
 	undo := change{never: big.ids, request: big.request}
 	f := claim{without: undo, Finding: report.Finding{
-		ID: "one-large-tensor", Severity: report.Error, Confidence: 0.85, Bytes: big.sum, Where: []report.Place{first},
-		Title: fmt.Sprintf("one line makes tensors of up to %s, far larger than anything else", big.largest),
+		ID: "one-large-tensor", Severity: report.Error, Confidence: 0.85, Bytes: big.sum, Where: where,
+		Title: fmt.Sprintf("tensors of up to %s, far larger than anything else in the step", big.largest),
 		Evidence: []string{
-			fmt.Sprintf("%s in %s from that line, the request that failed included where it is its own; no other line of this step has a tensor half as large", big.sum, tensors(len(big.ids)+one(big.request))),
+			fmt.Sprintf("%s in %s, the request that failed included where it is one of them; no layer of the model makes them, and nothing else in this step is half as large", big.sum, tensors(big.count)),
 			"such sizes come from pairing every element with every other (x[:, None] - x[None]), from one-hot codes over many classes, or from a whole data set at once",
 			"halving the batch may save a quarter or a half of it: a size that pairs samples is quadratic in the batch, and a loss that compares samples is not the same over halves",
 		},
@@ -78,20 +70,16 @@ func (c *Case) inLayer(stack snapshot.StackID) bool {
 	return false
 }
 
-// many tells that more than three tensors of that line are about as large as the largest: layers of a model, not one large tensor.
-func (c *Case) many(l *lineUse) bool {
-	n := one(l.request)
-	for _, id := range l.ids {
-		n += one(2*c.Size(id) >= l.largest)
-	}
-	return n > 4
-}
-
 // betterThanLarge tells that another finding says more about the size: logits, scores of attention, a convolution's workspace; or that the allocator held
 // enough for the request, in pieces.
 func (c *Case) betterThanLarge() bool {
 	for _, r := range []rule{logits, attention, cudnnWorkspace, evalBatch} {
 		if f, ok := r(c); ok && f.Severity == report.Error {
+			return true
+		}
+	}
+	for _, r := range []rule{growth, evalKept, joined} { // joining what was collected needs as much again
+		if f, ok := r(c); ok && 4*f.Bytes >= c.InUse {
 			return true
 		}
 	}
@@ -105,28 +93,60 @@ func one(b bool) int {
 	return 0
 }
 
-// linesOfStep sums what the lines of the user's made in this step: of the calls of a model that is the innermost line the user wrote.
-func (c *Case) linesOfStep() map[report.Place]*lineUse {
-	lines := map[report.Place]*lineUse{}
-	at := func(stack snapshot.StackID) *lineUse {
-		p, _ := c.place(stack)
-		if lines[p] == nil {
-			lines[p] = &lineUse{stack: stack}
-		}
-		return lines[p]
-	}
-	from := c.stepBegin()
+// largeOfStep finds the largest tensors that this step made. A data set that was there before the first batch is no part of a step.
+func (c *Case) largeOfStep() largeTensors {
+	var out largeTensors
+	from, ids := c.stepBegin(), []int(nil)
+	before := c.madeBeforeBatches()
 	for id := len(c.Tape.Initial); id < len(c.Died); id++ {
 		cat := c.Category[id]
-		if int(c.Born[id]) <= from || !c.Alive(id, c.Instant) || cat == tape.Parameters || cat == tape.Gradients || cat == tape.Optimizer || cat == tape.Workspace {
+		if int(c.Born[id]) <= from || !c.Alive(id, c.Instant) || before[id] || cat == tape.Parameters || cat == tape.Gradients || cat == tape.Optimizer || cat == tape.Workspace {
 			continue
 		}
-		l := at(c.Stack[id])
-		l.largest, l.sum, l.ids = max(l.largest, c.Size(id)), l.sum+c.Size(id), append(l.ids, id)
+		ids = append(ids, id)
+		out.largest = max(out.largest, c.Size(id))
 	}
-	if places := c.failurePlace(); len(places) > 0 && c.OOM.Stack != 0 {
-		l := at(c.OOM.Stack)
-		l.largest, l.sum, l.request = max(l.largest, c.OOM.Request), l.sum+c.OOM.Request, true
+	if out.largest = max(out.largest, c.OOM.Request); 2*c.OOM.Request >= out.largest {
+		out.request, out.sum, out.count = true, c.OOM.Request, 1
 	}
-	return lines
+	for _, id := range ids {
+		if 2*c.Size(id) >= out.largest {
+			out.ids, out.stacks = append(out.ids, id), append(out.stacks, c.Stack[id])
+			out.sum += c.Size(id)
+			out.count++
+		}
+	}
+	if out.request {
+		out.stacks = append(out.stacks, c.OOM.Stack)
+	}
+	return out
+}
+
+// madeBeforeBatches lists the user's tensors from before the first call of the model that smaller ones followed before it: a data set, of which batches were taken.
+func (c *Case) madeBeforeBatches() map[int]bool {
+	var made []int
+	for i := range c.Tape.Events {
+		e := &c.Tape.Events[i]
+		if e.Kind != tape.Alloc {
+			continue
+		}
+		switch c.Phase[e.ID] {
+		case callsite.Forward, callsite.Backward:
+			out := map[int]bool{}
+			for k, id := range made {
+				for _, later := range made[k+1:] {
+					if c.Stack[later] != c.Stack[id] && 2*c.Size(later) <= c.Size(id) && c.Size(later) >= units.KiB {
+						out[id] = true
+						break
+					}
+				}
+			}
+			return out
+		case callsite.User:
+			if made = append(made, int(e.ID)); len(made) > 1<<12 {
+				return nil
+			}
+		}
+	}
+	return nil
 }

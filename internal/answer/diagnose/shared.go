@@ -9,7 +9,7 @@ import (
 )
 
 // sharedCard: the driver was out of memory long before this process held a card's worth. A snapshot does not say how large the card is; but no card has just this
-// much, and the least a card with more has lies well above it: something else holds the rest.
+// much, and the least a card with more has lies well above it: something else may hold the rest. Only the message tells.
 func sharedCard(c *Case) (claim, bool) {
 	if c.OOM == nil || c.OOM.Limit.From != "driver" || c.OOM.Limit.Bytes <= 0 {
 		return claim{}, false
@@ -27,10 +27,10 @@ func sharedCard(c *Case) (claim, bool) {
 	}
 	missing := next - had
 	f := claim{Finding: report.Finding{
-		ID: "other-process", Severity: report.Error, Confidence: 0.7, Bytes: missing, Where: c.failurePlace(),
-		Title: fmt.Sprintf("only %s of the card were to be had: something else holds the rest", had),
+		ID: "other-process", Severity: report.Warning, Confidence: 0.5, Bytes: missing, Where: c.failurePlace(),
+		Title: fmt.Sprintf("only %s of the card were to be had: something else may hold the rest", had),
 		Evidence: []string{
-			fmt.Sprintf("the driver had %s left when PyTorch held %s; the smallest card that has more has %s, so that at least %s belong to other processes, or to a limit of the container", c.OOM.DeviceFree, c.OOM.Held, next, missing),
+			fmt.Sprintf("the driver had %s left when PyTorch held %s; the smallest card that has more has %s, so at least %s may belong to other processes", c.OOM.DeviceFree, c.OOM.Held, next, missing),
 			"the out-of-memory message names the other processes: give the log beside the snapshot",
 		},
 	}}

@@ -26,7 +26,7 @@ func inputSpike(c *Case) (claim, bool) {
 	usual, half := c.batchScaled(1/ratio), c.batchScaled(0.5)
 	return claim{without: usual, tries: []change{usual, {}, half}, Finding: report.Finding{
 		ID: "input-spike", Severity: report.Error, Confidence: 0.85, Bytes: act, Where: c.places(stack, c.OOM.Stack),
-		Title: fmt.Sprintf("this batch is %.1f times as large as any before it", ratio),
+		Title: fmt.Sprintf("this batch is larger than any before it: tensors up to %.1f times as large", ratio),
 		Evidence: []string{
 			fmt.Sprintf("the same line asked for at most %s in earlier steps and for %s in this one", earlier, now),
 			fmt.Sprintf("activations follow: %s so far in this step", act),

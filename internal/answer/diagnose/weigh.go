@@ -8,6 +8,8 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/answer/finding"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
 )
 
 // tier is the place of a cause in the answer; lower comes first.
@@ -48,23 +50,39 @@ func (c *Case) weigh(claims []claim) []claim {
 	return out
 }
 
-// piecesFirst puts the allocator before waste that holds less than lies unused in pieces: without either the request is served. What grows step after step stays
-// first: settings only put it off.
+// onlyPieces tells that the memory in use is not the problem: with the request and all that the step still needs it fits the limit, and other settings serve it.
+// Where the rest of the step is not known, as much again as this step has made must fit; a program that never calls a model has no step.
+func (c *Case) onlyPieces(f *claim) bool {
+	if !f.verdict.passes || 20*f.Bytes < c.OOM.Held {
+		return false
+	}
+	need := c.Coming.Bytes
+	if !c.Coming.Exact && c.callsModel() {
+		need = max(need, c.OOM.Request, c.thisStep(tape.Activations))
+	}
+	return c.InUse+c.OOM.Request+need <= c.OOM.Limit.Bytes
+}
+
+// callsModel tells whether anything was asked for inside a module.
+func (c *Case) callsModel() bool {
+	return slices.Contains(c.Phase, callsite.Forward)
+}
+
+// piecesFirst puts the allocator before everything that does not grow: the job fits, and only the pieces are too small.
 func (c *Case) piecesFirst(claims []claim, tiers []tier) {
-	for i := range claims {
-		if tiers[i] != pieces {
-			continue
+	at := slices.Index(tiers, pieces)
+	if at < 0 {
+		return
+	}
+	for j := range claims {
+		if tiers[j] <= weighs && growing[claims[j].ID] {
+			return
 		}
-		for j := range claims {
-			if tiers[j] <= weighs && (growing[claims[j].ID] || c.saved(claims[j].without) >= claims[i].Bytes) {
-				return
-			}
-		}
-		tiers[i] = decides
-		for j := range claims {
-			if j != i && tiers[j] == decides {
-				tiers[j] = weighs
-			}
+	}
+	tiers[at] = decides
+	for j := range claims {
+		if j != at && tiers[j] == decides {
+			tiers[j] = weighs
 		}
 	}
 }
@@ -90,14 +108,14 @@ func (c *Case) tier(f *claim) tier {
 	switch f.kind {
 	case abnormal:
 		switch {
-		case f.verdict.enough() || f.ID == "other-process":
+		case f.verdict.enough():
 			return decides
 		case 4*f.Bytes >= c.InUse:
 			return weighs
 		}
 		return contributes
 	case allocator:
-		if f.verdict.enough() && 10*f.Bytes >= c.OOM.Held {
+		if f.ID == "fragmentation" && c.onlyPieces(f) {
 			return pieces
 		}
 		return postpones
@@ -150,11 +168,14 @@ func (c *Case) told(v verdict) string {
 	return fmt.Sprintf("played without it, the run fails all the same: %s are missing", v.short)
 }
 
+// notCertain is the most that is claimed without proof: 95 % and more need a play that leaves room for a whole further step, and no other explanation of the memory.
+const notCertain = 0.94
+
 // confidence is what the rule believes, corrected by what the play showed.
 func (c *Case) confidence(f *claim, all []claim) float64 {
 	sure := f.Confidence
 	if f.Severity != report.Error {
-		return sure
+		return min(sure, notCertain)
 	}
 	if f.kind == abnormal {
 		switch {
@@ -164,11 +185,20 @@ func (c *Case) confidence(f *claim, all []claim) float64 {
 			sure = min(sure, 0.9)
 		}
 	}
+	rise, stepped := c.earlierRise()
+	proven := f.kind != normal && f.verdict.played && f.verdict.enough() && stepped && f.verdict.room >= rise
 	for i := range all {
 		other := &all[i]
-		if other.ID != f.ID && other.Severity == report.Error && other.kind == abnormal && other.verdict.enough() && 2*other.Bytes >= f.Bytes {
+		if other.ID == f.ID || other.Severity != report.Error {
+			continue
+		}
+		proven = proven && 2*other.Bytes < f.Bytes
+		if other.kind == abnormal && other.verdict.enough() && 2*other.Bytes >= f.Bytes {
 			sure = min(sure, 0.75) // another cause would have done as well
 		}
+	}
+	if !proven {
+		sure = min(sure, notCertain)
 	}
 	return sure
 }

@@ -106,7 +106,6 @@ func (r *reader) say(text []byte, offset int64, piece, open bool) {
 	if len(body) == 0 {
 		return
 	}
-	r.hint(body)
 	ref := lineRef{number: r.log.Lines, offset: offset, open: open}
 	if w := r.windowOf(who); w != r.unnamed {
 		if w.label == "" {
@@ -144,7 +143,12 @@ func (r *reader) windowOf(who speaker) *window {
 }
 
 func (r *reader) add(w *window, body []byte, ref lineRef) {
-	if w.add(r.triggers, body, ref) {
+	start := len(w.text)
+	ripe := w.add(r.triggers, body, ref)
+	if w.hot >= start {
+		r.hint(body)
+	}
+	if ripe {
 		r.collect(w.harvest(false))
 	}
 }

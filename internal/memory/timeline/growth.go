@@ -97,21 +97,23 @@ func (g *leaving) steady(now int) bool {
 }
 
 // bounded tells a store that gives up its oldest as it takes in new ones: of the same line, at least as many blocks lived for two steps or more and
-// went, as are alive.
+// went, as a quarter of those alive, and not all at once, as the results of one evaluation do.
 func (t *Timeline) bounded(ends []int, g *Growth) bool {
 	if g.Stack == 0 {
 		return false
 	}
 	evicted := 0
+	births, deaths := map[int]bool{}, map[int]bool{}
 	for id := len(t.Tape.Initial); id < len(t.Died); id++ {
 		if t.Stack[id] != g.Stack || t.Died[id] == recording.NeverFreed || int(t.Died[id]) > g.Event {
 			continue
 		}
-		if sort.SearchInts(ends, int(t.Died[id]))-sort.SearchInts(ends, int(t.Born[id])) >= 2 {
+		if born, died := sort.SearchInts(ends, int(t.Born[id])), sort.SearchInts(ends, int(t.Died[id])); died-born >= 2 {
 			evicted++
+			births[born], deaths[died] = true, true
 		}
 	}
-	return evicted >= 2 && 4*evicted >= len(g.Blocks)
+	return evicted >= 2 && 4*evicted >= len(g.Blocks) && 2*len(deaths) >= len(births)
 }
 
 // survivors are the blocks alive at an instant that were made in earlier steps.
@@ -126,22 +128,24 @@ func (t *Timeline) survivors(ends []int, at int) []int {
 	return out
 }
 
-// namesOfSizes finds, for each size, a block whose stack is known: where only some steps carry stacks, what the others leave behind is of the same line.
-// Sizes that several lines share name none of them.
+// namesOfSizes finds, for each size, a block whose stack is known: where only some steps carry stacks, what the others leave behind is of the same line. Of
+// several lines that leave blocks of one size it is the one that leaves most.
 func (t *Timeline) namesOfSizes(blocks []int) map[units.Bytes]int {
-	named, shared := map[units.Bytes]int{}, map[units.Bytes]bool{}
+	type key struct {
+		size  units.Bytes
+		stack snapshot.StackID
+	}
+	count := map[key]int{}
+	named := map[units.Bytes]int{}
 	for _, id := range blocks {
 		if t.Stack[id] == 0 {
 			continue
 		}
-		size := t.Size(id)
-		if other, ok := named[size]; ok && t.Stack[other] != t.Stack[id] {
-			shared[size] = true
+		k := key{t.Size(id), t.Stack[id]}
+		count[k]++
+		if other, ok := named[k.size]; !ok || count[k] > count[key{k.size, t.Stack[other]}] {
+			named[k.size] = id
 		}
-		named[size] = id
-	}
-	for size := range shared {
-		delete(named, size)
 	}
 	return named
 }

@@ -34,6 +34,9 @@ func (t *Timeline) loop(from int, keep func(snapshot.StackID) bool) []int {
 	return nil
 }
 
+// ownLine stands for what a line asks for itself, beside the calls it makes: the body of a loop can be one line.
+const ownLine = ^snapshot.FrameID(0)
+
 // site is the frame of an allocation at a depth counted from the outside, and whether there is one.
 func (t *Timeline) site(event, depth int) (snapshot.FrameID, bool) {
 	stack := t.Origins.Stacks.Stack(t.Stack[t.Tape.Events[event].ID])
@@ -50,7 +53,10 @@ func (t *Timeline) comesBack(events []int, depth int) []int {
 	last, any := snapshot.FrameID(0), false
 	for _, i := range events {
 		f, ok := t.site(i, depth)
-		if !ok || any && f == last {
+		if !ok {
+			f = ownLine
+		}
+		if any && f == last {
 			continue
 		}
 		last, any = f, true
@@ -73,7 +79,10 @@ func (t *Timeline) iterations(events []int, depth int, start snapshot.FrameID) [
 	inside, first := false, true
 	for _, i := range events {
 		f, ok := t.site(i, depth)
-		here := ok && f == start
+		if !ok {
+			f = ownLine
+		}
+		here := f == start
 		if here && !inside && !first {
 			ends = append(ends, i-1)
 		}

@@ -49,7 +49,7 @@ func (t *Timeline) findBatches() {
 			return
 		}
 	}
-	if loop := t.loop(from, func(snapshot.StackID) bool { return true }); len(loop) >= minLoop && 2*t.iterationsWith(callsite.Forward, loop) >= len(loop) {
+	if loop := t.loop(from, func(snapshot.StackID) bool { return true }); len(loop) >= minLoop && 2*t.iterationsWith(callsite.Forward, loop) >= len(loop) && t.newCode(from) {
 		t.Batches, t.Unnamed = loop, true
 	}
 }
@@ -91,6 +91,26 @@ func (t *Timeline) optimizerRuns() []int {
 		}
 	}
 	return ends
+}
+
+// newCode tells whether most of what is asked for from an event on comes from lines that were not seen before it: the next step of training would come from the same.
+func (t *Timeline) newCode(from int) bool {
+	seen := make([]bool, t.Origins.Stacks.Len())
+	known, all := 0, 0
+	for i := range t.Tape.Events {
+		if t.Tape.Events[i].Kind != tape.Alloc {
+			continue
+		}
+		stack := t.Stack[t.Tape.Events[i].ID]
+		if i < from {
+			seen[stack] = true
+			continue
+		}
+		if all++; seen[stack] {
+			known++
+		}
+	}
+	return 2*known < all
 }
 
 // trainsWithin tells whether at least half of a loop's iterations run a backward pass.

@@ -103,6 +103,37 @@ func (t *Tensor) TopK(k, dim int) (values, indices *Tensor) {
 	return t.ordered("aten::topk", sizes)
 }
 
+// Extreme gives the largest or smallest values over a dimension, and where they are; only that is kept (value_selecting_reduction_backward).
+func (t *Tensor) Extreme(sizes ...int) (values, indices *Tensor) {
+	return t.ordered("aten::max", sizes)
+}
+
+// AssignInPlace writes o over a part of t (t[...] = o): no memory of its own. The gradient of t is copied whole, that of o is a copy of its part
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/csrc/autograd/functions/tensor.cpp, CopySlices::apply).
+func (t *Tensor) AssignInPlace(o *Tensor) *Tensor {
+	t.alive()
+	p := t.p
+	p.op = "aten::copy_"
+	n := p.record("CopySlices", t, o)
+	p.observe(p.op, t.DType, 0, o.Bytes(), o.Bytes())
+	whole, part, narrow := t.Layout, o.Layout, o.DType
+	n.backward(func(g []*Tensor) []*Tensor {
+		out := make([]*Tensor, 2)
+		if n.needs(0) {
+			out[0] = p.empty(whole.Like(), g[0].DType)
+		}
+		if n.needs(1) {
+			out[1] = p.empty(part.Like(), narrow)
+		}
+		return out
+	})
+	t.rebase(n)
+	if o != t {
+		drop(o)
+	}
+	return t
+}
+
 // Sort gives sorted values and indices.
 func (t *Tensor) Sort() (values, indices *Tensor) { return t.ordered("aten::sort", t.Sizes) }
 

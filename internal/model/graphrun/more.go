@@ -77,6 +77,8 @@ var moreResults = map[string]func(o *graphOp) []*eager.Tensor{
 	"lstm":                func(o *graphOp) []*eager.Tensor { return o.recurrent(4) },
 	"gru":                 func(o *graphOp) []*eager.Tensor { return o.recurrent(3) },
 	"adaptive_max_pool2d": (*graphOp).adaptiveMax,
+	"max":                 (*graphOp).extreme,
+	"min":                 (*graphOp).extreme,
 	"max_pool2d_with_indices": func(o *graphOp) []*eager.Tensor {
 		indices := o.p.Empty("aten::max_pool2d_with_indices", tensor.Int64, o.sizes(0)...)
 		return []*eager.Tensor{o.self().MaxPool(o.window()), indices}
@@ -108,6 +110,20 @@ func undifferentiable(base string) bool {
 		"zeros", "ones", "full", "empty", "eye", "linspace", "tril_indices", "triu_indices", "eq", "ne", "lt", "le", "gt", "ge", "sign", "one_hot",
 		"bernoulli", "multinomial", "histc", "bincount", "floor_divide", "any", "all", "scalar_tensor", "bucketize", "searchsorted", "nonzero",
 	}, base)
+}
+
+// extreme is max and min: over a dimension, of two tensors, or of all elements.
+func (o *graphOp) extreme() []*eager.Tensor {
+	switch {
+	case len(o.node.Outputs) == 2:
+		values, indices := o.self().Extreme(o.sizes(0)...)
+		return []*eager.Tensor{values, indices}
+	case len(o.tensors()) == 2:
+		return []*eager.Tensor{o.self().Maximum(o.second())}
+	case !o.differentiable():
+		return o.plain()
+	}
+	return o.conservative()
 }
 
 func (o *graphOp) transposed() *eager.Tensor {

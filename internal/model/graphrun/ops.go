@@ -1,6 +1,7 @@
 package graphrun
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/model/eager"
@@ -19,7 +20,7 @@ type graphOpFunc func(o *graphOp) *eager.Tensor
 // run finds what the operator does: a function of this file, something without gradient, or an unknown.
 func (o *graphOp) run() []*eager.Tensor {
 	base := o.name()
-	if undifferentiable(base) {
+	if undifferentiable(base) || len(o.tensors()) == 0 {
 		return o.plain()
 	}
 	for _, table := range []map[string]func(*graphOp) []*eager.Tensor{manyResults, moreResults} {
@@ -58,7 +59,7 @@ func (o *graphOp) name() string {
 // synonyms are other names of operators (aten/src/ATen/native/native_functions.yaml: each calls the one it is an alias of).
 var synonyms = map[string]string{
 	"multiply": "mul", "multiply_": "mul_", "subtract": "sub", "divide": "div", "divide_": "div_", "true_divide": "div", "absolute": "abs", "negative": "neg",
-	"concatenate": "cat", "clip": "clamp", "swapdims": "transpose", "moveaxis": "movedim", "row_stack": "vstack",
+	"concatenate": "cat", "clip": "clamp", "row_stack": "vstack",
 	"arccos": "acos", "arctan": "atan", "special_softmax": "softmax", "special_log_softmax": "log_softmax", "special_expit": "sigmoid",
 }
 
@@ -241,22 +242,21 @@ var graphOps = map[string]graphOpFunc{
 	"upsample_bicubic2d":  func(o *graphOp) *eager.Tensor { return o.self().Upsample(o.sizes(0)[2:]...) },
 	"mean":                func(o *graphOp) *eager.Tensor { return o.reduce((*eager.Tensor).Mean) },
 	"sum":                 func(o *graphOp) *eager.Tensor { return o.reduce((*eager.Tensor).Sum) },
-	"cat": func(o *graphOp) *eager.Tensor {
-		return eager.Cat(o.int("dim", 0), o.tensors()...)
-	},
-	"concat":  func(o *graphOp) *eager.Tensor { return eager.Cat(o.int("dim", 0), o.tensors()...) },
-	"stack":   func(o *graphOp) *eager.Tensor { return eager.Stack(o.int("dim", 0), o.tensors()...) },
-	"index":   (*graphOp).index,
-	"gather":  func(o *graphOp) *eager.Tensor { return o.self().Gather(o.arg("index")) },
-	"where":   (*graphOp).where,
-	"pad":     func(o *graphOp) *eager.Tensor { return o.self().Moved("constant_pad_nd", o.sizes(0)) },
-	"add":     func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).Add, (*eager.Tensor).AddScalar) },
-	"sub":     func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).Sub, (*eager.Tensor).AddScalar) },
-	"rsub":    func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).Sub, (*eager.Tensor).Neg) },
-	"mul":     func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).Mul, (*eager.Tensor).MulScalar) },
-	"div":     func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).Div, (*eager.Tensor).DivScalar) },
-	"maximum": func(o *graphOp) *eager.Tensor { return o.self().Maximum(o.second()) },
-	"add_":    func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).AddInPlace, identity) },
+	"cat":                 (*graphOp).cat,
+	"copy_":               (*graphOp).assign,
+	"concat":              (*graphOp).cat,
+	"stack":               func(o *graphOp) *eager.Tensor { return eager.Stack(o.int("dim", 0), o.tensors()...) },
+	"index":               (*graphOp).index,
+	"gather":              func(o *graphOp) *eager.Tensor { return o.self().Gather(o.arg("index")) },
+	"where":               (*graphOp).where,
+	"pad":                 func(o *graphOp) *eager.Tensor { return o.self().Moved("constant_pad_nd", o.sizes(0)) },
+	"add":                 func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).Add, (*eager.Tensor).AddScalar) },
+	"sub":                 func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).Sub, (*eager.Tensor).AddScalar) },
+	"rsub":                func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).Sub, (*eager.Tensor).Neg) },
+	"mul":                 func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).Mul, (*eager.Tensor).MulScalar) },
+	"div":                 func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).Div, (*eager.Tensor).DivScalar) },
+	"maximum":             func(o *graphOp) *eager.Tensor { return o.self().Maximum(o.second()) },
+	"add_":                func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).AddInPlace, identity) },
 	"mul_": func(o *graphOp) *eager.Tensor {
 		return o.binary((*eager.Tensor).MulInPlace, (*eager.Tensor).MulScalarInPlace)
 	},
@@ -343,6 +343,44 @@ func (o *graphOp) binary(two func(a, b *eager.Tensor) *eager.Tensor, scalar func
 		return two(all[0], all[1])
 	}
 	return scalar(o.self())
+}
+
+// cat leaves out what torch.cat leaves out: tensors of shape [0], which caches begin with.
+func (o *graphOp) cat() *eager.Tensor {
+	all := o.tensors()
+	some := slices.DeleteFunc(slices.Clone(all), func(t *eager.Tensor) bool { return len(t.Sizes) == 1 && t.Sizes[0] == 0 })
+	if len(some) == 0 {
+		return o.plain()[0]
+	}
+	return eager.Cat(o.int("dim", 0), some...)
+}
+
+// assign writes into a tensor or a part of one: history is that of the tensor the part belongs to.
+func (o *graphOp) assign() *eager.Tensor {
+	all, part := o.tensors(), o.self()
+	if len(all) < 2 {
+		return part
+	}
+	at := o.node.Tensor("self")
+	for o.plan.maker != nil && at >= 0 && o.plan.maker[at] >= 0 {
+		n := &o.plan.nodes[o.plan.maker[at]]
+		if !viewing(n.Target) || n.Tensor("self") < 0 || o.vals[n.Tensor("self")] == nil {
+			break
+		}
+		at = n.Tensor("self")
+	}
+	whole := part
+	if at >= 0 && o.vals[at] != nil && o.fixed[at] == nil {
+		whole = o.vals[at]
+	}
+	whole.AssignInPlace(all[1])
+	return part
+}
+
+// viewing tells whether an operator gives a part of its input, without memory of its own.
+func viewing(target string) bool {
+	name, _, _ := strings.Cut(strings.TrimPrefix(target, "aten."), ".")
+	return slices.Contains([]string{"select", "slice", "view", "unsqueeze", "squeeze", "transpose", "permute", "expand", "alias", "narrow", "t", "diagonal", "as_strided"}, name)
 }
 
 func (o *graphOp) where() *eager.Tensor {

@@ -15,6 +15,7 @@ type plan struct {
 	used    []bool            // by value: somebody reads it
 	atEnd   []int             // values that live until the program returns
 	paths   []string          // module path by call
+	maker   []int             // by value of a trace: the operator that makes it, or -1
 	first   []int             // by call: the first value from outside that the call reads, or -1
 }
 
@@ -152,11 +153,12 @@ func (p *plan) findDeaths(b *exported.Bound) {
 // takeDeaths takes lifetimes as they were recorded: Python's own. A value that a call made and nobody read still lives until its name goes.
 func (p *plan) takeDeaths(b *exported.Bound) {
 	maker := make([]bool, len(b.Values))
+	p.maker = slices.Repeat([]int{-1}, len(b.Values))
 	gone := make([]bool, len(b.Values))
 	for i := range p.nodes {
 		for _, v := range p.nodes[i].Outputs {
 			if v >= 0 {
-				maker[v] = true
+				maker[v], p.maker[v] = true, i
 			}
 		}
 		for _, a := range p.nodes[i].Args {

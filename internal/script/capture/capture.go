@@ -118,7 +118,7 @@ func Run(r Request) (string, error) {
 		stop, done = bounded(r.Stop, r.Limit)
 		defer done()
 	}
-	outcome, err := runner.Run(runner.Command{Args: r.Args, Env: env, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Stop: stop})
+	outcome, err := runner.Run(runner.Command{Args: probe.Args(r.Args, python), Env: env, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Stop: stop})
 	if err != nil {
 		return "", err
 	}
@@ -157,7 +157,7 @@ func Trace(r Request, limit time.Duration) (*traced.Trace, error) {
 	env := probe.Environ(r.Env, python, probe.Settings{Mode: probe.Trace, Report: dir, Card: card, Seconds: limit.Seconds()})
 	stop, done := bounded(r.Stop, limit+grace)
 	defer done()
-	outcome, err := runner.Run(runner.Command{Args: r.Args, Env: env, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Stop: stop})
+	outcome, err := runner.Run(runner.Command{Args: probe.Args(r.Args, python), Env: env, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Stop: stop})
 	if err != nil {
 		return nil, err
 	}

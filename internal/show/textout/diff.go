@@ -13,7 +13,9 @@ const maxChanges = 12
 
 // Diff prints what changed between two runs.
 func Diff(s *screen.Screen, d *report.Diff) {
-	s.Line(s.Ink(screen.Bold, diffVerdict(d)))
+	for _, line := range screen.Wrap(diffVerdict(d), s.Width()) {
+		s.Line(s.Ink(screen.Bold, line))
+	}
 	s.Blank()
 	s.Line("  ", screen.Pad("", 34), screen.PadLeft("before", 12), screen.PadLeft("after", 13), screen.PadLeft("change", 15))
 	levelRow(s, "peak in use", d.Before.Peak.Requested, d.After.Peak.Requested)
@@ -48,6 +50,8 @@ func Diff(s *screen.Screen, d *report.Diff) {
 func diffVerdict(d *report.Diff) string {
 	change := d.After.Peak.Requested - d.Before.Peak.Requested
 	switch {
+	case change == 0 && d.After.Peak.Reserved != d.Before.Peak.Reserved:
+		return fmt.Sprintf("As much is in use at the peak (%s), but %s are held from CUDA instead of %s.", d.After.Peak.Requested, d.After.Peak.Reserved, d.Before.Peak.Reserved)
 	case change == 0:
 		return fmt.Sprintf("The peak is the same to the byte: %s.", d.After.Peak.Requested)
 	case change > 0:

@@ -35,6 +35,7 @@ class Recorder:
         self.calls, self.count = [], 0
         self.entered = {}
         self.order, self.state, self.deaths, self.living = [], {}, [], {}
+        self.storages = {}  # storage -> the last operator that gave a tensor of it
 
     @contextlib.contextmanager
     def listening(self):
@@ -50,6 +51,7 @@ class Recorder:
             node = proxy.node
             self.living[node] = True
             setattr(tensor, _answers.NODE, node)
+            self.storages[tensor.untyped_storage()._cdata] = node
             weakref.finalize(tensor, self.died, node)
             return out
 
@@ -159,8 +161,11 @@ def collected(torch, recorder, graph, model, names, living):
         elif node.op == "get_attr":
             tensor = getattr(graph, node.target)
             same = by_storage.get(tensor.untyped_storage()._cdata)
+            base = recorder.storages.get(tensor.untyped_storage()._cdata)
+            if same is None and base in at:
+                same = at[base]
             if id(tensor) not in seen and same is not None and trace.values[same][1] == list(tensor.shape):
-                seen[id(tensor)] = same  # param.data and the like
+                seen[id(tensor)] = same  # t.data: another name of a tensor that is known
             if id(tensor) not in seen:
                 seen[id(tensor)] = value(tensor)
                 trace.fixed.append((seen[id(tensor)], "tensor_constant", f"constant{len(trace.fixed)}"))
