@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/planfile"
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/show/textout"
@@ -35,7 +36,7 @@ type fitOptions struct {
 func newFitCommand(env Env) *cobra.Command {
 	var o fitOptions
 	cmd := &cobra.Command{
-		Use:   "fit (--config config.json | --graph FILE | --job FILE)",
+		Use:   "fit (MODEL | --config config.json | --graph FILE | --job FILE)",
 		Short: "the fastest way to run a training job that fits on a card",
 		Long: `Fit searches micro-batch with accumulation, checkpointing (none, selective, full), the
 optimizer's form, attention, allocator settings, the loop, what is kept on the host and,
@@ -43,12 +44,17 @@ with --gpus, sharding, tensor and pipeline parallelism for the fastest plan that
 The effective batch stays. It predicts memory as plimsoll predict does and estimates
 time from the same operators.
 
+MODEL alone is enough: plimsoll fit Qwen/Qwen3-8B --gpu 4090 compares full fine-tuning,
+LoRA and QLoRA and takes the first that fits.
+
 By default only changes that keep the training the same are made; --allow numerics
-opens precision and other optimizers. Naming several values of an axis (--precision
-fp32,amp-bf16) allows just these.
+opens precision and other optimizers, as far as they are not named. What is named is
+fixed: --precision fp32,amp-bf16 allows just these two. With --write only plans are
+ranked that the framework has words for.
 
 Exit code 3: nothing fits; the answer then says what the least is that would.`,
-		Example: `  plimsoll fit --config config.json --seq 2048 --effective-batch 16 --precision amp-bf16 --gpu rtx-4090
+		Example: `  plimsoll fit Qwen/Qwen3-8B --gpu 4090
+  plimsoll fit --config config.json --seq 2048 --effective-batch 16 --precision amp-bf16 --gpu rtx-4090
   plimsoll fit --job job.json --gpu a100-40g --allow numerics
   plimsoll fit --graph resnet50.pt2 --loss cross-entropy --optimizer sgdm --effective-batch 256 --memory 12GiB
   plimsoll fit --config config.json --seq 4096 --effective-batch 64 --precision bf16 --gpus 8 --gpu a100-80g
@@ -97,7 +103,12 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 	r.Notes = plan.NewNotes(r.Source, r.Machine)
 	stop := progress(env, func() string { return "searching configurations" })
 	defer stop()
-	fit, err := plan.Find(r)
+	var fit *report.Fit
+	if o.compares(r) {
+		fit, r, err = plan.Compare(r)
+	} else {
+		fit, err = plan.Find(r)
+	}
 	if err != nil {
 		return usageError("%w", err)
 	}
@@ -152,19 +163,18 @@ func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) 
 		return r, err
 	}
 	o.settings(&j)
+	if err := o.question(&j); err != nil {
+		return r, err
+	}
 	files := newModelFiles(env, o.Python)
 	if r.Source, err = files.source(&j); err != nil {
 		return r, err
 	}
 	r.Job, r.Numerics = j.Job, slices.Contains(o.Allow, "numerics")
-	r.Axes = o.Axes
-	if r.Numerics { // one value names what the job does now; numerics may change
-		if len(o.Axes.Precision) == 1 {
-			r.Axes.Precision = nil
-		}
-		if len(o.Axes.Optimizer) == 1 {
-			r.Axes.Optimizer = nil
-		}
+	r.Axes = o.Axes // what is named is fixed
+	if o.Write != "" {
+		model := handed(r)
+		r.Can = func(s setup.Setup) error { return planfile.Can(o.Write, s, model) }
 	}
 	return r, nil
 }
@@ -209,6 +219,33 @@ func (o *fitOptions) settings(j *fileJob) {
 	}
 }
 
+// question fills in what a question that only names a model leaves open: its own precision, samples and batch as is usual.
+func (o *fitOptions) question(j *fileJob) error {
+	if !o.own {
+		return nil
+	}
+	if err := o.ownPrecision(j); err != nil {
+		return err
+	}
+	data, err := configText(j)
+	if err != nil {
+		return unreadable(err)
+	}
+	c, err := hfconfig.Parse(data)
+	if err != nil || !c.Has("vocab_size") {
+		return nil // the reader of the model says what is wrong, or it is no language model
+	}
+	if assumed := plan.Usual(&j.Job, c.Int("max_position_embeddings")); len(assumed) > 0 {
+		j.Notes = append(j.Notes, "assumed: "+strings.Join(assumed, ", "))
+	}
+	return nil
+}
+
+// compares tells whether full fine-tuning, LoRA and QLoRA are put side by side: a language model was named, and not how to train it.
+func (o *fitOptions) compares(r plan.Request) bool {
+	return o.own && o.Write == "" && r.GPUs <= 1 && r.Source.Config != nil && r.Job.LoRARank == 0 && r.Job.Task == "causal-lm" && len(r.Job.Freeze) == 0
+}
+
 // first gives a field that was not set the first word of its axis.
 func first[T ~string](field *T, words []T) {
 	if *field == "" && len(words) > 0 {
@@ -236,7 +273,7 @@ func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
 
 // handed is what the forms need to know of the model.
 func handed(r plan.Request) planfile.Model {
-	m := planfile.Model{Hub: r.Source.Config != nil, Title: predict.Title(r.Job, r.Source), Modules: r.Job.CheckpointModules}
+	m := planfile.Model{Hub: r.Source.Config != nil, Title: predict.Title(r.Job, r.Source), Modules: r.Job.CheckpointModules, Seq: r.Job.Seq, Task: r.Job.Task}
 	if m.Hub {
 		m.Family = r.Source.Config.Type
 	}

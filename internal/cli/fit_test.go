@@ -27,7 +27,7 @@ func TestFitScreens(t *testing.T) {
 	}{
 		"same-training": {0, with(fitLlama, "--precision", "amp-bf16", "--gpu", "a100-40g")},
 		"nothing-fits":  {3, with(fitLlama, "--precision", "amp-bf16", "--gpu", "rtx-4090")},
-		"numerics":      {0, with(fitLlama, "--precision", "amp-bf16", "--gpu", "l4", "--allow", "numerics")},
+		"numerics":      {0, with(fitLlama, "--gpu", "l4", "--allow", "numerics")},
 		"several-cards": {0, with(fitLlama, "--precision", "bf16", "--gpu", "rtx-4090", "--gpus", "4")},
 		"cut":           {0, with(fitLlama, "--precision", "bf16", "--gpu", "rtx-4090", "--gpus", "4", "--tensor", "2", "--stages", "1,2", "--checkpointing", "none", "--micro-batch", "1")},
 		"on-the-host":   {0, with(fitLlama, "--precision", "amp-bf16", "--gpu", "rtx-4090", "--offload", "activations,both", "--micro-batch", "1,2")},
@@ -85,13 +85,13 @@ func TestFitJSONHasTheFieldsOfItsContract(t *testing.T) {
 
 func TestFitKeepsNumericsUnlessAllowed(t *testing.T) {
 	t.Parallel()
-	_, stdout, _ := invoke(t, "", with(fitLlama, "--precision", "amp-bf16", "--gpu", "h200", "--json")...)
+	_, stdout, _ := invoke(t, "", with(fitLlama, "--gpu", "h200", "--json")...)
 	var fit report.Fit
 	if err := json.Unmarshal([]byte(stdout), &fit); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range fit.Plans {
-		if p.ChangesNumerics || p.Precision != "amp-bf16" || p.Optimizer.Kind() != "adamw" {
+		if p.ChangesNumerics || p.Precision != "fp32" || p.Optimizer.Kind() != "adamw" {
 			t.Errorf("a plan that changes numerics: %s %s", p.Precision, p.Optimizer)
 		}
 	}
@@ -136,5 +136,52 @@ func TestFitRefusesClearly(t *testing.T) {
 		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
 			t.Errorf("%s: exit code %d (want %d), stderr %q (want %q), stdout %q", name, code, c.code, stderr, c.want, stdout)
 		}
+	}
+}
+
+// What stood in the way of people who tried it, each as they typed it.
+func TestFitAnswersWhatPeopleAsked(t *testing.T) {
+	t.Parallel()
+	plans := func(args ...string) report.Fit {
+		t.Helper()
+		_, stdout, stderr := invoke(t, "", with(fitLlama, append(args, "--json")...)...)
+		var fit report.Fit
+		if err := json.Unmarshal([]byte(stdout), &fit); err != nil {
+			t.Fatalf("%v: %v %s", args, err, stderr)
+		}
+		return fit
+	}
+	for _, p := range plans("--optimizer", "adamw", "--precision", "bf16", "--allow", "numerics", "--gpu", "l4").Plans {
+		if p.Optimizer.Kind() != "adamw" || p.Precision != "bf16" {
+			t.Errorf("--optimizer adamw --precision bf16 is answered with %s %s", p.Optimizer, p.Precision)
+		}
+	}
+	code, text, _ := invoke(t, "", with(fitLlama, "--precision", "bf16", "--lora-rank", "16", "--base-bits", "4", "--gpu", "rtx-4090", "--write", "trainer")...)
+	for _, want := range []string{"LoraConfig(r=16", "load_in_4bit=True", "prepare_model_for_kbit_training"} {
+		if code != 0 || !strings.Contains(text, want) {
+			t.Errorf("QLoRA for the Trainer lacks %s (exit code %d):\n%s", want, code, text)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--precision", "bf16", "--gpus", "8", "--gpu", "a100-80g", "--write", "trainer"}, "per_device_train_batch_size"},
+		{[]string{"--precision", "bf16", "--gpus", "8", "--gpu", "a100-80g", "--sharding", "zero3", "--write", "deepspeed"}, `"lr": "auto"`},
+		{[]string{"--precision", "amp-bf16", "--gpus", "8", "--gpu", "a100-80g", "--sharding", "fsdp2", "--tensor", "1", "--stages", "1", "--write", "fsdp2"}, "MixedPrecisionPolicy(param_dtype=torch.bfloat16"},
+		{[]string{"--precision", "amp-bf16", "--checkpointing", "full", "--gpu", "h200", "--write", "trainer"}, "gradient_checkpointing=True"},
+	} {
+		code, text, stderr := invoke(t, "", with(fitLlama, c.args...)...)
+		if code != 0 || !strings.Contains(text, c.want) {
+			t.Errorf("%v: exit code %d, no %q in\n%s%s", c.args, code, c.want, text, stderr)
+		}
+	}
+	code, _, stderr := invoke(t, "", with(fitLlama, "--precision", "amp-bf16", "--checkpointing", "full", "--gpu", "h200", "--write", "accelerate")...)
+	if code != 2 || !strings.Contains(stderr, "does not turn checkpointing on") {
+		t.Errorf("checkpointing through Accelerate: exit code %d, %s", code, stderr)
+	}
+	_, text, _ = invoke(t, "", with(fitLlama, "--precision", "fp32", "--gpus", "2", "--gpu", "t4")...)
+	if !strings.Contains(text, "each of 2 cards needs") {
+		t.Errorf("two cards that are too small:\n%s", text)
 	}
 }

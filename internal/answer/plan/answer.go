@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/model/exported"
+	"github.com/plimsoll/plimsoll/internal/model/shard"
 	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -23,7 +24,7 @@ const (
 
 func (s *search) uncertainty(c candidate) float64 {
 	switch {
-	case s.r.Machine.Card.Name != "h200" || s.r.GPUs > 1 || c.Offload != "":
+	case s.r.Machine.Card.Name != measuredCard || s.r.GPUs > 1 || c.Offload != "":
 		return otherCard
 	case c.took.hostBound:
 		return hostError
@@ -215,7 +216,7 @@ func (s *search) lossWarning(times int) []string {
 
 func (s *search) assumptions() []string {
 	out := []string{"times are estimates for this card and a host like that of the measurements (18 µs an operator); memory is predicted as plimsoll predict does"}
-	if s.r.Machine.Card.Name != "h200" || s.r.Machine.Assumed {
+	if s.r.Machine.Card.Name != measuredCard || s.r.Machine.Assumed {
 		if s.r.Machine.Assumed {
 			out = append(out, "no card was named: rates are those of an H200")
 		} else {
@@ -230,6 +231,10 @@ func (s *search) assumptions() []string {
 	}
 	if slices.ContainsFunc(s.r.Axes.Offload, func(o setup.Offload) bool { return o.Has(setup.OffloadActivations) }) {
 		out = append(out, "activations on the host: which tensors travel follows from PyTorch's source; the link's rate is its generation's, and nothing of it was measured")
+	}
+	out = append(out, s.r.Job.Notes...)
+	if s.r.GPUs > 1 {
+		out = append(out, fmt.Sprintf("%s of each card are left to NCCL's buffers, and %.0f %% of what is needed to what is not known; neither was measured", shard.NCCL(s.r.GPUs, s.r.Machine.Card.NVLink > 0).Short(), 100*spreadMargin))
 	}
 	if s.r.Source.Graph != nil && s.layers == 0 {
 		out = append(out, "no checkpointing: a graph does not say which calls may be checkpointed (a job's checkpoint_modules does)")

@@ -14,10 +14,9 @@ func AnyFits(fit *report.Fit) bool {
 	return slices.ContainsFunc(fit.Plans, func(p report.Plan) bool { return p.Fits })
 }
 
-// Beyond asks once more with numerics allowed and gives the plan that buys: one that fits where none did, or is clearly faster. Nil where there is none.
+// Beyond asks once more with numerics allowed, for what is not named, and gives the plan that buys: one that fits where none did, or is clearly faster. Nil where there is none.
 func Beyond(fit *report.Fit, r Request) (*report.Plan, error) {
 	r.Numerics, r.Plans = true, 1
-	r.Axes.Precision, r.Axes.Optimizer = nil, nil
 	wide, err := Find(r)
 	if err != nil {
 		return nil, err

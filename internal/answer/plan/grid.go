@@ -51,11 +51,14 @@ func (s *search) points() []point {
 		all = longer
 	}
 	return slices.DeleteFunc(all, func(p point) bool {
-		if _, err := p.Lower(); err != nil {
-			s.failed = err
-			return true
+		_, err := p.Lower()
+		if err == nil && s.r.Can != nil {
+			err = s.r.Can(p)
 		}
-		return idle(p) || s.r.Can != nil && !s.r.Can(p)
+		if err != nil && s.failed == nil {
+			s.failed = err
+		}
+		return err != nil || idle(p)
 	})
 }
 

@@ -54,7 +54,7 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 	}
 	if best.MicroBatch != 1 && slices.Contains(s.r.batches(best.Cut), 1) {
 		simple.MicroBatch = 1
-		add(fmt.Sprintf("one sample at a time (1 × %d)", each), simple)
+		add(fmt.Sprintf("one sample at a time (1 × %d), without checkpointing", each), simple)
 	}
 	return out
 }
@@ -86,8 +86,12 @@ func (s *search) least() []report.Remedy {
 	add := func(checked string, saves units.Bytes, numerics bool, format string, args ...any) {
 		out = append(out, report.Remedy{Action: fmt.Sprintf(format, args...), Saves: saves, CheckedBy: checked, Numerics: numerics})
 	}
-	add(report.ByPrediction, 0, false, "the least a single card needs for this job as it may be changed: %s (micro-batch %d, %s, %s, checkpointing %s)",
-		(m.safe + context).Short(), p.MicroBatch, p.Precision, p.Optimizer, p.Checkpointing)
+	who := "the card needs"
+	if s.r.GPUs > 1 {
+		who = fmt.Sprintf("each of %d cards needs", s.r.GPUs)
+	}
+	add(report.ByPrediction, 0, false, "%s at least %s with the changes allowed (micro-batch %d, %s, %s, checkpointing %s)",
+		who, (m.safe + context).Short(), p.MicroBatch, p.Precision, p.Optimizer, p.Checkpointing)
 	if c, ok := smallestCard(m.safe + context); ok {
 		add(report.ByPrediction, 0, false, "smallest card of the catalogue that holds it: %s (%s)", c.Title, c.Capacity().Short())
 	}

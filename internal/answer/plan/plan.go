@@ -44,9 +44,9 @@ type Request struct {
 	Effective int    // samples of one optimizer step over all cards; 0: the job's batch × accumulate × cards
 	GPUs      int    // 0 is 1
 	Axes      Axes
-	Numerics  bool                   // precision and the kind of optimizer may change
-	Can       func(setup.Setup) bool // tells what the format that is to be written has words for; nil: everything
-	Plans     int                    // how many plans are wanted; 0: all, where the grid is small
+	Numerics  bool                    // precision and the kind of optimizer may change
+	Can       func(setup.Setup) error // why the format that is to be written has no words for a setup; nil: it has for all
+	Plans     int                     // how many plans are wanted; 0: all, where the grid is small
 
 	// Notes of earlier searches about the same job on the same machine; nil: there were none.
 	Notes *Notes

@@ -80,13 +80,16 @@ const (
 	leaning = measuredError
 )
 
-// tie is how much slower than this another plan may be to count as equal.
-func (d duration) tie() float64 {
-	if d.hostBound {
+// tie is how much slower than a plan another one may be to count as equal. Of other cards than the measured one times are known less well.
+func (s *search) tie(d duration) float64 {
+	if d.hostBound || s.r.Machine.Card.Name != measuredCard {
 		return tieHost
 	}
 	return tie
 }
+
+// measuredCard is the card whose times and workspaces were measured.
+const measuredCard = "h200"
 
 func newSearch(r Request) (*search, error) {
 	s := &search{r: r, parts: map[setup.Cut]predict.Source{}, passes: map[point]timed{}, Notes: r.Notes}
@@ -120,7 +123,7 @@ func newSearch(r Request) (*search, error) {
 func (s *search) run() error {
 	s.enumerate()
 	if len(s.queue) == 0 && !s.bounded {
-		return fmt.Errorf("no configuration can be computed: %w", s.failed)
+		return fmt.Errorf("no configuration is left: %w", s.failed)
 	}
 	want := s.r.Plans
 	if want == 0 {
@@ -173,7 +176,7 @@ func (s *search) reach() float64 {
 	if s.lean(best) > 0 {
 		return best.took.total * (1 + leaning)
 	}
-	return best.took.total * (1 + best.took.tie())
+	return best.took.total * (1 + s.tie(best.took))
 }
 
 // needless tells that a plan moves something to the host where the same one fits without.
@@ -250,7 +253,7 @@ func (s *search) ordered() []candidate {
 	front := s.leader(found)
 	best := front
 	for i, c := range found[front:] {
-		within := 1 + min(c.took.tie(), found[front].took.tie())
+		within := 1 + min(s.tie(c.took), s.tie(found[front].took))
 		if s.lean(c) == s.lean(found[front]) && c.took.total <= found[front].took.total*within && s.better(c, found[best]) {
 			best = front + i
 		}

@@ -21,6 +21,7 @@ type Fit struct {
 	Considered int         `json:"considered"` // configurations the limits allow
 	Predicted  int         `json:"predicted"`  // of which so many had to be computed; bounds decided the others
 
+	Methods      []Method      `json:"methods,omitempty"` // full fine-tuning, LoRA, QLoRA side by side
 	Plans        []Plan        `json:"plans"`
 	Alternatives []Alternative `json:"alternatives"`       // what else one would try, and why it loses
 	Numerics     *Plan         `json:"numerics,omitempty"` // the fastest if numerics might change, where it is faster
@@ -51,6 +52,18 @@ type Plan struct {
 	ChangesNumerics bool     `json:"changes_numerics"`
 	Why             string   `json:"why"`
 	Changes         []string `json:"changes"` // against the job as given, with what each buys
+}
+
+// Method is a way to fine-tune.
+type Method struct {
+	Name            string      `json:"name"`  // full, LoRA, QLoRA
+	Needs           units.Bytes `json:"needs"` // one sample at a time, every layer checkpointed
+	Fits            bool        `json:"fits"`
+	LargestBatch    int         `json:"largest_batch"`
+	LongestSeq      int         `json:"longest_seq"` // of one sample at a time
+	TokensPerSecond float64     `json:"tokens_per_second,omitempty"`
+	Changes         string      `json:"changes"`
+	setup.Adapters
 }
 
 // Alternative is an obvious configuration that was not chosen.

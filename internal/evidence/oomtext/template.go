@@ -26,6 +26,7 @@ var templates = slices.Concat(ownTemplates, phraseTemplates(stackPhrases), phras
 
 // ownTemplates need more than a phrase to be read.
 var ownTemplates = []template{
+	{[]string{"noneoftheinputshaverequiresgrad=true", "incompatiblewithgradientcheckpointing"}, readWarning},
 	{[]string{"triedtoallocate"}, readTried},
 	{[]string{"wouldexceedallowedmemory"}, readAsync},
 	{[]string{"waspreemptivelyrejected"}, readReject},

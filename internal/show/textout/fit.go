@@ -20,6 +20,7 @@ func Fit(s *screen.Screen, f *report.Fit) {
 	}
 	s.Paragraph(0, screen.Clean(fmt.Sprintf("%s · %s parameters · effective batch %d · %s (%s)", f.Title, shortCount(f.Params), f.Effective, card, f.Capacity.Short())))
 	s.Blank()
+	methodTable(s, f)
 	var fitting []report.Plan
 	for _, p := range f.Plans {
 		if p.Fits {
@@ -61,6 +62,46 @@ func Fit(s *screen.Screen, f *report.Fit) {
 	if len(fitting) > 0 {
 		s.Blank()
 		s.Line("Write it: plimsoll fit … --write torch|trainer|accelerate|deepspeed|fsdp2|…")
+	}
+}
+
+// methodTable compares ways to fine-tune.
+func methodTable(s *screen.Screen, f *report.Fit) {
+	if len(f.Methods) == 0 {
+		return
+	}
+	s.Line(s.Ink(screen.Faint, "  method     least  batch up to  longest sample  tokens/s"))
+	chosen := ""
+	for _, m := range f.Methods {
+		batch, longest, speed := "—", "—", "—"
+		if m.LargestBatch > 0 {
+			batch, longest = units.Count(m.LargestBatch), units.Count(m.LongestSeq)
+		}
+		if m.Fits {
+			speed = units.Count(int(m.TokensPerSecond))
+			if chosen == "" {
+				chosen = m.Name
+			}
+		}
+		s.Line("  ", screen.Pad(m.Name, 8), screen.PadLeft(m.Needs.Short(), 9), screen.PadLeft(batch, 12), screen.PadLeft(longest, 16), screen.PadLeft(speed, 10))
+	}
+	s.Blank()
+	for _, m := range f.Methods {
+		if m.Name != chosen {
+			continue
+		}
+		text := fmt.Sprintf("Take %s: %s.", m.Name, m.Changes)
+		if m.LoRARank > 0 {
+			text += fmt.Sprintf(" Add --lora-rank %d --lora-targets %s", m.LoRARank, m.LoRATargets)
+			if m.BaseBits > 0 {
+				text += fmt.Sprintf(" --base-bits %d", m.BaseBits)
+			}
+			text += " --write trainer to get it as a file."
+		} else {
+			text += " Add --write trainer to get it as a file."
+		}
+		s.Paragraph(0, text)
+		s.Blank()
 	}
 }
 
