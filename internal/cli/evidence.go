@@ -63,7 +63,7 @@ func expand(path string) ([]string, error) {
 	}
 	var files []string
 	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
+		if err == nil && d.Type().IsRegular() && !empty(d) { // a program that printed nothing leaves an empty log
 			files = append(files, p)
 		}
 		return err
@@ -73,6 +73,11 @@ func expand(path string) ([]string, error) {
 	}
 	slices.Sort(files)
 	return slices.DeleteFunc(files, isHolders), err
+}
+
+func empty(d fs.DirEntry) bool {
+	info, err := d.Info()
+	return err == nil && info.Size() == 0
 }
 
 func readFile(env Env, name string) (explain.Evidence, error) {

@@ -23,7 +23,8 @@ func fragmentation(c *Case) (claim, bool) {
 	}
 	unused := c.OOM.Held - c.InUse
 	enough := unused >= c.OOM.Request && 50*unused >= c.OOM.Held
-	if !enough && !(c.Frag != nil && c.Frag.Survives) {
+	fits := 20*unused >= c.OOM.Held && c.InUse+c.OOM.Request <= c.OOM.Limit.Low
+	if !enough && !fits && !(c.Frag != nil && c.Frag.Survives) {
 		return claim{}, false
 	}
 	f := report.Finding{
@@ -48,6 +49,11 @@ func (c *Case) replayed(f report.Finding) claim {
 	if !c.Frag.Survives {
 		out.Confidence = 0.4
 		out.Evidence = append(out.Evidence, "a replay under every sensible allocator setting fails at the same request: settings alone do not save this run")
+		if c.onlyPieces(&out) {
+			out.Confidence = 0.85
+			out.Evidence = append(out.Evidence, fmt.Sprintf("with the request %s would be in use, and %s are allowed: it is the places of what stays that leave no piece large enough", c.InUse+c.OOM.Request, c.OOM.Limit.Bytes))
+			out.remedy(report.Remedy{Action: "ask for the large tensor before the small ones, or move what stays together: copy it to the CPU, free it, call torch.cuda.empty_cache(), copy it back", CheckedBy: report.ByRule}, change{})
+		}
 		return out
 	}
 	out.without = change{setting: &c.Frag.Setting}

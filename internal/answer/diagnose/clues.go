@@ -27,7 +27,7 @@ var clues = []clue{
 	{"fsdp-gather", 0.8, "", "", []string{"_unshard", "unshard(", "_all_gather", "full_tensor", "_full_optim_state", "_gather_state", "GatheredParameters", "consolidated_16bit", "_full_pre_state_dict", "_full_post_state_dict", "full_state_dict",
 		"_unflat", "get_full_params", "_summon_full_params", "gather_for_state"}, "sharded parameters were being gathered whole",
 		"a gathered layer, or a full state dict, needs the unsharded size on this GPU"},
-	{"checkpoint-save", 0.72, "", "", []string{"save_checkpoint", "_save_checkpoint", "save_model", "torch.save", "save_pretrained", "state_dict", "_save_optimizer"}, "saving a checkpoint needed more",
+	{"checkpoint-save", 0.72, "", "", []string{"save_checkpoint", "_save_checkpoint", "save_model", "torch.save", "save_pretrained", "state_dict", "_save_optimizer"}, "saving a checkpoint needed more memory than was left",
 		"the weights were being collected for a checkpoint; the batch has no part in it"},
 	{"data-parallel", 0.75, "", "", []string{"data_parallel.py"}, "nn.DataParallel fills the first GPU before the others",
 		"it gathers every replica's outputs on device 0"},
@@ -41,23 +41,23 @@ var clues = []clue{
 		"nothing has been computed yet: batch size and input length have no part in it"},
 	{"optimizer-state-first-step", 0.85, oomtext.PhaseOptimizer, "", []string{"_init_group", "init_state", "zeros_like"}, "the optimizer's state did not fit",
 		"Adam creates two moments of every parameter in the first step, 8 bytes a parameter, and keeps them; the batch has no part in it"},
-	{"optimizer-step-temporaries", 0.75, oomtext.PhaseOptimizer, "", nil, "the optimizer's step did not fit",
+	{"optimizer-step-temporaries", 0.75, oomtext.PhaseOptimizer, "", nil, "the optimizer's step ran out of memory",
 		"Adam's state appears in the first step, and foreach needs a temporary as large as the parameters; the batch has no part in it"},
 	{"eval-outputs-kept", 0.8, "", "", []string{"nested_concat", "pad_and_concatenate", "gather_for_metrics", "torch_pad_and_concatenate"}, "evaluation collects its outputs on the GPU",
 		"joining the outputs of all batches needs them twice"},
 	{"eval-outputs-kept", 0.75, oomtext.PhaseEval, finding.Training, []string{"torch.cat", "torch.stack"}, "evaluation collects its outputs on the GPU",
 		"joining the outputs of all batches needs them twice"},
-	{"logits", 0.76, "", "", []string{"cross_entropy", "lm_head", "nll_loss", "log_softmax", "logits"}, "the logits over the whole vocabulary were next",
+	{"logits", 0.76, "", "", []string{"cross_entropy", "lm_head", "nll_loss", "log_softmax", "logits"}, "the failing request was for logits over the whole vocabulary",
 		"they take 4 bytes for every token and word of the vocabulary, and the loss holds several copies"},
-	{"attention-quadratic", 0.76, "", "", []string{"scaled_dot_product_attention", "softmax", "baddbmm", "attn_weights", "attention_scores", "attention_probs", "get_attention_scores", "_attn_with_bias", "attn_mask", "attention_mask", "causal_mask", "_expand_mask"}, "attention requested it: scores grow with the square of the sequence",
+	{"attention-quadratic", 0.76, "", "", []string{"scaled_dot_product_attention", "softmax", "baddbmm", "attn_weights", "attention_scores", "attention_probs", "get_attention_scores", "_attn_with_bias", "attn_mask", "attention_mask", "causal_mask", "_expand_mask"}, "the request came from attention, whose scores grow with the square of the sequence",
 		"without a fused kernel every token is paired with every other"},
-	{"eval-graph-kept", 0.62, oomtext.PhaseEval, finding.Training, nil, "evaluation did not fit, where nothing needs a graph",
+	{"eval-graph-kept", 0.62, oomtext.PhaseEval, finding.Training, nil, "evaluation ran out of memory, although it should need less than training",
 		"training fitted, so look for a graph that is recorded or outputs that are kept; model.eval() does not switch autograd off"},
 	{"compile", 0.65, "", "", []string{"cudagraph_trees", "_inductor/", "torchinductor"}, "the request came from torch.compile",
 		"autotuning and graphs captured for every shape take memory of their own"},
-	{"kv-cache", 0.7, "", "", []string{"cache_utils.py", "_update_cache", "kv_cache", "allocate_kv_cache", "_allocate_kv_cache_tensors", "init_memory_pool", "_create_buffers", "determine_num_available_blocks"}, "the cache of keys and values was next",
+	{"kv-cache", 0.7, "", "", []string{"cache_utils.py", "_update_cache", "kv_cache", "allocate_kv_cache", "_allocate_kv_cache_tensors", "init_memory_pool", "_create_buffers", "determine_num_available_blocks"}, "the failing request was for the cache of keys and values",
 		"it grows with every token of every sequence"},
-	{"attention-quadratic", 0.6, "", "", []string{"attention"}, "attention requested it: scores grow with the square of the sequence", ""},
+	{"attention-quadratic", 0.6, "", "", []string{"attention"}, "the request came from attention, whose scores grow with the square of the sequence", ""},
 }
 
 // decoders are where a diffusion pipeline turns latents into an image, the largest activations of the whole run.
@@ -92,7 +92,7 @@ func textProse(t *Text) (report.Finding, bool) {
 			}
 			return report.Finding{
 				ID: p.id, Confidence: 0.62, Bytes: t.Requested.Bytes, Title: p.title,
-				Evidence: []string{fmt.Sprintf("the text around the message says %q", strings.TrimSpace(w)), "a guess: the message itself does not tell"},
+				Evidence: []string{fmt.Sprintf("the text around the message says %q", strings.TrimSpace(w)), "this is a guess from the text around the message"},
 			}, true
 		}
 	}

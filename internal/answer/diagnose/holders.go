@@ -35,7 +35,7 @@ func textFallback(t *Text) (report.Finding, bool) {
 		return report.Finding{
 			ID: "sysmem-fallback", Confidence: 0.9, Bytes: t.Allocated.Bytes - t.Capacity.Bytes,
 			Title:    "the driver was already using main memory in place of the GPU's",
-			Evidence: []string{fmt.Sprintf("%s are allocated on a GPU of %s: Windows' driver spills into main memory, many times slower, before it fails", t.Allocated.Bytes, t.Capacity.Bytes)},
+			Evidence: []string{fmt.Sprintf("%s is allocated on a GPU with %s: the Windows driver falls back to main memory, many times slower, before it fails", t.Allocated.Bytes, t.Capacity.Bytes)},
 		}, true
 	}
 	unknown := t.Process.Text != "" && !t.Process.Known && !strings.HasPrefix(t.Process.Text, "0 ")
@@ -89,12 +89,12 @@ func textContexts(t *Text) (report.Finding, bool) {
 		Title: fmt.Sprintf("%d other processes have a context on GPU 0, %s in all", n, sum),
 		Evidence: []string{
 			strings.Join(shortened(list), ", "),
-			"so little each is no model but a CUDA context: the ranks of one job, or DataLoader workers, that touched the first GPU before choosing their own",
+			"each holds too little for a model: these are CUDA contexts of the ranks of one job, or of DataLoader workers, that used the first GPU before choosing their own",
 		},
 	}
 	if !t.wouldServe(sum) {
 		f.Severity = report.Warning
-		f.Evidence = append(f.Evidence, fmt.Sprintf("without them the %s requested would still not have been there", t.Requested.Bytes))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("without them there would still not have been room for the %s requested", t.Requested.Bytes))
 	}
 	return f, true
 }
@@ -122,14 +122,14 @@ func textOtherProcess(t *Text) (report.Finding, bool) {
 	if t.neighbours() {
 		f.Confidence = ranksConfidence
 		f.Title = fmt.Sprintf("other processes, likely of this same job, hold %s of the GPU", named)
-		f.Evidence = append(f.Evidence, "their pids are next to each other, as those of one job's ranks or workers: several of them share one GPU")
+		f.Evidence = append(f.Evidence, "their pids are close together, like those of the ranks or workers of one job: several of them share one GPU")
 	}
 	switch {
 	case !t.wouldServe(named):
 		f.Severity, f.Confidence = report.Warning, 0.6
-		f.Evidence = append(f.Evidence, fmt.Sprintf("without them the %s requested would still not have been there", t.Requested.Bytes))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("without them there would still not have been room for the %s requested", t.Requested.Bytes))
 	case t.Requested.Known:
-		f.Evidence = append(f.Evidence, fmt.Sprintf("without them the %s requested would have been there; a smaller batch treats the symptom", t.Requested.Bytes))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("without them there would have been room for the %s requested; a smaller batch only treats the symptom", t.Requested.Bytes))
 	}
 	return f, true
 }
@@ -185,7 +185,7 @@ func (t *Text) unnamed() (report.Finding, bool) {
 	}
 	f := report.Finding{
 		ID: "other-process", Bytes: missing, Confidence: 0.72,
-		Title: fmt.Sprintf("%s of the GPU are held by something this process does not see", missing),
+		Title: fmt.Sprintf("%s of the GPU is held by something this process does not see", missing),
 		Evidence: []string{
 			fmt.Sprintf("%s on the GPU, %s free, %s held by this process: the rest is other processes, dead ones or another container", t.Capacity.Bytes, t.Free.Bytes, own),
 		},
@@ -236,8 +236,8 @@ func textOutside(t *Text) (report.Finding, bool) {
 	if t.OtherAllocations.Known && t.Allowed.Known && 4*t.OtherAllocations.Bytes > t.Allowed.Bytes {
 		return report.Finding{
 			ID: "non-pytorch-memory", Bytes: t.OtherAllocations.Bytes, Confidence: 0.85,
-			Title:    fmt.Sprintf("%s of the limit are taken outside PyTorch's allocator", t.OtherAllocations.Bytes),
-			Evidence: []string{fmt.Sprintf("%s are PyTorch's own; the rest counts too: buffers of the system's GPU driver, other libraries, compiled graphs", t.Allocated.Bytes)},
+			Title:    fmt.Sprintf("%s of the limit is taken outside PyTorch's allocator", t.OtherAllocations.Bytes),
+			Evidence: []string{fmt.Sprintf("%s is PyTorch's own; the rest counts too: buffers of the GPU driver, other libraries, compiled graphs", t.Allocated.Bytes)},
 		}, true
 	}
 	held, ok := t.held()
@@ -251,7 +251,7 @@ func textOutside(t *Text) (report.Finding, bool) {
 	}
 	return report.Finding{
 		ID: "non-pytorch-memory", Bytes: outside, Confidence: 0.75,
-		Title:    fmt.Sprintf("%s of this process are not PyTorch's", outside),
+		Title:    fmt.Sprintf("%s of this process is not PyTorch's", outside),
 		Evidence: []string{fmt.Sprintf("the process holds %s, PyTorch's allocator %s of it; a CUDA context takes 0.3 to 0.6 GiB", process.Bytes, held)},
 	}, true
 }
@@ -265,6 +265,6 @@ func textPools(t *Text) (report.Finding, bool) {
 	return report.Finding{
 		ID: "cuda-graph-pools", Bytes: t.PrivatePools.Bytes, Confidence: 0.85,
 		Title:    fmt.Sprintf("CUDA graphs keep %s for themselves", t.PrivatePools.Bytes),
-		Evidence: []string{"free blocks of a graph's pool serve nothing else while the graph lives"},
+		Evidence: []string{"free blocks in a graph's pool cannot be used by anything else while the graph exists"},
 	}, true
 }

@@ -14,9 +14,9 @@ import (
 
 var loadRules = []rule{sharedCard, absurdRequest, modelLoad, checkpointSave, resumeDoubles, modelTooLarge}
 
-// absurdRequest: one request that the whole card could not serve is a bug in a shape, not a lack of memory.
+// absurdRequest: one request that three such cards could not serve is a bug in a shape, not a lack of memory. What is a little larger than the card is told by oneLargeTensor.
 func absurdRequest(c *Case) (claim, bool) {
-	if c.OOM == nil || c.OOM.Request < units.TiB && c.OOM.Request <= c.OOM.Limit.High {
+	if c.OOM == nil || c.OOM.Request < units.TiB && c.OOM.Request <= 3*c.OOM.Limit.High {
 		return claim{}, false
 	}
 	f := report.Finding{

@@ -28,7 +28,7 @@ func textAbsurd(t *Text) (report.Finding, bool) {
 		f.Title = "more than an exabyte was requested: a size went wrong"
 		f.Evidence = []string{"a negative or overflowed size; after a collective that failed or timed out, look at that failure first"}
 	case known:
-		f.Evidence = []string{fmt.Sprintf("%s in one piece where there are %s: freeing memory cannot help", q.Bytes, limit)}
+		f.Evidence = []string{fmt.Sprintf("%s in one piece on a device with %s: freeing memory cannot help", q.Bytes, limit)}
 	default:
 		f.Evidence = []string{fmt.Sprintf("%s in one piece", q.Bytes)}
 	}
@@ -45,7 +45,7 @@ func textSecondCopy(t *Text) (report.Finding, bool) {
 		ID: "model-copies", Confidence: 0.75, Bytes: q.Bytes,
 		Title: fmt.Sprintf("the request is as large as everything allocated (%s): a second copy of the model", all.Bytes),
 		Evidence: []string{
-			fmt.Sprintf("%s were requested with %s allocated", q.Bytes, all.Bytes),
+			fmt.Sprintf("%s was requested with %s allocated", q.Bytes, all.Bytes),
 			"that is what a flat buffer of all parameters (DeepSpeed, FSDP), a cast of the whole model or a copy of it needs",
 		},
 	}, true
@@ -64,7 +64,7 @@ func textLargeTensor(t *Text) (report.Finding, bool) {
 	f := report.Finding{
 		ID: "one-large-tensor", Confidence: 0.7, Bytes: q.Bytes,
 		Title:    fmt.Sprintf("one tensor of %s did not fit", q.Bytes),
-		Evidence: []string{fmt.Sprintf("it is %d%% of the %s there are", 100*q.Bytes/limit, limit)},
+		Evidence: []string{fmt.Sprintf("it is %d%% of %s", 100*q.Bytes/limit, limit)},
 	}
 	if t.Allocated.Bytes > 0 {
 		f.Title = fmt.Sprintf("one tensor of %s did not fit beside %s in use", q.Bytes, t.Allocated.Bytes)
@@ -79,7 +79,7 @@ func textProgram(t *Text) (report.Finding, bool) {
 	}
 	total := fmt.Sprintf("the compiled program needs %s in all", t.Program.Bytes)
 	if t.Capacity.Known {
-		total = fmt.Sprintf("the compiled program needs %s in all, and there are %s", t.Program.Bytes, t.Capacity.Bytes)
+		total = fmt.Sprintf("the compiled program needs %s in all, and the device has %s", t.Program.Bytes, t.Capacity.Bytes)
 	}
 	f := report.Finding{ID: "activations-dominate", Confidence: 0.6, Bytes: t.Program.Bytes, Title: "the program's buffers need more than the device has", Evidence: []string{total}}
 	if len(t.Largest) == 0 {
@@ -128,13 +128,13 @@ func textFreeButFails(t *Text) (report.Finding, bool) {
 	}
 	f := report.Finding{
 		ID: "free-but-fails", Confidence: 0.75, Bytes: t.Requested.Bytes,
-		Title:    fmt.Sprintf("%s were free and %s requested: the GPU's memory was not the limit", t.Free.Bytes, t.Requested.Bytes),
+		Title:    fmt.Sprintf("%s was free and %s requested: the GPU's memory was not the limit", t.Free.Bytes, t.Requested.Bytes),
 		Evidence: []string{"a smaller batch is the wrong first answer"},
 	}
 	if held, ok := t.held(); ok && t.Allowed.Known && held+t.Requested.Bytes > t.Allowed.Bytes {
 		f.Confidence = 0.97
 		f.Title = fmt.Sprintf("a limit of %s was set for this process, below the GPU's %s", t.Allowed.Bytes, t.Capacity.Bytes)
-		f.Evidence = append(f.Evidence, fmt.Sprintf("PyTorch held %s and wanted %s more; %s were still free on the GPU", held, t.Requested.Bytes, t.Free.Bytes))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("PyTorch held %s and wanted %s more; %s was still free on the GPU", held, t.Requested.Bytes, t.Free.Bytes))
 		f.Remedies = []report.Remedy{{
 			Action: "raise the fraction: torch.cuda.set_per_process_memory_fraction(1.0), or per_process_memory_fraction in the allocator settings", CheckedBy: report.ByRule,
 			AppliesTo: &report.Applies{Framework: []string{finding.PyTorch}, Backend: []string{"cuda", "hip"}},
@@ -155,6 +155,6 @@ func textFragmentation(t *Text) (report.Finding, bool) {
 	return report.Finding{
 		ID: "fragmentation", Confidence: 0.82, Bytes: unused,
 		Title:    fmt.Sprintf("fragmentation: PyTorch held %s unused, but in pieces", unused),
-		Evidence: []string{fmt.Sprintf("%s were requested while %s of what PyTorch holds was not in use", t.Requested.Bytes, unused)},
+		Evidence: []string{fmt.Sprintf("%s was requested while %s of what PyTorch holds was not in use", t.Requested.Bytes, unused)},
 	}, true
 }

@@ -39,7 +39,7 @@ func textTests(t *Text) (report.Finding, bool) {
 	}
 	return report.Finding{
 		ID: "growth", Confidence: 0.78, Bytes: t.Allocated.Bytes,
-		Title: fmt.Sprintf("%s are allocated inside a test run: earlier tests may still hold them", t.Allocated.Bytes),
+		Title: fmt.Sprintf("%s is allocated inside a test run: earlier tests may still hold it", t.Allocated.Bytes),
 		Evidence: []string{
 			"tests of one process share the GPU, and fixtures, caches and the tracebacks of failed tests keep tensors alive",
 		},
@@ -70,10 +70,10 @@ func textCheckpointing(t *Text) (report.Finding, bool) {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("line %d warns: %s", h.Line, h.Text))
 		if h.Kind == oomtext.HintNoInputGradient {
 			f.Confidence = 0.78
-			f.Evidence = append(f.Evidence, "a checkpointed layer without an input that needs a gradient is cut out of backward: nothing behind it trains")
+			f.Evidence = append(f.Evidence, "a checkpointed layer without an input that needs a gradient is left out of backward: its parameters do not train")
 			f.Remedies = append(f.Remedies, report.Remedy{Action: `gradient_checkpointing_kwargs={"use_reentrant": False}, or model.enable_input_require_grads() with adapters`, CheckedBy: report.ByRule})
 		} else {
-			f.Evidence = append(f.Evidence, "where the model does not switch the cache off itself, keys and values of every layer stay")
+			f.Evidence = append(f.Evidence, "unless the model switches its cache off itself, keys and values of every layer stay in memory")
 			f.Remedies = append(f.Remedies, report.Remedy{Action: "model.config.use_cache = False while training", CheckedBy: report.ByRule})
 		}
 	}
@@ -98,7 +98,7 @@ func textModelName(t *Text) (report.Finding, bool) {
 		ID: "model-load", Confidence: 0.8, Bytes: weights,
 		Title: fmt.Sprintf(title, t.Scene.Billions),
 		Evidence: []string{
-			fmt.Sprintf("its weights alone take %s, 2 bytes a parameter; there are %s", weights, limit),
+			fmt.Sprintf("its weights alone take %s, 2 bytes per parameter; the GPU has %s", weights, limit),
 			"the size is taken from a name in the text",
 		},
 		Refuted: "weights in 8 or 4 bits, or spread over several GPUs",
@@ -121,7 +121,7 @@ func textWeights(t *Text) (report.Finding, bool) {
 		ID: "model-too-large", Confidence: 0.62, Bytes: t.Allocated.Bytes,
 		Title: "the model and what belongs to it fill the memory; the input hardly matters",
 		Evidence: []string{
-			fmt.Sprintf("%s of %s are allocated already, and a request of only %s failed", all, limit, t.Requested.Bytes),
+			fmt.Sprintf("%s of %s is allocated already, and a request of only %s failed", all, limit, t.Requested.Bytes),
 			"nothing is trained here, so that is weights and caches, not gradients or optimizer state",
 		},
 		Refuted: "the same model working with a smaller input",
@@ -156,7 +156,7 @@ func textFull(t *Text) (report.Finding, bool) {
 		return f, true
 	}
 	f.Confidence = 0.55
-	f.Evidence = append([]string{fmt.Sprintf("%s of the %s there are is held, %s of it in use", held, limit, t.Allocated.Bytes)}, f.Evidence...)
+	f.Evidence = append([]string{fmt.Sprintf("%s of %s is held, %s of it in use", held, limit, t.Allocated.Bytes)}, f.Evidence...)
 	if unused, ok := t.unused(); ok && 20*unused < held+20*units.MiB {
 		f.Evidence = append(f.Evidence, notFragmentation(unused))
 	}

@@ -18,7 +18,7 @@ var hostTitles = map[string]string{
 	"kubernetes": "the node ran out of main memory, and Kubernetes evicted the pod",
 	"colab":      "the notebook used all main memory of its Colab runtime",
 	"kaggle":     "the notebook used all main memory of its Kaggle session",
-	"windows":    "Windows has no memory left to promise: the paging file is too small",
+	"windows":    "Windows ran out of memory: the paging file is too small",
 	"ray":        "the node ran out of main memory, and Ray killed the task",
 	"numpy":      "an array does not fit in main memory",
 	"ollama":     "the model needs more main memory than is available",
@@ -33,7 +33,7 @@ func textHost(t *Text) (report.Finding, bool) {
 	f := report.Finding{
 		ID: "host-oom", Confidence: 0.95, Bytes: t.Requested.Bytes,
 		Title:    "main memory ran out, not the GPU's",
-		Evidence: []string{"settings of the GPU change nothing about it"},
+		Evidence: []string{"this is not GPU memory: GPU settings make no difference"},
 	}
 	if title, ok := hostTitles[t.Library]; ok {
 		f.Title = title
@@ -41,7 +41,7 @@ func textHost(t *Text) (report.Finding, bool) {
 	switch {
 	case t.Kind == oomtext.SharedOOM:
 		f.Title = "/dev/shm, where worker processes pass batches, is full"
-	case t.Format == "killed" && t.Certain:
+	case t.Format == "killed" && t.Certain && t.Library == "":
 		f.Title = "the container reached its limit of main memory and was killed"
 	case !t.Certain:
 		f.Confidence = 0.75
@@ -49,17 +49,17 @@ func textHost(t *Text) (report.Finding, bool) {
 		if t.Format == "other" {
 			f.Confidence, f.Title = 0.6, "an allocation failed, most likely of main memory"
 		} else {
-			f.Evidence = append(f.Evidence, "SIGKILL comes from the kernel's out-of-memory killer, a memory limit of the container or job, or a person: dmesg -T tells")
+			f.Evidence = append(f.Evidence, "SIGKILL comes from the kernel's out-of-memory killer, a memory limit of the container or job, or a person: dmesg -T shows which")
 		}
 	}
 	if t.Requested.Known {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%s were requested on the host", t.Requested.Bytes))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s was requested in main memory", t.Requested.Bytes))
 	}
 	if t.Process.Known && t.Capacity.Known {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%s of %s were in use", t.Process.Bytes, t.Capacity.Bytes))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s of %s was in use", t.Process.Bytes, t.Capacity.Bytes))
 	}
 	if t.Free.Known {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%s were available", t.Free.Bytes))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s was available", t.Free.Bytes))
 	}
 	return f, true
 }
@@ -155,7 +155,7 @@ func textRefused(t *Text) (report.Finding, bool) {
 		Evidence: []string{"the program compares what is free with what it was told to use, and refused to start"},
 	}
 	if t.Free.Known {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("only %s were free", t.Free.Text))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("only %s was free", t.Free.Text))
 	}
 	return f, true
 }
@@ -172,18 +172,18 @@ func textCache(t *Text) (report.Finding, bool) {
 	}
 	switch {
 	case t.Room > 0 && t.Tokens > 0:
-		f.Evidence = []string{fmt.Sprintf("requests of %s tokens are allowed, and there is room for %s", units.Count(t.Tokens), units.Count(t.Room))}
+		f.Evidence = []string{fmt.Sprintf("requests may be %s tokens long, and the cache has room for %s", units.Count(t.Tokens), units.Count(t.Room))}
 	case grows:
 		f.Title = "the weights fit, but not the cache and buffers that grow with the context and batch"
 		f.Evidence = []string{"the weights were loaded; the request that failed was for the context"}
 	case t.Requested.Known && t.Free.Known:
-		f.Evidence = []string{fmt.Sprintf("one request of full length needs %s of cache, and %s are left", t.Requested.Bytes, t.Free.Bytes)}
+		f.Evidence = []string{fmt.Sprintf("one request of full length needs %s of cache, and %s is left", t.Requested.Bytes, t.Free.Bytes)}
 	default:
 		f.Evidence = []string{"the server measured what the model leaves free, and it is not enough for the requests it was told to accept"}
 	}
 	if t.Room > 0 && t.Library == "vllm" {
 		f.Remedies = []report.Remedy{{
-			Action: fmt.Sprintf("--max-model-len %d: as long as there is room for", t.Room), CheckedBy: report.ByArithmetic, AppliesTo: &report.Applies{Framework: []string{"vllm"}},
+			Action: fmt.Sprintf("--max-model-len %d: the longest that fits", t.Room), CheckedBy: report.ByArithmetic, AppliesTo: &report.Applies{Framework: []string{"vllm"}},
 		}, {
 			Action: "or more room: --gpu-memory-utilization 0.95 if nothing else runs on the GPU, --kv-cache-dtype fp8, --tensor-parallel-size 2", CheckedBy: report.ByRule, AppliesTo: &report.Applies{Framework: []string{"vllm"}},
 		}}
@@ -203,7 +203,7 @@ func textNoRoom(t *Text) (report.Finding, bool) {
 		Evidence: []string{"it failed while the weights were loaded, before any input"},
 	}
 	if t.Requested.Known {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%s were requested for them in one piece", t.Requested.Bytes))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s was requested for them in one piece", t.Requested.Bytes))
 	}
 	return f, true
 }

@@ -50,17 +50,17 @@ func (c *Case) weigh(claims []claim) []claim {
 	return out
 }
 
-// onlyPieces tells that the memory in use is not the problem: with the request and all that the step still needs it fits the limit, and other settings serve it.
+// onlyPieces tells that the memory in use is not the problem: with the request and all that the step still needs it fits the limit, whether settings help or not.
 // Where the rest of the step is not known, as much again as this step has made must fit; a program that never calls a model has no step.
 func (c *Case) onlyPieces(f *claim) bool {
-	if !f.verdict.passes || 20*f.Bytes < c.OOM.Held {
+	if 20*f.Bytes < c.OOM.Held || 2*(c.PrivatePools()+c.PendingFree()) >= f.Bytes { // pools of graphs and waiting streams keep theirs for themselves
 		return false
 	}
 	need := c.Coming.Bytes
 	if !c.Coming.Exact && c.callsModel() {
 		need = max(need, c.OOM.Request, c.thisStep(tape.Activations))
 	}
-	return c.InUse+c.OOM.Request+need <= c.OOM.Limit.Bytes
+	return c.InUse+c.OOM.Request+need <= c.OOM.Limit.Low
 }
 
 // callsModel tells whether anything was asked for inside a module.

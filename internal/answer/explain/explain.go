@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/answer/diagnose"
+	"github.com/plimsoll/plimsoll/internal/answer/finding"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
 	"github.com/plimsoll/plimsoll/internal/evidence/holders"
@@ -103,12 +104,12 @@ func Conclude(all []Evidence, cases []*diagnose.Case) *report.Explain {
 }
 
 // ordered puts errors before warnings and those before notes, and otherwise keeps the order of causes. What only a message knows comes first where it
-// is surer than the first cause of the recording.
+// is surer than the first cause of the recording, or holds more than it.
 func ordered(recorded, texts []report.Finding) []report.Finding {
 	diagnose.Rank(texts)
 	for _, f := range texts {
 		at := len(recorded)
-		if len(recorded) > 0 && f.Confidence > recorded[0].Confidence {
+		if len(recorded) > 0 && (f.Confidence > recorded[0].Confidence || f.Severity == report.Error && f.Confidence >= 0.7 && f.Bytes > recorded[0].Bytes && finding.Is(f.ID, finding.FromMessage)) {
 			at = 0
 		}
 		recorded = slices.Insert(recorded, at, f)
@@ -228,7 +229,7 @@ func merge(all []report.Finding) []report.Finding {
 	out := []report.Finding{}
 	for _, f := range all {
 		k := key{id: f.ID}
-		if len(f.Where) > 0 {
+		if len(f.Where) > 0 && !finding.Is(f.ID, finding.FromMessage) { // two logs of one failure say the same
 			k.where = f.Where[0]
 		}
 		if i, ok := index[k]; ok && out[i].Input != f.Input {

@@ -159,9 +159,9 @@ var lessAtOnce = []Remedy{
 	do(on("mxnet", "mindspore"), "a smaller batch or input"),
 	do(doing(cupy, Training), "a smaller batch or smaller samples"),
 	do(cupy, "work in chunks; del arrays you no longer need, then cupy.get_default_memory_pool().free_all_blocks()"),
-	do(cupy, "let the driver page: cupy.cuda.set_allocator(cupy.cuda.malloc_managed)"),
+	do(cupy, "let the driver use main memory as well (slower): cupy.cuda.set_allocator(cupy.cuda.malloc_managed)"),
 	do(cudf, "read in parts: dask_cudf.read_csv or usecols=, dtype= with narrower types"),
-	do(cudf, "let the driver page: rmm.reinitialize(managed_memory=True)"),
+	do(cudf, "let the driver use main memory as well (slower): rmm.reinitialize(managed_memory=True)"),
 	do(on("xgboost"), "tree_method=\"hist\" with a smaller max_bin, or external memory (QuantileDMatrix)"),
 	do(on("numba", "pycuda"), "work in chunks and free arrays before the next"),
 	do(ort, "a smaller input or batch; limit the arena: gpu_mem_limit, arena_extend_strategy=kSameAsRequested"),
@@ -199,6 +199,7 @@ var cacheRoom = []Remedy{
 var hostRoom = []Remedy{
 	do(on("shm"), "a larger /dev/shm: docker run --ipc=host (or --shm-size=16g); in Kubernetes an emptyDir with medium: Memory at /dev/shm"),
 	do(on("slurm"), "ask for more: #SBATCH --mem=64G (or --mem-per-cpu); seff JOBID shows what it used"),
+	do(on("lsf"), "ask for more: bsub -M 64GB -R \"rusage[mem=64GB]\""),
 	do(on("kubernetes"), "raise resources.limits.memory of the container, and requests.memory with it; kubectl describe pod shows both"),
 	do(on("container"), "raise the container's limit: docker run --memory=64g"),
 	do(on("colab", "kaggle"), "read the data in parts or as float32/uint8, delete what is no longer needed, or take a runtime with more RAM"),
@@ -214,7 +215,7 @@ var hostRoom = []Remedy{
 	do(on("dataloader"), "keep samples in NumPy or Arrow arrays, not in lists of Python objects: reference counts make forked workers copy them"),
 	do(doing(torch, Inference, Serving, Diffusion), `load without a second copy in main memory: low_cpu_mem_usage=True, device_map="auto", safetensors`),
 	do(doing(on("killed"), Training), "fewer processes that each load the whole model: load on rank 0 and broadcast, or low_cpu_mem_usage=True; less offloading to the CPU"),
-	do(on("killed"), "look who was killed and why: dmesg -T | grep -i oom, or the job's memory in the scheduler; then use less, or ask for more RAM"),
+	do(on("killed"), "check what was killed and why: dmesg -T | grep -i oom, or the memory the scheduler reports; then use less, or ask for more RAM"),
 	{Action: "use less main memory at once, close other programs, or take a machine with more RAM", Last: true},
 }
 

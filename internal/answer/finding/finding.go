@@ -51,6 +51,8 @@ const (
 	Special
 	// FromMessage findings can be added by a message to a snapshot of the same failure: only the driver or the system knows them.
 	FromMessage
+	// Verdict findings are the answer themselves: the message is not about what the GPU's allocator was asked for.
+	Verdict
 )
 
 // Is tells whether the finding with this id has a class.

@@ -2,8 +2,10 @@ package oomtext
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"testing"
+	"time"
 )
 
 // quietLog is a training log without a message: steps, warnings, progress bars, rank prefixes.
@@ -50,4 +52,21 @@ func BenchmarkReadingALogFullOfMessages(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkReadingAgainstHashing says how many times as long as SHA-256 over the same bytes a log takes: a number that does not depend on the machine's load.
+func BenchmarkReadingAgainstHashing(b *testing.B) {
+	log := quietLog(50_000)
+	var reading, hashing time.Duration
+	for b.Loop() {
+		start := time.Now()
+		if _, err := Read(bytes.NewReader(log)); err != nil {
+			b.Fatal(err)
+		}
+		reading += time.Since(start)
+		start = time.Now()
+		sha256.Sum256(log)
+		hashing += time.Since(start)
+	}
+	b.ReportMetric(float64(reading)/float64(hashing), "×sha256")
 }

@@ -68,14 +68,24 @@ func (r *reader) read(in io.Reader) (Log, error) {
 	}
 }
 
-// line takes one line, or a piece of an overlong one. A carriage return inside starts a new text on the
-// same line: progress bars do that.
+// line takes one line, or a piece of an overlong one.
 func (r *reader) line(raw []byte, terminator int64, piece bool) {
 	if !piece {
 		r.log.Lines++
 	}
 	offset := r.log.Bytes
 	r.log.Bytes += int64(len(raw)) + terminator
+	if bare, changed := undress(raw); changed {
+		for part := range bytes.SplitSeq(bare, []byte("\n")) {
+			r.plain(part, offset, piece, terminator == 0)
+		}
+		return
+	}
+	r.plain(raw, offset, piece, terminator == 0)
+}
+
+// plain takes a line without the dress of a page or a JSON string. A carriage return inside starts a new text on the same line: progress bars do that.
+func (r *reader) plain(raw []byte, offset int64, piece, open bool) {
 	if bytes.IndexByte(raw, 0x1b) >= 0 {
 		r.scratch = stripANSI(r.scratch[:0], raw)
 		raw = r.scratch
@@ -83,7 +93,7 @@ func (r *reader) line(raw []byte, terminator int64, piece bool) {
 	for {
 		cut := bytes.IndexByte(raw, '\r')
 		if cut < 0 {
-			r.say(raw, offset, piece, terminator == 0)
+			r.say(raw, offset, piece, open)
 			return
 		}
 		if cut > 0 {
@@ -106,7 +116,6 @@ func (r *reader) say(text []byte, offset int64, piece, open bool) {
 	if len(body) == 0 {
 		return
 	}
-	r.hint(body)
 	ref := lineRef{number: r.log.Lines, offset: offset, open: open}
 	if w := r.windowOf(who); w != r.unnamed {
 		if w.label == "" {
@@ -144,7 +153,12 @@ func (r *reader) windowOf(who speaker) *window {
 }
 
 func (r *reader) add(w *window, body []byte, ref lineRef) {
-	if w.add(r.triggers, body, ref) {
+	start := len(w.text)
+	ripe := w.add(r.triggers, body, ref)
+	if w.hot >= start {
+		r.hint(body)
+	}
+	if ripe {
 		r.collect(w.harvest(false))
 	}
 }

@@ -69,3 +69,15 @@ func TestAWalkTouchesNothingAndLeavesNothingBehind(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
+
+func TestARunThatLivesIsLookedIntoNearItsPeakWhenItGrowsAndWhenAsked(t *testing.T) {
+	t.Parallel()
+	got := python(t, filepath.Join("testdata", "pretended_growth.py"), t.TempDir())
+	peak := `"peak.holders.json.gz", "peak.pickle"`
+	asked := `"demand.holders.json.gz", "demand.pickle", `
+	want := `{"steady": [` + peak + `], "asked": [` + asked + peak + `], "status": [true, "optimizer state of model in pretended_growth.py:65"], ` +
+		`"grown": [` + asked + `"growth.holders.json.gz", "growth.pickle", ` + peak + `], "failed": ["holders.json.gz", "pickle"], "problems": []}`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

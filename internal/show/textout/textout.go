@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/internal/answer/finding"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -112,13 +113,13 @@ func messageVerdict(r *report.Explain) string {
 	if m.Device >= 0 {
 		text = fmt.Sprintf("GPU %d ran out of memory", m.Device)
 	}
-	if f := firstOf(r, report.Error, report.Warning, report.Remark); f != nil && (f.ID == "host-oom" || f.ID == "not-an-oom" || f.ID == "library-oom" || f.ID == "cuda-in-workers") {
+	if f := firstOf(r, report.Error, report.Warning, report.Remark); f != nil && finding.Is(f.ID, finding.Verdict) {
 		return upperFirst(f.Title) + "."
 	}
 	text += during(m.Phase)
 	var parts []string
 	if m.Requested != nil {
-		parts = append(parts, fmt.Sprintf("%s asked for", *m.Requested))
+		parts = append(parts, fmt.Sprintf("%s requested", *m.Requested))
 	}
 	if m.Free != nil {
 		parts = append(parts, fmt.Sprintf("%s free", *m.Free))
@@ -127,7 +128,7 @@ func messageVerdict(r *report.Explain) string {
 		parts = append(parts, fmt.Sprintf("%s allowed to this process", *m.Allowed))
 	}
 	if m.Capacity != nil {
-		parts = append(parts, fmt.Sprintf("%s on the card", *m.Capacity))
+		parts = append(parts, fmt.Sprintf("%s in all", *m.Capacity))
 	}
 	if len(parts) > 0 {
 		text += ": " + strings.Join(parts, ", ")

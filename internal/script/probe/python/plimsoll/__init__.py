@@ -16,6 +16,20 @@ Calls for those who would rather write them than run `plimsoll run -- python tra
 __all__ = ["start", "mark", "stop", "holders", "watch_growth"]
 
 
+def _when_torch_is_there():
+    from ._imports import when_imported
+
+    def watch(torch):
+        from . import _holders
+
+        _holders.watch_hooks(torch)
+
+    when_imported("torch", watch)
+
+
+_when_torch_is_there()
+
+
 def start(report="plimsoll-report"):
     """Record memory from here on into the folder `report`. Calling it twice changes nothing."""
     import torch

@@ -161,7 +161,7 @@ class _Grouper:
         root, fragments = way if way and way[0].rank != GRAPH else (None, [])
         if role == "variable" and (root is None or s.rank == UNREACHED):
             role, of = "temporary", self.walk.garbage.get(id(s.tensor))
-            kind = f"a reference cycle ({of}) that Python has not collected; gc.collect() frees it" if of else ""
+            kind = f"objects that no name reaches ({of}): a reference cycle not yet collected, or kept by C++" if of else ""
         elif role == "variable" and root.rank == LIBRARY and root.place is None:
             role, kind = "library", root.kind
         shape = tuple(f if f[0] == ATTRIBUTE else (f[0], "*") for f in fragments)
@@ -269,14 +269,14 @@ class _Grouper:
                 if not inner and other.rank != FRAMES and other.name and (root is None or other.name != root.name or other.place != root.place):
                     self._tell(out, spell(other, [(k, "*" if k == INDEX else t) for k, t in fragments]), _place(other))
             if role == "variable" and s.node is not None:
-                self._tell_graph(out, self.walk.hang.get(id(s.node)), s)
+                self._tell_graph(out, self.walk.hang.get(id(s.node)), s, root)
             for tensor in self.walk.merged.get(id(target), ()) if role == "saved" else ():
-                self._tell_graph(out, tensor, s)
+                self._tell_graph(out, tensor, s, root)
         return out[:ALSO]
 
-    def _tell_graph(self, out, tensor, s):
+    def _tell_graph(self, out, tensor, s, root):
         way = self.names.best(tensor) if tensor is not None and tensor is not s.tensor else None
-        if way and way[0].rank <= SESSION:
+        if way and way[0].rank <= SESSION and (root is None or (way[0].name, way[0].place) != (root.name, root.place)):
             self._tell(out, "the graph of " + spell(way[0], [(k, "*" if k == INDEX else t) for k, t in way[1]]), _place(way[0]))
 
     @staticmethod

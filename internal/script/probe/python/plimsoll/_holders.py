@@ -21,17 +21,21 @@ RUNNING = 64  # frames told of the line that runs
 
 ENDING = ".holders.json.gz"  # of the file beside a recording
 
-_hooks_used = [False]
+_hooks = {"watched": False, "used": True}  # used: the program may have packed what it saves for backward
 
 
 def watch_hooks(torch):
-    """Note when a program packs what it saves for backward: before PyTorch 2.8 such values cannot be looked at without running its code."""
-    if hasattr(torch._C._autograd.SavedTensor, "unpack_hook"):
+    """Note from now on when a program packs what it saves for backward: up to PyTorch 2.9 such values cannot be looked at without running its code.
+
+    What lies on a card was saved after CUDA was set up: until then nothing has been missed.
+    """
+    if _hooks["watched"] or hasattr(torch._C._autograd.SavedTensor, "unpack_hook"):
         return
+    _hooks.update(watched=True, used=torch.cuda.is_initialized())
     push = torch._C._autograd._push_saved_tensors_default_hooks
 
     def pushed(*hooks):
-        _hooks_used[0] = True
+        _hooks["used"] = True
         return push(*hooks)
 
     torch._C._autograd._push_saved_tensors_default_hooks = pushed
@@ -47,7 +51,7 @@ def look(torch, kind="cuda", blocks=None, seconds=SECONDS, objects=OBJECTS, fact
     result.update(running=[], devices=[], holders=[], walk={"seconds": 0.0, "objects": 0, "tensors": 0, "nodes": 0, "complete": False, "stopped": "problem"})
     try:
         with _undisturbed(torch):
-            _describe(Walk(torch, began + seconds, objects, lambda: _hooks_used[0]), kind, blocks, result)
+            _describe(Walk(torch, began + seconds, objects, lambda: _hooks["used"]), kind, blocks, result)
     except Exception as problem:
         result["problem"] = repr(problem)[:300]
     result["walk"]["seconds"] = round(time.monotonic() - began, 4)

@@ -25,6 +25,23 @@ class Loops:
         module.DataLoader.__iter__ = __iter__
 
 
+def generation(module):
+    """Of transformers.generation.utils: text ends at its longest. Whether it ends earlier only its tokens would tell."""
+    longest = module.MaxLengthCriteria
+    check, ask = longest.__call__, module.GenerationMixin._has_unfinished_sequences
+    done = [False]
+
+    def __call__(criteria, input_ids, scores=None, **kwargs):
+        done[0] = input_ids.shape[1] >= criteria.max_length
+        return check(criteria, input_ids, scores, **kwargs)
+
+    def _has_unfinished_sequences(model, this_peer_finished, *args, **kwargs):
+        over, done[0] = done[0], False
+        return False if over else ask(model, this_peer_finished, *args, **kwargs)
+
+    longest.__call__, module.GenerationMixin._has_unfinished_sequences = __call__, _has_unfinished_sequences
+
+
 class Short:
     """An iterator over the first batches and the last."""
 

@@ -81,6 +81,7 @@ class Trace:
         _pretend.without_initialisation(torch)
         when_imported("torch.utils.data.dataloader", _pretend.loaders_at_home)
         when_imported("torch.utils.data.dataloader", self.loops.watch)
+        when_imported("transformers.generation.utils", _loops.generation)
         _cudarules.install(torch, _pretend.CAPABILITY)
         _places.install(torch, self.places)
         self.places.unreal = torch.device("cuda", 0)

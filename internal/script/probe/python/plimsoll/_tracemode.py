@@ -23,6 +23,7 @@ def enter(torch, trace):
             return answers.call(function, args, kwargs or {})
 
     Pretending().__enter__()
+    _mode.format_as_numbers(torch, trace.FakeTensor)
     torch.Tensor.record_stream = lambda tensor, stream: None
     bootstrap = threading.Thread._bootstrap_inner
 
@@ -204,11 +205,6 @@ class Bounds:
             operator = getattr(getattr(aten, packet, None), overload, None)
             if operator is not None and answer is not None:
                 self.of[operator] = answer
-        try:
-            self.of[torch.ops.torchvision.nms.default] = lambda func, args, kwargs: self.told(args[0].new_empty(args[0].shape[0], dtype=torch.int64))
-        except (AttributeError, RuntimeError):
-            pass
-
     def told(self, out):
         self.trace.depends(out)
         return out
@@ -255,7 +251,9 @@ class Bounds:
 
     def other(self, func, args, kwargs):
         """An operator nobody wrote down: as large as the largest tensor it was given."""
-        given = [t for t in self.trace.tensors((args, kwargs))]
+        given = self.trace.tensors((args, kwargs))
+        if "nms" in func.name():  # torchvision's, and libraries' of its kind: the boxes it keeps, by number
+            return self.told(args[0].new_empty(args[0].shape[0], dtype=self.torch.int64))
         if not given:
             raise RuntimeError(f"{func} has a result whose size depends on data, and no argument bounds it")
         widest = max(given, key=lambda t: t.numel())

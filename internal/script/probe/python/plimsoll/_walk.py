@@ -316,7 +316,7 @@ class Walk:
         found = self.getters.get(id(t))
         if found is None:
             space = _VARS(t)
-            raw = hasattr(self.torch._C._autograd.SavedTensor, "unpack_hook")  # PyTorch 2.8 on
+            raw = hasattr(self.torch._C._autograd.SavedTensor, "unpack_hook")  # not up to PyTorch 2.9
             prefix = "_raw_saved_" if raw else "_saved_"
             saved = [space[k].__get__ for k in list(space) if k.startswith(prefix)] if raw or not self.hooked() else []
             if own:
