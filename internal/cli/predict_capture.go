@@ -42,8 +42,10 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 			o.trace = t
 		}
 		return runPredict(env, cmd, *o)
-	case err != nil || !t.Followed():
+	case err != nil:
 		return failed
+	case !t.Followed():
+		return unreadable(notFollowed(t, why, o.Follow))
 	}
 	m, err := o.machine()
 	if err != nil {
@@ -55,6 +57,17 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 	}
 	res.Report.Assumptions = append(res.Report.Assumptions, "only this batch size is known: "+why.Error())
 	return printPrediction(env, o.JSON, res.Report)
+}
+
+// notFollowed says why there is no answer from either way of looking at a script.
+func notFollowed(t *traced.Trace, why capture.Failed, limit time.Duration) error {
+	switch t.Ended {
+	case traced.AtLimit:
+		return fmt.Errorf("no training step was reached within %s (the script was at %s:%d); --follow %s waits longer", limit, filepath.Base(t.File), t.Line, 5*limit)
+	case traced.Failed:
+		return fmt.Errorf("%w; following the script on tensors without data ended at %s:%d: %s", why, filepath.Base(t.File), t.Line, t.Why)
+	}
+	return why
 }
 
 // changed tells whether a flag asks for another job than the script's own, which a trace cannot answer.

@@ -30,6 +30,7 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 	r.ByCategory["context"] = m.context()
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
 	r.Fits = r.Safe+m.context() <= r.Capacity
+	r.Range = conv.between(played.peak, m)
 	r.Assumptions = []string{"every operator of the script was followed on the CPU on tensors without data; CUDA's kernels may take more for their own use than is known"}
 	if m.Assumed {
 		r.Assumptions = append(r.Assumptions, "no card was named: workspaces are those of an H200")
@@ -83,11 +84,14 @@ func reached(t *traced.Trace) []string {
 	var said []string
 	switch t.Ended {
 	case traced.AtLimit:
-		said = append(said, fmt.Sprintf("followed for %.0f seconds and %d steps, to where the time limit ended it%s: what comes after is not known (--follow 10m follows further)", t.Seconds, t.Steps, at))
+		said = append(said, fmt.Sprintf("followed for %.0f seconds and %d optimizer steps, to where the time limit ended it%s: what comes after is not known (--follow 10m follows further)", t.Seconds, t.Steps, at))
 	case traced.TooMany:
-		said = append(said, fmt.Sprintf("followed for %d steps%s: what comes after is not known", t.Steps, at))
+		said = append(said, fmt.Sprintf("followed for %d optimizer steps%s: what comes after is not known", t.Steps, at))
 	case traced.Failed:
-		said = append(said, fmt.Sprintf("followed for %d steps, until the script failed%s: %s", t.Steps, at, t.Why))
+		said = append(said, fmt.Sprintf("followed for %d optimizer steps, until the script failed%s: %s", t.Steps, at, t.Why))
+	}
+	if t.Steps == 1 && len(said) > 0 {
+		said = append(said, "only one step was followed: the forward and backward passes of later ones run beside the optimizer's state, so that the peak is at least this")
 	}
 	if t.Skipped > 0 {
 		said = append(said, fmt.Sprintf("of every pass over a DataLoader the first batches and the last were followed; %d batches between were not looked at", t.Skipped))

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"crypto/sha1"
 	"fmt"
 	"math"
 	"os"
@@ -10,70 +11,142 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/model/exported"
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
+	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/testkit/recordtest"
+	"github.com/plimsoll/plimsoll/internal/torch"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// tracedRows are measured jobs of architectures that are not built in, each with the graph that was read from its modelling code.
-func tracedRows(t *testing.T) (rows []row, graphs map[string]*exported.Graph) {
-	dir := "testdata/architectures"
-	if other := os.Getenv("PLIMSOLL_TRACES"); other != "" {
-		dir = other
+func tracedGraph(t *testing.T, parts ...string) *exported.Graph {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(append([]string{"testdata"}, parts...)...))
+	if err != nil {
+		t.Fatal(err)
 	}
-	graphs = map[string]*exported.Graph{}
+	g, err := exported.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// unread are the measured architectures without a graph: why they were not read from their code on the machine that read the others.
+var unread = map[string]string{
+	"tapas":                    "asks for values that depend on weights",
+	"timm_wrapper":             "needs timm and Pillow, which were not installed",
+	"falcon_mamba-causal-lm-1": "ten thousand operators, like its first row",
+}
+
+// apart are rows that are further from the measurement than 5 %, with what is known about it.
+var apart = map[string]string{
+	"hrm_text-causal-lm-1":        "layers that run in several cycles, some without gradients, under checkpointing",
+	"recurrent_gemma-causal-lm-1": "a scan of single steps under checkpointing",
+	"ibert-masked-lm-0":           "observers that keep .data of activations",
+	"ibert-masked-lm-1":           "observers that keep .data of activations",
+	"nllb-moe-seq2seq-lm-1":       "which experts get no token, and so no gradient, depends on weights",
+}
+
+// seen tells which half of the architectures was looked at while rules for them were written; the other half was only measured, until it was whole.
+func seen(architecture string) bool {
+	sum := sha1.Sum([]byte(architecture))
+	return sum[len(sum)-1]%2 == 0
+}
+
+func TestArchitecturesThatAreNotBuiltInAgreeWithMeasurements(t *testing.T) {
+	t.Parallel()
+	errors := map[bool][]float64{}
 	for _, r := range recordtest.Lines[row](t, filepath.Join("testdata", "architectures.jsonl.gz")) {
+		if unread[r.ID] != "" || unread[r.Model] != "" {
+			continue
+		}
 		if err := r.Check(); err != nil {
 			t.Fatalf("%s: %v", r.ID, err)
 		}
-		data, err := os.ReadFile(filepath.Join(dir, r.ID+".json.gz"))
-		if err != nil {
-			continue
-		}
-		g, err := exported.Parse(data)
+		res, err := Run(r.Job, architecture(t, r), h200(t))
 		if err != nil {
 			t.Errorf("%s: %v", r.ID, err)
 			continue
 		}
-		graphs[r.ID] = g
-		rows = append(rows, r)
-	}
-	return rows, graphs
-}
-
-func TestArchitectures(t *testing.T) {
-	t.Parallel()
-	rows, graphs := tracedRows(t)
-	var all []float64
-	for _, r := range rows {
-		j := r.Job
-		j.Loop = "function"
-		res, err := Run(j, Source{Graph: graphs[r.ID]}, h200(t))
-		if err != nil {
-			t.Errorf("%s: %v", r.ID, err)
-			continue
-		}
-		e := 100 * (float64(res.Report.Peak.Allocated)/float64(r.Measured.PeakAllocated) - 1)
-		all = append(all, math.Abs(e))
-		line := fmt.Sprintf("%-36s %+8.3f %%", r.ID, e)
+		e := percent(res.Report.Peak.Allocated, r.Measured.PeakAllocated)
+		half := seen(r.Model)
+		errors[half] = append(errors[half], math.Abs(e))
 		if res.Report.Params != r.Measured.Params {
-			line += fmt.Sprintf("  params %d, measured %d", res.Report.Params, r.Measured.Params)
+			t.Errorf("%s: %d parameters, %d measured", r.ID, res.Report.Params, r.Measured.Params)
 		}
-		if res.Report.AfterLoad != r.Measured.AfterLoad {
-			line += fmt.Sprintf("  loaded %d, measured %d", res.Report.AfterLoad, r.Measured.AfterLoad)
+		if math.Abs(e) > 5 && apart[r.ID] == "" {
+			t.Errorf("%s: peak %+.2f %%", r.ID, e)
 		}
 		if math.Abs(e) > 0.05 {
-			p := res.Report.Phases
-			for _, phase := range []string{"forward", "backward", "optimizer"} {
-				last := r.Measured.Phases[len(r.Measured.Phases)-1]
-				line += fmt.Sprintf(" %s %+.1f", phase, float64(p[phase]-last[phase])/(1<<20))
+			t.Log(tracedLine(r, res, e))
+		}
+	}
+	for half, name := range map[bool]string{true: "looked at", false: "kept aside"} {
+		all := errors[half]
+		slices.Sort(all)
+		n := len(all)
+		t.Logf("%-11s %3d rows: median %.3f, 90 %% within %.3f, worst %.3f", name, n, all[n/2], all[n*9/10], all[n-1])
+	}
+	all := slices.Sorted(slices.Values(slices.Concat(errors[true], errors[false])))
+	if n := len(all); all[n/2] > 0.1 || all[n*9/10] > 1 {
+		t.Errorf("median %.3f, 90 %% within %.3f", all[n/2], all[n*9/10])
+	}
+}
+
+// architecture is the model of a row: its family, where that is built in, else what was read from its code.
+func architecture(t *testing.T, r row) Source {
+	t.Helper()
+	if c, err := hfconfig.Parse(r.Config); err == nil && c.Task() == r.Task {
+		return Source{Config: c}
+	}
+	return Source{Graph: tracedGraph(t, "architectures", r.ID+".json.gz")}
+}
+
+// tracedLine says where a prediction differs.
+func tracedLine(r row, res *Result, e float64) string {
+	line := fmt.Sprintf("%-36s %+8.3f %%", r.ID, e)
+	last := r.Measured.Phases[len(r.Measured.Phases)-1]
+	for _, phase := range []string{"forward", "backward", "optimizer"} {
+		line += fmt.Sprintf(" %s %+.1f MiB", phase, float64(res.Report.Phases[phase]-last[phase])/float64(units.MiB))
+	}
+	if len(res.Report.Unknown) > 0 {
+		line += "  unknown: " + strings.Join(res.Report.Unknown, " ")
+	}
+	return line
+}
+
+func TestAFamilyThatIsBuiltInIsItsModellingCode(t *testing.T) {
+	t.Parallel()
+	const config = `{"model_type":"granite","hidden_size":512,"intermediate_size":1536,"num_hidden_layers":3,"num_attention_heads":8,
+		"num_key_value_heads":2,"vocab_size":8000,"embedding_multiplier":12.0,"logits_scaling":8.0,"residual_multiplier":0.22}`
+	c, err := hfconfig.Parse([]byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []struct {
+		file        string
+		param, cast torch.DType
+	}{{"granite-fp32-no", torch.FP32, ""}, {"granite-bf16-no", torch.BF16, ""}, {"granite-fp32-bf16", torch.FP32, torch.BF16}} {
+		for _, checkpointing := range []bool{false, true} {
+			j := job.Job{Config: []byte(config), Task: "causal-lm", Batch: 4, Seq: 256, ParamDType: p.param, Autocast: p.cast, Checkpointing: checkpointing}
+			if err := j.Check(); err != nil {
+				t.Fatal(err)
+			}
+			built, err := Run(j, Source{Config: c}, h200(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, err := Run(j, Source{Graph: tracedGraph(t, p.file+".json.gz")}, h200(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, b := built.Report, read.Report
+			if a.Params != b.Params || a.AfterLoad != b.AfterLoad || math.Abs(percent(a.Peak.Allocated, b.Peak.Allocated)) > 0.01 {
+				t.Errorf("%s, checkpointed %v: built in %d parameters, peak %v; read from code %d, %v", p.file, checkpointing, a.Params, a.Peak.Allocated, b.Params, b.Peak.Allocated)
+			}
+			if !strings.Contains(b.ReadFrom, "GraniteForCausalLM") {
+				t.Errorf("read from %q", b.ReadFrom)
 			}
 		}
-		if len(res.Report.Unknown) > 0 {
-			line += "  unknown: " + strings.Join(res.Report.Unknown, " ")
-		}
-		t.Log(line)
-	}
-	slices.Sort(all)
-	if n := len(all); n > 0 {
-		t.Logf("%d rows: median %.3f, p90 %.3f, worst %.3f", n, all[n/2], all[n*9/10], all[n-1])
 	}
 }

@@ -68,14 +68,24 @@ func (r *reader) read(in io.Reader) (Log, error) {
 	}
 }
 
-// line takes one line, or a piece of an overlong one. A carriage return inside starts a new text on the
-// same line: progress bars do that.
+// line takes one line, or a piece of an overlong one.
 func (r *reader) line(raw []byte, terminator int64, piece bool) {
 	if !piece {
 		r.log.Lines++
 	}
 	offset := r.log.Bytes
 	r.log.Bytes += int64(len(raw)) + terminator
+	if bare, changed := undress(raw); changed {
+		for part := range bytes.SplitSeq(bare, []byte("\n")) {
+			r.plain(part, offset, piece, terminator == 0)
+		}
+		return
+	}
+	r.plain(raw, offset, piece, terminator == 0)
+}
+
+// plain takes a line without the dress of a page or a JSON string. A carriage return inside starts a new text on the same line: progress bars do that.
+func (r *reader) plain(raw []byte, offset int64, piece, open bool) {
 	if bytes.IndexByte(raw, 0x1b) >= 0 {
 		r.scratch = stripANSI(r.scratch[:0], raw)
 		raw = r.scratch
@@ -83,7 +93,7 @@ func (r *reader) line(raw []byte, terminator int64, piece bool) {
 	for {
 		cut := bytes.IndexByte(raw, '\r')
 		if cut < 0 {
-			r.say(raw, offset, piece, terminator == 0)
+			r.say(raw, offset, piece, open)
 			return
 		}
 		if cut > 0 {

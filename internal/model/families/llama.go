@@ -9,12 +9,37 @@ import (
 // newLlama builds LlamaForCausalLM and, by the traits of their entries, the families that differ from it in biases, norms of queries
 // and keys, windows or experts (transformers 5.17, modeling_llama.py and its modular children).
 func newLlama(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
-	return newStack(p, c, s, parts{
+	m, err := newStack(p, c, s, parts{
 		embed: plainEmbedding(c),
 		layer: func(m *eager.Module, _ int) (stackLayer, error) { return newLlamaLayer(m, c, s) },
 		norm:  plainNorm(c),
 		rope:  headDim(c),
 	})
+	if err == nil && c.Has("embedding_multiplier") {
+		m.scale(p)
+	}
+	return m, err
+}
+
+// scale multiplies embeddings and divides the logits of a causal model by factors of the configuration (GraniteModel, GraniteForCausalLM:
+// https://github.com/huggingface/transformers/blob/v5.17.0/src/transformers/models/granite/modeling_granite.py).
+func (m *stack) scale(p *eager.Process) {
+	embed, logits := m.embed, m.logits
+	m.embed = func(ids *eager.Tensor) *eager.Tensor {
+		c := p.Function(ids)
+		x := c.Let(embed(ids))
+		c.Set(&x, x.MulScalar())
+		return c.Return(x)
+	}
+	if m.spec.Task != "causal-lm" {
+		return
+	}
+	m.logits = func(hidden *eager.Tensor) *eager.Tensor {
+		c := p.Function(hidden)
+		x := c.Let(logits(hidden))
+		c.Set(&x, x.DivScalar())
+		return c.Return(x)
+	}
 }
 
 func headDim(c *hfconfig.Config) int {
@@ -102,10 +127,11 @@ type llamaLayer struct {
 	attn               *llamaAttention
 	mlp                unary
 	inputNorm, midNorm *rmsNorm
+	scaled             bool // what is added to the residual is multiplied by a factor first
 }
 
 func newLlamaLayer(m *eager.Module, c *hfconfig.Config, s Spec) (*llamaLayer, error) {
-	l := &llamaLayer{Module: m, attn: newLlamaAttention(m.Child("self_attn"), c, s)}
+	l := &llamaLayer{Module: m, attn: newLlamaAttention(m.Child("self_attn"), c, s), scaled: c.Has("residual_multiplier")}
 	var err error
 	if c.Family.Experts {
 		l.mlp, err = newMixtralMoE(m.Child("mlp"), c)
@@ -127,12 +153,20 @@ func (l *llamaLayer) forward(hidden, cos, sin, mask *eager.Tensor) *eager.Tensor
 	attended, weights := l.attn.forward(hidden, cos, sin, mask)
 	c.Set(&hidden, attended)
 	c.Let(weights)
-	c.Set(&hidden, residual.Add(hidden))
+	c.Set(&hidden, residual.Add(l.share(hidden)))
 	c.Set(&residual, hidden)
 	c.Set(&hidden, l.midNorm.forward(hidden))
 	c.Set(&hidden, l.mlp.forward(hidden))
-	c.Set(&hidden, residual.Add(hidden))
+	c.Set(&hidden, residual.Add(l.share(hidden)))
 	return c.Return(hidden)
+}
+
+// share is what of a block's result goes into the residual.
+func (l *llamaLayer) share(hidden *eager.Tensor) *eager.Tensor {
+	if l.scaled {
+		return hidden.MulScalar()
+	}
+	return hidden
 }
 
 // llamaAttention is LlamaAttention; Qwen3 and Gemma 3 normalise queries and keys by head.

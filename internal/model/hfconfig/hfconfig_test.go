@@ -41,8 +41,8 @@ func TestEveryFamilyParsesWithItsDefaults(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if n := len(Supported()); n != 30 {
-		t.Errorf("%d families, want 30", n)
+	if n := len(Supported()); n != 32 {
+		t.Errorf("%d families, want 32", n)
 	}
 }
 

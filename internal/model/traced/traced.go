@@ -143,8 +143,10 @@ func (t *Trace) check() error {
 	return nil
 }
 
-// Followed tells whether the trace saw anything on a GPU at all.
-func (t *Trace) Followed() bool { return len(t.events) > 0 }
+// Followed tells whether the trace saw enough to speak of: something on a GPU, and the script's end or a whole training step.
+func (t *Trace) Followed() bool {
+	return len(t.events) > 0 && (t.Steps > 0 || t.Ended == AtEnd)
+}
 
 // Bounded tells whether some size is only bounded: it depends on data.
 func (t *Trace) Bounded() bool {

@@ -52,7 +52,10 @@ func TestATapeHasWhatTheTraceSawAndWhatLibrariesTake(t *testing.T) {
 		t.Errorf("without what depends on data %d, with it %d: they differ by 500", b, a)
 	}
 	if !trace.Bounded() || !trace.Followed() {
-		t.Error("the trace saw a size that depends on data")
+		t.Error("the trace saw a size that depends on data, and the end of the script")
+	}
+	if trace.Ended = AtLimit; trace.Followed() {
+		t.Error("a trace that the time limit ended before the first step says nothing of the peak")
 	}
 }
 

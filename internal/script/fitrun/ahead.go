@@ -143,6 +143,9 @@ func (f *fitting) startWith(q *forecast.Question, limits attempt.Limits) attempt
 		f.say("predicted peak %s of %s GiB free: it fits as it is.", a.Before.GiBString(1), a.Room.GiBString(1))
 	case a.Fits:
 		f.say("predicted peak %s of %s GiB free; starting with %s: %s GiB.", a.Before.GiBString(1), a.Room.GiBString(1), a.Plan.Changes(q.Job.Batch), a.After.GiBString(1))
+	case a.Estimated:
+		f.say("predicted peak %s of %s GiB free; starting with %s: at least %s GiB.",
+			a.Before.GiBString(1), a.Room.GiBString(1), a.Plan.Changes(q.Job.Batch), a.After.GiBString(1))
 	default:
 		f.say("predicted peak %s of %s GiB free, and nothing that may change makes it fit; starting with %s: %s GiB.",
 			a.Before.GiBString(1), a.Room.GiBString(1), a.Plan.Changes(q.Job.Batch), a.After.GiBString(1))

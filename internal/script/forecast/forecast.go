@@ -36,7 +36,9 @@ type Answer struct {
 	After   units.Bytes // and under the plan
 	Room    units.Bytes // what there is of them
 	Changed bool        // whether the plan changes anything
-	Own     Own         // what the script could set itself, where it does not fit as it is
+	// Estimated says that After is no prediction of the plan but the least it needs.
+	Estimated bool
+	Own       Own // what the script could set itself, where it does not fit as it is
 }
 
 // Own is a batch in smaller parts, as a script's own options would have it: the same effective batch. Its Batch is 0 where no such part fits.
@@ -73,6 +75,10 @@ func Choose(q Question, limits attempt.Limits) (Answer, error) {
 	a.Own = s.own()
 	n := s.need(least)
 	a.Plan, a.After, a.Fits, a.Changed = least, n.expected, n.safe <= a.Room, least != none
+	if !a.Fits && q.Uncut && !limits.NoChunk && a.Own.Batch > 0 {
+		// The parts need what micro-batches of their size do. What the model returns for the whole batch comes on top, and is not predicted.
+		a.Plan, a.After, a.Changed, a.Estimated = attempt.Plan{Split: 1, Chunk: q.Job.Batch / a.Own.Batch}, a.Own.Bytes, true, true
+	}
 	return a, nil
 }
 

@@ -130,3 +130,21 @@ func TestBlocksAreTheRepeatedOnesWithoutBatchNorm(t *testing.T) {
 		t.Errorf("found %v in a model whose blocks hold batch norm", found)
 	}
 }
+
+func TestABatchThatTheScriptDrawsItselfIsCutAtTheModelsCall(t *testing.T) {
+	t.Parallel()
+	q := vit(t, 0)
+	q.Uncut = true
+	q.Machine.Capacity = q.Machine.Card.Context + 3*units.GiB
+	got, err := Choose(q, attempt.Limits{NoCheckpoint: true})
+	if err != nil || got.Fits || !got.Estimated || got.Plan.Chunk < 2 || got.Plan != (attempt.Plan{Split: 1, Chunk: 32 / got.Own.Batch}) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if got.Own.Batch*got.Own.Accumulate != 32 || got.Own.Bytes > q.Machine.Capacity {
+		t.Errorf("the script's own options: %+v", got.Own)
+	}
+	refused, err := Choose(q, attempt.Limits{NoCheckpoint: true, NoChunk: true})
+	if err != nil || refused.Plan.Chunk != 0 || refused.Estimated {
+		t.Errorf("%+v, %v", refused, err)
+	}
+}

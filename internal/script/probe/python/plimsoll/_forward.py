@@ -252,17 +252,32 @@ class Differs(Exception):
 def fitted(numbers, sizes, symbols):
     """What a number is at every size: itself, or an expression of the symbols that gives all of them.
 
-    Sizes are products and sums of batch and sequence: a + b·batch + c·seq + d·batch·seq, found from the corners of a rectangle and checked on the rest.
+    Most sizes are a product of symbols times a number plus a number: three runs find and check that. Sums of different products, a + b·batch + c·seq +
+    d·batch·seq, are found from the corners of a rectangle and checked on the rest.
     """
     first = numbers[0]
     if all(n == first for n in numbers):
         return first
+    for names in _products(symbols)[1:]:
+        x = [_product(size, names) for size in sizes]
+        if x[0] != x[1] and (numbers[1] - first) % (x[1] - x[0]) == 0:
+            factor = (numbers[1] - first) // (x[1] - x[0])
+            rest = first - factor * x[0]
+            if all(n == factor * at + rest for n, at in zip(numbers, x)):
+                return f"{factor}*{'*'.join(names)}" + (f"{rest:+d}" if rest else "")
     terms = _terms(numbers, sizes, symbols)
     for n, size in zip(numbers, sizes):
         total = sum(factor * _product(size, names) for names, factor in terms)
         if total != n:
             raise Differs(f"{numbers} at {sizes}")
     return "+".join("*".join([str(factor), *names]) for names, factor in terms if factor).replace("+-", "-")
+
+
+def _products(symbols):
+    out = [[]]
+    for s in symbols:
+        out += [p + [s] for p in out]
+    return out
 
 
 def _product(size, names):
@@ -276,11 +291,9 @@ def _terms(numbers, sizes, symbols):
     """Coefficients of all products of symbols, by exact elimination over the first 2^n sizes."""
     from fractions import Fraction
 
-    products = [[]]
-    for s in symbols:
-        products += [p + [s] for p in products]
+    products = _products(symbols)
     rows = [[Fraction(_product(size, p)) for p in products] + [Fraction(n)] for size, n in zip(sizes, numbers)][: len(products)]
-    if len(rows) < len(products):
+    if len(sizes) <= len(products):
         raise Differs("too few sizes")
     n = len(products)
     for i in range(n):

@@ -30,6 +30,7 @@ def enter(torch, capture):
             return answers.plain(function, args, kwargs)
 
     OnCPU().__enter__()
+    format_as_numbers(torch, capture.FakeTensor)
     torch.Tensor.record_stream = lambda tensor, stream: None
     bootstrap = threading.Thread._bootstrap_inner
 
@@ -38,6 +39,18 @@ def enter(torch, capture):
         bootstrap(thread)
 
     threading.Thread._bootstrap_inner = _bootstrap_inner
+
+
+def format_as_numbers(torch, kind):
+    """f"{loss:.3f}" of a tensor without data prints a number, too."""
+    original = torch.Tensor.__format__
+
+    def __format__(tensor, spec):
+        if isinstance(tensor, kind) and tensor.dim() == 0:
+            return (1.0 if tensor.dtype.is_floating_point else 1).__format__(spec)
+        return original(tensor, spec)
+
+    torch.Tensor.__format__ = __format__
 
 
 class _Answers:
@@ -57,7 +70,7 @@ class _Answers:
             Tensor.to: self.to, Tensor.cuda: self.cuda, Tensor.cpu: self.cpu, Tensor.pin_memory: self.pin_memory,
             Tensor.data.__set__: self.set_data, torch._C._nn._parse_to: lambda function, args, kwargs: function(*args, **kwargs),
         }
-        ones = lambda t: torch.ones(t.shape)
+        ones = lambda t: torch.ones(t.shape, dtype=torch.float32 if t.dtype is torch.bfloat16 else t.dtype)
         self.values = {
             Tensor.item: lambda t: 1.0 if t.dtype.is_floating_point else 0, Tensor.__float__: lambda t: 1.0, Tensor.__int__: lambda t: 1,
             Tensor.__index__: lambda t: 1, Tensor.__bool__: lambda t: bool(t.__dict__.get("_plimsoll_true")),

@@ -193,12 +193,16 @@ OPEN = {"causal-lm": ("batch", "seq"), "masked-lm": ("batch", "seq"), "seq-cls":
         "seq2seq-lm": ("batch", "seq", "target_seq"), "image-cls": ("batch",), "speech-seq2seq": ("batch", "target_seq")}
 
 
-def sizes_of(request, symbols):
-    """Sizes to run at: all corners of the symbols' ranges, and a check inside."""
+def sizes_of(request, symbols, corners=False):
+    """Sizes to run at: three that differ in everything, or all corners of the symbols' ranges and a check inside."""
     base = {k: v for k, v in request.items() if k in ("batch", "seq", "target_seq", "image", "frames") and v}
     ends = {s: ([2, 3, 5] if s == "batch" else [base[s], max(base[s] // 2 + 1, 2), max(base[s] * 3 // 4, 3)]) for s in symbols}
     if any(len(set(v)) < 3 for v in ends.values()):
         raise ValueError("too short to be left open")
+    if not symbols:
+        return [base]
+    if not corners:
+        return [dict(base, **{s: ends[s][i] for s in symbols}) for i in range(3)]
     out = [dict(base, **{s: ends[s][0] for s in symbols})]
     for s in symbols:
         out += [dict(o, **{s: ends[s][1]}) for o in out]
@@ -234,9 +238,9 @@ def describe(request):
             return done[key]
 
         problem = None
-        for symbols in (OPEN[task], ("batch",), ()):
+        for symbols, corners in ((OPEN[task], False), (OPEN[task], True), (("batch",), False), ((), False)):
             try:
-                sizes = sizes_of(request, symbols)
+                sizes = sizes_of(request, symbols, corners)
                 about["open"] = list(symbols)
                 return _forward.document([trace(s) for s in sizes], sizes, symbols, about)
             except (_forward.Differs, ValueError) as failure:

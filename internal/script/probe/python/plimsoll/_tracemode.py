@@ -23,6 +23,7 @@ def enter(torch, trace):
             return answers.call(function, args, kwargs or {})
 
     Pretending().__enter__()
+    _mode.format_as_numbers(torch, trace.FakeTensor)
     torch.Tensor.record_stream = lambda tensor, stream: None
     bootstrap = threading.Thread._bootstrap_inner
 
