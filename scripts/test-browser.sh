@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The tests that need a browser or Prometheus; both are installed from Debian's packages where they are missing (needs root).
+# The types of the page, and the tests that need a browser or Prometheus; both are installed from Debian's packages where they are missing (needs root).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+scripts/typescript.sh
 scripts/install-chromium.sh
 scripts/install-prometheus.sh
 (cd browsertests && go test -count=1 ./...)

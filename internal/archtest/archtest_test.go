@@ -36,7 +36,7 @@ var layers = []layer{
 	{name: "report: what every answer is made of", packages: []string{"internal/answer/report"}},
 	{name: "memory: what the allocator does with it", packages: []string{"internal/memory/alloc", "internal/memory/timeline", "internal/memory/replay", "internal/gpu"}},
 	{name: "model: a training step, computed", packages: []string{
-		"internal/model/tensor", "internal/model/hfconfig", "internal/model/exported", "internal/model/job", "internal/model/shard", "internal/model/deepen",
+		"internal/model/tensor", "internal/model/cudnn", "internal/model/hfconfig", "internal/model/exported", "internal/model/job", "internal/model/shard", "internal/model/deepen",
 		"internal/model/eager", "internal/model/families", "internal/model/graphrun", "internal/model/traced",
 	}},
 	{name: "answer: conclusions", packages: []string{
@@ -56,7 +56,7 @@ var layers = []layer{
 	}},
 	{name: "command line", effects: true, packages: []string{"internal/cli", "cmd/plimsoll"}},
 	{name: "for tests only", effects: true, packages: []string{
-		"internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/script/probe/probetest", "internal/archtest",
+		"internal/model/cudnn/grow", "internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/script/probe/probetest", "internal/archtest",
 	}},
 }
 

@@ -41,7 +41,7 @@ func textHost(t *Text) (report.Finding, bool) {
 	switch {
 	case t.Kind == oomtext.SharedOOM:
 		f.Title = "/dev/shm, where worker processes pass batches, is full"
-	case t.Format == "killed" && t.Certain:
+	case t.Format == "killed" && t.Certain && t.Library == "":
 		f.Title = "the container reached its limit of main memory and was killed"
 	case !t.Certain:
 		f.Confidence = 0.75

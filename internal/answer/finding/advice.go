@@ -199,6 +199,7 @@ var cacheRoom = []Remedy{
 var hostRoom = []Remedy{
 	do(on("shm"), "a larger /dev/shm: docker run --ipc=host (or --shm-size=16g); in Kubernetes an emptyDir with medium: Memory at /dev/shm"),
 	do(on("slurm"), "ask for more: #SBATCH --mem=64G (or --mem-per-cpu); seff JOBID shows what it used"),
+	do(on("lsf"), "ask for more: bsub -M 64GB -R \"rusage[mem=64GB]\""),
 	do(on("kubernetes"), "raise resources.limits.memory of the container, and requests.memory with it; kubectl describe pod shows both"),
 	do(on("container"), "raise the container's limit: docker run --memory=64g"),
 	do(on("colab", "kaggle"), "read the data in parts or as float32/uint8, delete what is no longer needed, or take a runtime with more RAM"),

@@ -81,8 +81,11 @@ func withAdapters(j job.Job, a setup.Adapters) setup.Setup {
 	return s
 }
 
-// most bounds batches and sequences that are tried.
-const most = 1 << 17
+// Bounds of the batches and sequences that are tried.
+const (
+	mostSamples = 1 << 12
+	mostTokens  = 1 << 17
+)
 
 // reach finds what a method needs at least, the largest batch of the asked sequences, and the longest sequence.
 func (r Request) reach(m *report.Method) {
@@ -104,12 +107,12 @@ func (r Request) reach(m *report.Method) {
 	}
 	same := predict.NewVariants(r.Source, r.Machine)
 	m.Needs = needs(j, same) + predict.Capacity(r.Machine) - room
-	m.LargestBatch = largest(most, func(n int) bool {
+	m.LargestBatch = largest(mostSamples, func(n int) bool {
 		k := j
 		k.Batch = n
 		return needs(k, same) <= room
 	})
-	m.LongestSeq = 64 * largest(most/64, func(n int) bool {
+	m.LongestSeq = 64 * largest(mostTokens/64, func(n int) bool {
 		k := j
 		k.Seq = 64 * n
 		return needs(k, predict.NewVariants(r.Source, r.Machine)) <= room

@@ -115,6 +115,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	r.Params, r.Trainable = count(model.Root())
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
 	r.Fits = r.Safe+m.context() <= r.Capacity
+	r.Range = conv.between(played.peak, m)
 	if g, ok := model.(*graphrun.Graph); ok {
 		r.Unknown = g.Unknown()
 		if t := g.Trace; t != nil {

@@ -31,7 +31,7 @@ type Prediction struct {
 	ByCategory map[string]units.Bytes `json:"by_category"` // allocated at the peak, and the context
 	Top        []Owned                `json:"top,omitempty"`
 
-	Range *Range `json:"range,omitempty"` // where sizes depend on data
+	Range *Range `json:"range,omitempty"` // where sizes depend on data, or workspaces on a card that was not measured
 
 	Capacity units.Bytes `json:"capacity"`
 	Fits     bool        `json:"fits"`
@@ -48,7 +48,7 @@ type Prediction struct {
 	Error       string   `json:"error,omitempty"` // of a job that could not be predicted, where others could
 }
 
-// Range is where the peak lies when sizes depend on data: allocated bytes.
+// Range is where the peak lies when sizes depend on data or workspaces were not measured on the card: allocated bytes.
 type Range struct {
 	Low  units.Bytes `json:"low"`
 	High units.Bytes `json:"high"`

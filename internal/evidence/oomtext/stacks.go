@@ -99,6 +99,12 @@ var stackPhrases = []phrase{
 	// XLA's TPU runtime: "Attempting to reserve 12.06G at the bottom of memory. That was not possible. There are 9.24G free, …".
 	{words: "thatwasnotpossible.thereare", kind: DeviceOOM, format: "xla", backend: "tpu", opening: "attemptingto", sizes: []place{behind(requested, "attemptingtoreserve"), behind(requested, "attemptingtoallocate"), behind(free, "thereare")}},
 
+	// Gaudi, Intel's runtimes and OpenVINO, OpenCL.
+	{words: "allocationfailedforsize", kind: DeviceOOM, format: "habana", backend: "hpu", near: []string{"devmem", "synapse", "habana"}, sizes: []place{behind(requested, "forsize:")}},
+	{words: "erroroutofresources", kind: LibraryOOM, format: "driver", backend: "xpu", maybe: true, near: []string{"nativeapi"}},
+	{words: "exceededmaxsizeofmemoryobjectallocation", kind: DeviceOOM, format: "openvino", backend: "xpu", sizes: []place{behind(requested, "requested")}},
+	{words: "clmemobjectallocationfailure", kind: DeviceOOM, format: "opencl", backend: "opencl"},
+
 	// TensorFlow: a copy to the device found no room; the runtime could not start.
 	{words: "dsttensorisnotcopied", kind: DeviceOOM, format: "tensorflow", backend: "cuda"},
 	{words: "cudaruntimeimplicitinitializationongpu", kind: DeviceOOM, format: "tensorflow", backend: "cuda", near: []string{"outofmemory"}, closing: "outofmemory"},
@@ -128,6 +134,15 @@ var hostPhrases = []phrase{
 
 	// Kubernetes: pkg/kubelet/eviction/helpers.go.
 	{words: "thenodewaslowonresource:memory", kind: HostOOM, format: "kubernetes", backend: "cpu", sizes: []place{behind(processHeld, "wasusing"), behind(free, "available:")}},
+
+	// Batch systems and services beside slurmstepd's own count: sacct and seff, LSF, systemd.
+	{words: "exceededstepmemorylimit", kind: HostOOM, format: "slurm", backend: "cpu"},
+	{words: "exceededjobmemorylimit", kind: HostOOM, format: "slurm", backend: "cpu"},
+	{words: "state:outofmemory", kind: HostOOM, format: "slurm", backend: "cpu"},
+	{words: "state=outofmemory", kind: HostOOM, format: "slurm", backend: "cpu"},
+	{words: "termmemlimit", kind: HostOOM, format: "lsf", backend: "cpu"},
+	{words: "killedbytheoomkiller", kind: HostOOM, format: "killed", library: "kernel", backend: "cpu"},
+	{words: "withresult'oom-kill'", kind: HostOOM, format: "killed", library: "kernel", backend: "cpu"},
 
 	// Spark's and Dask's watchers.
 	{words: "containerkilledbyyarnforexceedingmemorylimits", kind: HostOOM, format: "yarn", backend: "cpu", sizes: []place{inFront(processHeld, "of")}},

@@ -48,7 +48,7 @@ var ownTemplates = []template{
 	{[]string{"iskilledbysignal:"}, readWorkerKilled},
 	{[]string{"exitedunexpectedly"}, readWorkerGone},
 	{[]string{"unexpectedbuserror", "sharedmemoryobject", "unabletowritetofile</torch", "unabletommap"}, readShared},
-	{[]string{"exitcode:-9", "exitcode137", "exitcode:137", "exitstatus137", "exitcode=137", "exitstatus:137", "exitcode-9", "returncode=-9", "returncode-9", "returncode:-9", "signal:killed", "oomkilled", "signal9(sigkill)", "signals.sigkill"}, readExit},
+	{[]string{"exitcode:-9", "exitcode137", "exitcode:137", "exitstatus137", "exitcode=137", "exitstatus:137", "exitcode-9", "returncode=-9", "returncode-9", "returncode:-9", "exited(137)", "zsh:killed", "signal:killed", "oomkilled", "signal9(sigkill)", "signals.sigkill"}, readExit},
 	{[]string{"whichexceedsthememoryusagethreshold"}, readRay},
 	{[]string{"oomwhenallocatingtensor"}, readTensorFlow},
 	{[]string{"outofmemorywhiletryingtoallocate", "outofmemoryallocating", "failedtoallocaterequestfor", "ranoutofmemoryinmemoryspace"}, readXLA},

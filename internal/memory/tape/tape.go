@@ -27,6 +27,7 @@ const (
 type Event struct {
 	Kind     Kind
 	Deferred bool   // a Free that waits for other streams
+	Elastic  bool   // an Alloc that the program does without where it is refused: a workspace of cuDNN's, which then takes another plan
 	Stream   uint16 // index into Tape.Streams
 	Pool     uint16 // index into Tape.Pools; 0 is the default pool
 	Owner    uint32 // index into Tape.Owners; 0 is unknown. For a Mark: index into Tape.Moments

@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/evidence/recording"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
+	"github.com/plimsoll/plimsoll/snapshot"
 )
 
 // Adopt matches what the probe saw at the end of the recording with its allocations. What a role says about memory is a fact and replaces the category that
@@ -41,7 +42,7 @@ func (t *Timeline) ByHolder() []Held {
 	if t.Holders == nil {
 		return nil
 	}
-	index := map[int]int{}
+	index, now := map[int]int{}, runningLines{t: t, since: map[int]int{}}
 	var out []Held
 	for id, died := range t.Died {
 		if died != recording.NeverFreed {
@@ -49,8 +50,8 @@ func (t *Timeline) ByHolder() []Held {
 		}
 		key := int(t.Holders.Of[id])
 		var holder holders.Holder
-		if key == holders.Nobody || t.Holders.File.Holders[key].Role == holders.Temporary {
-			holder, key = t.unheld(id, key)
+		if key == holders.Nobody || t.Holders.File.Holders[key].Role == holders.Temporary && t.Holders.File.Holders[key].Kind == "" {
+			holder, key = t.unheld(id, key, now)
 		} else {
 			holder = t.Holders.File.Holders[key]
 		}
@@ -79,7 +80,7 @@ const (
 )
 
 // unheld says what an allocation that no name reaches is, as far as the recording tells, and a key below Nobody for those alike; else what the probe said of it.
-func (t *Timeline) unheld(id, key int) (holders.Holder, int) {
+func (t *Timeline) unheld(id, key int, now runningLines) (holders.Holder, int) {
 	library := func(kind string, key int) (holders.Holder, int) {
 		return holders.Holder{Role: holders.Library, Kind: kind, Device: t.Device}, key
 	}
@@ -93,7 +94,7 @@ func (t *Timeline) unheld(id, key int) (holders.Holder, int) {
 		return library(pools, -4)
 	}
 	h := holders.Holder{Role: holders.Temporary, Device: t.Device}
-	if i := t.running(id); i >= 0 {
+	if i := now.of(id); i >= 0 {
 		h.Name.In = &t.Holders.File.Running[i]
 		return h, -16 - i
 	}
@@ -107,15 +108,56 @@ func (t *Timeline) unheld(id, key int) (holders.Holder, int) {
 	return holders.Holder{Device: t.Device}, holders.Nobody
 }
 
-// running finds the line of the user's that asked for an allocation in the stack the probe saw: it has not ended yet. -1: it has.
-func (t *Timeline) running(id int) int {
+// runningLines finds the lines of the user's that had not ended when the probe looked.
+type runningLines struct {
+	t     *Timeline
+	since map[int]int // by frame of the file's Running: the last Alloc that was not made below it; from there on it has been running
+}
+
+// of finds the line that asked for an allocation and has been running ever since, among the frames the probe saw; -1: there is none. That the line runs again, in a
+// later turn of a loop, does not count: something else was asked for in between.
+func (r runningLines) of(id int) int {
+	t := r.t
 	f, ok := t.Origins.UserFrame(t.Stack[id])
-	if !ok || t.BornIn(id) != len(t.Steps) {
+	if !ok || id < len(t.Tape.Initial) || t.BornIn(id) != len(t.Steps) {
 		return -1
 	}
-	return slices.IndexFunc(t.Holders.File.Running, func(p holders.Place) bool {
-		return p.Line == f.Line && p.Function == f.Function && p.File == f.File
-	})
+	frames := t.Holders.File.Running
+	i := slices.IndexFunc(frames, func(p holders.Place) bool { return p.Line == f.Line && p.Function == f.Function && p.File == f.File })
+	if i < 0 {
+		return -1
+	}
+	if _, known := r.since[i]; !known {
+		r.since[i] = t.lastOutside(frames[i])
+	}
+	if int(t.Born[id]) <= r.since[i] {
+		return -1
+	}
+	return i
+}
+
+// lastOutside is the last Alloc whose stack does not have a frame; -1: all have it.
+func (t *Timeline) lastOutside(p holders.Place) int {
+	has := map[snapshot.StackID]bool{}
+	for i := len(t.Tape.Events) - 1; i >= 0; i-- {
+		e := &t.Tape.Events[i]
+		if e.Kind != tape.Alloc || t.Stack[e.ID] == 0 {
+			continue
+		}
+		stack := t.Stack[e.ID]
+		inside, seen := has[stack]
+		if !seen {
+			inside = slices.ContainsFunc(t.Origins.Stacks.Stack(stack), func(id snapshot.FrameID) bool {
+				f := &t.Origins.Stacks.Frames[id]
+				return f.Line == p.Line && f.Function == p.Function && f.File == p.File
+			})
+			has[stack] = inside
+		}
+		if !inside {
+			return i
+		}
+	}
+	return -1
 }
 
 // leastGrowth is how many steps must each have left something behind before it is called growth.

@@ -63,12 +63,13 @@ type group struct {
 
 // event is one of the tape with references that do not depend on the depth.
 type event struct {
-	kind  tape.Kind
-	size  units.Bytes
-	owner place // index: of the name
-	ref   place // of a Free: the allocation; index: which of its part
-	again place // the same in a further step
-	prior bool  // in a further step the allocation is the step before's
+	kind    tape.Kind
+	elastic bool // the program does without it where it is refused
+	size    units.Bytes
+	owner   place // index: of the name
+	ref     place // of a Free: the allocation; index: which of its part
+	again   place // the same in a further step
+	prior   bool  // in a further step the allocation is the step before's
 }
 
 // how says what a place's layer is counted from.

@@ -34,7 +34,7 @@ func (c *cutter) fill() error {
 // event is one event of the tape, seen from a layer.
 func (c *cutter) event(i int, from int32) (event, error) {
 	e := &c.r.Tape.Events[i]
-	out := event{kind: e.Kind, size: e.Size}
+	out := event{kind: e.Kind, elastic: e.Elastic, size: e.Size}
 	if e.Kind == tape.Mark {
 		out.owner.index = int32(e.Owner)
 		return out, nil

@@ -157,7 +157,7 @@ func (w *writer) groups(first, end int) {
 func (w *writer) part(events []event, layer int) {
 	for i := range events {
 		e := &events[i]
-		out := tape.Event{Kind: e.kind, Size: e.size}
+		out := tape.Event{Kind: e.kind, Elastic: e.elastic, Size: e.size}
 		switch e.kind {
 		case tape.Mark:
 			out.Owner = w.moment(w.r.moments[e.owner.index])

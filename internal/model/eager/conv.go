@@ -3,6 +3,7 @@ package eager
 import (
 	"slices"
 
+	"github.com/plimsoll/plimsoll/internal/model/cudnn"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -33,15 +34,12 @@ func Convolution(x, w, b *Tensor, c Conv) *Tensor {
 		layout = tensor.ChannelsLast(sizes...)
 	}
 	out := p.empty(layout, in.DType)
-	shape := convShape{x: in, w: weight, y: out, c: c, last: last, sms: p.Device.SMs}
-	p.scratch(shape.forward())
+	shape := convShape{x: in, w: weight, y: out, c: c, last: last, table: cudnn.For(p.Device.Major, p.Device.Minor)}
+	need := shape.need(cudnn.Forward)
+	p.elastic(need)
 	drop(xc, wc)
 	flops := shape.flops()
-	if p.Observe != nil {
-		w := shape.work(p.op, flops, in.Bytes()+weight.Bytes(), out.Bytes(), shape.forward())
-		w.Conv = &ConvWork{Taps: shape.taps(), Groups: c.Groups, Channels: in.Dim(1), Rank: in.Rank(), ChannelsLast: last}
-		p.work(w)
-	}
+	p.work(shape.work(p.op, flops, in.Bytes()+weight.Bytes(), out.Bytes(), need))
 	n.out(out)
 	n.backward(func(g []*Tensor) []*Tensor { return p.convGrads(n, g[0], shape, bias, flops) })
 	drop(bias, b, weight, w, in, x)
@@ -61,15 +59,17 @@ func (p *Process) convGrads(n *Node, g *Tensor, s convShape, bias *Tensor, flops
 	}
 	if n.needs(0) {
 		grads[0] = p.empty(format(s.x.Sizes), s.x.DType)
-		p.scratch(s.inputGrad())
-		w := s.work("aten::convolution_backward.input", flops, g.Bytes()+s.w.Bytes(), s.x.Bytes(), s.inputGrad())
+		need := s.need(cudnn.InputGrad)
+		p.elastic(need)
+		w := s.work("aten::convolution_backward.input", flops, g.Bytes()+s.w.Bytes(), s.x.Bytes(), need)
 		w.Shape[0] = s.x.Dim(1) / s.c.Groups
 		p.work(w)
 	}
 	if n.needs(1) {
 		grads[1] = p.empty(format(s.w.Sizes), s.w.DType)
-		p.scratch(s.weightGrad())
-		w := s.work("aten::convolution_backward.weight", flops, g.Bytes()+s.x.Bytes(), s.w.Bytes(), s.weightGrad())
+		need := s.need(cudnn.WeightGrad)
+		p.elastic(need)
+		w := s.work("aten::convolution_backward.weight", flops, g.Bytes()+s.x.Bytes(), s.w.Bytes(), need)
 		w.Shape[0] = min(w.Shape[0], s.x.Dim(1)/s.c.Groups*s.taps())
 		p.work(w)
 	}
@@ -91,18 +91,32 @@ func (p *Process) convGrads(n *Node, g *Tensor, s convShape, bias *Tensor, flops
 }
 
 // work is a convolution's. In NCHW its workspace holds copies in channels_last, made before and undone after the kernel.
-func (s convShape) work(op string, flops float64, read, written, workspace units.Bytes) Work {
+func (s convShape) work(op string, flops float64, read, written units.Bytes, need cudnn.Need) Work {
 	w := Work{
 		Op: op, Kind: Convolved, DType: s.x.DType, Result: s.x.DType, FLOPs: flops, Read: read, Written: written, Kernels: 1,
 		Shape: [4]int{s.y.Dim(1) / s.c.Groups, s.x.Dim(1), s.x.Numel()},
 	}
-	if !s.last && workspace > 0 {
-		w.Layout, w.Kernels = workspace, 3
+	if !s.last && need.Takes > 0 {
+		w.Layout, w.Kernels = need.Takes, 3
 	}
+	w.Spare, w.Unmeasured = s.spare(need, read+written), s.table == nil
 	if s.depthwise() && !s.last {
 		w.Taps = s.taps()
 	}
 	return w
+}
+
+// spare is how much more a pass may take: what other plans of measured neighbours took. For fp32 of 1×1, grouped, thin, 1-D and 3-D kernels steps
+// were seen to reserve more than their convolutions take alone, up to copies of all they read and write beside the gradients.
+func (s convShape) spare(need cudnn.Need, moved units.Bytes) units.Bytes {
+	more := max(0, need.High-need.Takes)
+	if s.depthwise() && s.taps() >= 49 && s.last {
+		return max(more, 9*moved) // measured: 157 MiB for an input of 18 MiB
+	}
+	if s.x.DType == tensor.Float32 && (s.x.Rank() != 4 || s.taps() == 1 || s.c.Groups > 1 || s.x.Dim(1) <= 4) {
+		more = max(more, 2*moved)
+	}
+	return more
 }
 
 // channelsLastConv is cudnn_conv_suggest_memory_format: either operand decides (aten/src/ATen/native/ConvUtils.h).
@@ -149,7 +163,31 @@ type convShape struct {
 	x, w, y *Tensor
 	c       Conv
 	last    bool // channels_last
-	sms     int
+	table   *cudnn.Table
+}
+
+// need is what cuDNN takes for a pass. 1-D convolutions run as 2-D ones of one row (view1d_as_2d, aten/src/ATen/native/Convolution.cpp); for 3-D
+// ones, of which none was measured, depth and rows count as one.
+func (s convShape) need(pass cudnn.Pass) cudnn.Need {
+	in, out := s.x.Sizes, s.y.Sizes
+	if s.c.Transposed {
+		in, out = out, in
+	}
+	fold := func(sizes []int) (rows, cols int) {
+		rows = 1
+		for _, n := range sizes[:len(sizes)-1] {
+			rows *= n
+		}
+		return rows, sizes[len(sizes)-1]
+	}
+	c := cudnn.Conv{
+		N: in[0], C: in[1], K: out[1], Groups: s.c.Groups, Width: int(s.x.DType.Width()), BF16: s.x.DType == tensor.BFloat16, Last: s.last, Transposed: s.c.Transposed,
+		Stride: pickDim(s.c.Stride, len(in)-3, 1), Pad: pickDim(s.c.Padding, len(in)-3, 0), Dilation: pickDim(s.c.Dilation, len(in)-3, 1),
+	}
+	c.H, c.W = fold(in[2:])
+	c.P, c.Q = fold(out[2:])
+	c.R, c.S = fold(s.c.Kernel)
+	return s.table.Need(c, pass)
 }
 
 func (s convShape) flops() float64 {
@@ -168,37 +206,7 @@ func (s convShape) taps() int {
 	return n
 }
 
-func (s convShape) strided() bool {
-	return slices.ContainsFunc(s.c.Stride, func(v int) bool { return v != 1 })
-}
-
-func (s convShape) dilated() bool {
-	return slices.ContainsFunc(s.c.Dilation, func(v int) bool { return v != 1 })
-}
-
 // depthwise convolutions run in PyTorch's own kernels, without a workspace.
 func (s convShape) depthwise() bool {
 	return s.c.Groups > 1 && s.c.Groups == s.x.Dim(1) && !s.c.Transposed && s.x.Rank() == 4
-}
-
-// patch convolutions cut the image into tiles: kernel and stride agree.
-func (s convShape) patch() bool {
-	if s.taps() == 1 {
-		return false
-	}
-	for i, k := range s.c.Kernel {
-		if pickDim(s.c.Stride, i, 1) != k {
-			return false
-		}
-	}
-	return true
-}
-
-// thin is a 3×3 of stride one on at most four channels, which has a kernel of its own.
-func (s convShape) thin() bool { return s.x.Dim(1) <= 4 && s.taps() == 9 && !s.strided() }
-
-// padded is the size of a tensor with its input channels rounded up.
-func padded(t *Tensor, axis, to int) units.Bytes {
-	channels := t.Dim(axis)
-	return t.Bytes() / units.Bytes(max(channels, 1)) * units.Bytes(roundUp(channels, to))
 }

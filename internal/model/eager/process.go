@@ -12,6 +12,7 @@ import (
 	"runtime"
 
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/cudnn"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -204,6 +205,15 @@ func (p *Process) scratch(size units.Bytes) {
 	s := p.alloc(size)
 	p.category = was
 	s.release()
+}
+
+// elastic is the workspace of a cuDNN call: asked for where there is room, done without where it is refused.
+func (p *Process) elastic(n cudnn.Need) {
+	before := len(p.tape.Events)
+	p.scratch(n.Takes)
+	if len(p.tape.Events) > before {
+		p.tape.Events[before].Elastic = true
+	}
 }
 
 // keepWorkspace allocates a buffer that a library never gives back.

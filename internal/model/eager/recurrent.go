@@ -1,31 +1,47 @@
 package eager
 
 import (
+	"github.com/plimsoll/plimsoll/internal/model/cudnn"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// Recurrent holds the arguments of an LSTM or GRU beside its tensors.
+// Recurrent holds the arguments of an LSTM, GRU or RNN beside its tensors.
 type Recurrent struct {
-	Gates         int // 4: LSTM, 3: GRU
+	Gates         cudnn.Gates
 	Layers        int
 	Bidirectional bool
 	BatchFirst    bool
+	Dropout       bool
 }
 
-// RNN is nn.LSTM or nn.GRU through cuDNN (_cudnn_rnn): it saves input, states, weights, output and a reserve that cuDNN fills in forward.
-// Measured with cuDNN 9.19, in units of one [steps, batch, hidden] tensor: an LSTM of two layers reserves 11 and works on 7.4, a GRU of one
-// layer reserves 6 and works on 5.5. Autocast runs it in 16 bit and packs the cast weights into one buffer.
+// describe is the layer for cuDNN. weight_hh is [gates·hidden, hidden], or [gates·hidden, projected].
+func (a Recurrent) describe(in *Tensor, weights []*Tensor) cudnn.Recurrent {
+	r := cudnn.Recurrent{
+		Gates: a.Gates, Input: in.Dim(2), Hidden: weights[1].Dim(0) / int(a.Gates), Layers: max(a.Layers, 1), Bidirectional: a.Bidirectional, Dropout: a.Dropout,
+		Steps: in.Dim(0), Batch: in.Dim(1), Width: int(in.DType.Width()), BF16: in.DType == tensor.BFloat16,
+	}
+	if a.BatchFirst {
+		r.Steps, r.Batch = r.Batch, r.Steps
+	}
+	for _, w := range weights {
+		r.Weights += units.Bytes(w.Numel()) * in.DType.Width()
+	}
+	return r
+}
+
+// RNN is nn.LSTM, nn.GRU or nn.RNN through cuDNN (_cudnn_rnn): it saves input, states, weights, output and a reserve that cuDNN fills in forward.
+// Weights are one buffer where flatten_parameters has made them one. Autocast's casts are packed into another
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cudnn/RNN.cpp, _cudnn_rnn_cast_reflatten), and so is a model in bfloat16, which
+// flatten_parameters passes over (torch/backends/cudnn/__init__.py, CUDNN_TENSOR_DTYPES): the buffer is made in every forward pass and saved.
+// The input of batch_first is copied to [steps, batch, features], in forward and again in backward.
 func RNN(x *Tensor, states, weights []*Tensor, a Recurrent) []*Tensor {
 	p := x.p
 	in := p.lower(x)
+	layer := a.describe(in, weights)
 	var packed *Tensor
-	if in != x {
-		n := 0
-		for _, w := range weights {
-			n += w.Numel()
-		}
-		packed = p.emptyOf(in.DType, n)
+	if in != x || layer.BF16 {
+		packed = p.emptyOf(in.DType, int(layer.Weights/in.DType.Width()))
 	}
 	p.op = "aten::_cudnn_rnn"
 	n := p.record("CudnnRnnBackward0", append([]*Tensor{in}, weights...)...)
@@ -38,54 +54,63 @@ func RNN(x *Tensor, states, weights []*Tensor, a Recurrent) []*Tensor {
 	if a.Bidirectional {
 		directions = 2
 	}
-	hidden := weights[1].Dim(1) // weight_hh is [gates·hidden, hidden]
-	batch := in.Dim(1)
-	if a.BatchFirst {
-		batch = in.Dim(0)
-	}
-	out := p.emptyOf(in.DType, in.Dim(0), in.Dim(1), directions*hidden)
+	ordered := a.ordered(p, in)
+	out := p.emptyOf(in.DType, in.Dim(0), in.Dim(1), directions*weights[1].Dim(1))
 	outs := []*Tensor{out}
-	for range states {
-		outs = append(outs, p.emptyOf(in.DType, a.Layers*directions, batch, hidden))
+	for i := range states {
+		size := layer.Hidden
+		if i == 0 {
+			size = weights[1].Dim(1) // the hidden state is projected, the cell is not
+		}
+		outs = append(outs, p.emptyOf(in.DType, layer.Layers*directions, layer.Batch, size))
 	}
-	unit := units.Bytes(in.Dim(0)*in.Dim(1)*hidden*directions) * in.DType.Width()
-	reserve := p.empty(tensor.Of(int(unit/in.DType.Width())*a.reserves()), in.DType)
-	p.scratch(a.workspace(unit))
+	reserve := p.empty(tensor.Of(int(layer.Reserve()/in.DType.Width())), in.DType)
+	p.scratch(layer.Workspace())
 	n.save(out, reserve)
+	drop(ordered)
 	for _, o := range outs {
 		n.out(o)
 	}
 	gates := func(times int) {
-		p.multiply(p.op, in.DType, 8, times*a.Layers*directions, in.Dim(0)*in.Dim(1), a.Gates*hidden, in.Dim(-1)+hidden)
+		p.multiply(p.op, in.DType, 8, times*layer.Layers*directions, in.Dim(0)*in.Dim(1), int(a.Gates)*layer.Hidden, in.Dim(-1)+layer.Hidden)
 	}
 	gates(1)
 	n.backward(func([]*Tensor) []*Tensor {
 		gates(2)
-		grads := make([]*Tensor, 1+len(weights))
-		for i, t := range append([]*Tensor{in}, weights...) {
-			if n.needs(i) {
-				grads[i] = p.emptyOf(t.DType, t.Sizes...)
-			}
-		}
-		p.scratch(a.workspace(unit))
-		return grads
+		return p.recurrentGrads(n, in, weights, outs[1:], a, layer)
 	})
 	drop(reserve, packed, in, x)
 	drop(states...)
 	return outs
 }
 
-// reserves counts what each layer keeps: an LSTM its four gates, the cell and, but for the last layer, the output; a GRU six.
-func (a Recurrent) reserves() int {
-	if a.Gates == 4 {
-		return 6*a.Layers - 1
+// ordered is the input in the order cuDNN wants; nil where it is.
+func (a Recurrent) ordered(p *Process, in *Tensor) *Tensor {
+	if !a.BatchFirst {
+		return nil
 	}
-	return 6 * a.Layers
+	return p.emptyOf(in.DType, in.Dim(1), in.Dim(0), in.Dim(2))
 }
 
-func (a Recurrent) workspace(unit units.Bytes) units.Bytes {
-	if a.Gates == 4 {
-		return unit * 74 / 10
+// recurrentGrads is _cudnn_rnn_backward: gradients of the last states, where none came, and of the first are made beside those of input and weights.
+func (p *Process) recurrentGrads(n *Node, in *Tensor, weights, last []*Tensor, a Recurrent, layer cudnn.Recurrent) []*Tensor {
+	ordered := a.ordered(p, in)
+	var states []*Tensor
+	for _, s := range last {
+		states = append(states, p.emptyOf(s.DType, s.Sizes...), p.emptyOf(s.DType, s.Sizes...))
 	}
-	return unit * 55 / 10
+	grads := make([]*Tensor, 1+len(weights))
+	for i, t := range append([]*Tensor{in}, weights...) {
+		if i == 0 || n.needs(i) {
+			grads[i] = p.emptyOf(t.DType, t.Sizes...)
+		}
+	}
+	p.scratch(layer.BackwardWorkspace())
+	drop(ordered)
+	drop(states...)
+	if !n.needs(0) {
+		drop(grads[0])
+		grads[0] = nil
+	}
+	return grads
 }

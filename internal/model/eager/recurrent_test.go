@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/cudnn"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -47,7 +48,7 @@ func TestRecurrentNetsKeepWhatWasMeasured(t *testing.T) {
 			states = append(states, p.Empty("state", tensor.Float32, c.layers, 32, 512).Retain())
 		}
 		before := liveBytes(p.Tape())
-		for _, o := range RNN(x, states, weights, Recurrent{Gates: c.gates, Layers: c.layers, BatchFirst: true}) {
+		for _, o := range RNN(x, states, weights, Recurrent{Gates: cudnn.Gates(c.gates), Layers: c.layers, BatchFirst: true}) {
 			o.Retain()
 		}
 		got := liveBytes(p.Tape()) - before

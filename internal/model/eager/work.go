@@ -34,25 +34,26 @@ const PhaseAgain = "recompute"
 
 // Work is one entry of the stream.
 type Work struct {
-	Op      string
-	Module  string
-	Phase   string
-	Kind    Kind
-	DType   tensor.DType // of the arithmetic
-	Result  tensor.DType // of what is written
-	FLOPs   float64
-	Read    units.Bytes
-	Written units.Bytes
-	Kernels int // launches; 0 where only the host works
-	Shape   [4]int
-	Causal  bool
-	Dropout bool // fused attention that draws random numbers
-	Align   int  // of a product: the largest power of two, at most 8, that divides every leading dimension
-	Taps    int  // of a depthwise convolution in PyTorch's own kernels: elements of the filter; 0 for others
-	Pace    Pace // of an elementwise kernel
-	Layout  units.Bytes
-	Call    int       // of what a checkpointed call runs again: its number in the forward pass, from 1
-	Conv    *ConvWork // of a convolution's forward pass
+	Op         string
+	Module     string
+	Phase      string
+	Kind       Kind
+	DType      tensor.DType // of the arithmetic
+	Result     tensor.DType // of what is written
+	FLOPs      float64
+	Read       units.Bytes
+	Written    units.Bytes
+	Kernels    int // launches; 0 where only the host works
+	Shape      [4]int
+	Causal     bool
+	Dropout    bool // fused attention that draws random numbers
+	Align      int  // of a product: the largest power of two, at most 8, that divides every leading dimension
+	Taps       int  // of a depthwise convolution in PyTorch's own kernels: elements of the filter; 0 for others
+	Pace       Pace // of an elementwise kernel
+	Layout     units.Bytes
+	Call       int         // of what a checkpointed call runs again: its number in the forward pass, from 1
+	Spare      units.Bytes // how much more its workspace may take than the tape says: another plan of cuDNN's
+	Unmeasured bool        // its workspace was never measured on this card: the tape holds none
 }
 
 // Pace says why an elementwise kernel cannot move several elements with one instruction (aten/src/ATen/native/cuda/CUDALoops.cuh, 2.11).
@@ -86,15 +87,6 @@ func pace(out *Tensor, in ...*Tensor) Pace {
 // observePaced reports an elementwise operator of one kernel.
 func (p *Process) observePaced(op string, flops float64, read units.Bytes, out *Tensor, slow Pace) {
 	p.work(Work{Op: op, DType: out.DType, Result: out.DType, FLOPs: flops, Read: read, Written: out.Bytes(), Kernels: 1, Pace: slow})
-}
-
-// ConvWork is what decides which kernel a convolution runs.
-type ConvWork struct {
-	Taps         int // product of the kernel's sides
-	Groups       int
-	Channels     int // of the input
-	Rank         int
-	ChannelsLast bool
 }
 
 // observe reports an operator of one kernel that passes over memory.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/internal/model/cudnn"
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 )
@@ -74,8 +75,10 @@ var moreOps = map[string]graphOpFunc{
 }
 
 var moreResults = map[string]func(o *graphOp) []*eager.Tensor{
-	"lstm":                func(o *graphOp) []*eager.Tensor { return o.recurrent(4) },
-	"gru":                 func(o *graphOp) []*eager.Tensor { return o.recurrent(3) },
+	"lstm":                func(o *graphOp) []*eager.Tensor { return o.recurrent(cudnn.LSTM) },
+	"gru":                 func(o *graphOp) []*eager.Tensor { return o.recurrent(cudnn.GRU) },
+	"rnn_tanh":            func(o *graphOp) []*eager.Tensor { return o.recurrent(cudnn.RNN) },
+	"rnn_relu":            func(o *graphOp) []*eager.Tensor { return o.recurrent(cudnn.RNN) },
 	"adaptive_max_pool2d": (*graphOp).adaptiveMax,
 	"max":                 (*graphOp).extreme,
 	"min":                 (*graphOp).extreme,
@@ -193,7 +196,7 @@ func (o *graphOp) adaptiveMax() []*eager.Tensor {
 }
 
 // recurrent is lstm.input or gru.input: hidden states and weights come as lists, or a GRU's state alone.
-func (o *graphOp) recurrent(gates int) []*eager.Tensor {
+func (o *graphOp) recurrent(gates cudnn.Gates) []*eager.Tensor {
 	var states, weights []*eager.Tensor
 	for _, a := range o.node.Args {
 		for _, v := range a.Values {
@@ -211,6 +214,7 @@ func (o *graphOp) recurrent(gates int) []*eager.Tensor {
 	}
 	return eager.RNN(o.self(), states, weights, eager.Recurrent{
 		Gates: gates, Layers: o.int("num_layers", 1), Bidirectional: o.node.Bool("bidirectional", false), BatchFirst: o.node.Bool("batch_first", false),
+		Dropout: o.node.Float("dropout", 0) > 0 && o.node.Bool("train", true),
 	})
 }
 

@@ -1,0 +1,54 @@
+package cudnn
+
+import (
+	_ "embed"
+	"sync"
+
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+//go:embed sm90.table
+var sm90 []byte
+
+// For gives the table of a compute capability; nil where nothing was measured. The one of 9.0 is an H200 with cuDNN 9.19 under PyTorch 2.11.0+cu130.
+func For(major, minor int) *Table {
+	if major == 9 && minor == 0 {
+		return hopper()
+	}
+	return nil
+}
+
+var hopper = sync.OnceValue(func() *Table {
+	t, err := Decode(sm90)
+	if err != nil {
+		panic(err) // the embedded file is written by grow and read by a test
+	}
+	return t
+})
+
+// Need is what a pass of a convolution takes. Without a table Takes is nothing and High what copies of all operands take:
+// the two ends between which cuDNN's plans lie.
+func (t *Table) Need(c Conv, p Pass) Need {
+	if !c.valid() {
+		return Need{}
+	}
+	p = c.Role(p)
+	if t == nil {
+		one := newTerms(c, p, 1)
+		return Need{High: units.Bytes(one.base(int(both)*8 + 7))}
+	}
+	own := newTerms(c, p, t.SMs)
+	v := features(c, p, &own)
+	takes, low, high, sure := t.forests[p].answer(&v, &own)
+	more := wideSums(c, p, &own)
+	return Need{Takes: units.Bytes(takes + more), Low: units.Bytes(low), High: units.Bytes(high + more), Sure: sure}
+}
+
+// wideSums are seven partial sums of the weight that dilated fp32 kernels on 2048 channels take, and those on 512 do not: seen in every fp32
+// step of deeplabv3_resnet50 (126 MiB for a weight of 18 MiB). The measured rows have no dilation above 2, so no tree knows them.
+func wideSums(c Conv, p Pass, t *terms) int64 {
+	if p != WeightGrad || c.Dilation <= 2 || c.Width != 4 || c.channels() < 2048 {
+		return 0
+	}
+	return 7 * t.w[asIs]
+}

@@ -1,0 +1,61 @@
+// Package cudnn tells what memory cuDNN takes beside the operands of a convolution or a recurrent layer.
+//
+// In go a card, the shapes of one call, its data type and memory format; out come the bytes of its workspace, the least the call runs in,
+// and how sure that is. Convolutions are answered from measurements of the same compute capability (Table); a card without measurements
+// gets both ends and no guess between them. Recurrent layers follow formulas that were read off the measurements.
+// Nothing is refused: a shape no measurement resembles is answered with a low certainty.
+package cudnn
+
+import "github.com/plimsoll/plimsoll/internal/units"
+
+// Need is the memory one call asks for beside its operands.
+type Need struct {
+	Takes units.Bytes // on a card with room: the workspace of the plan that cuDNN's heuristic puts first
+	// Least is what the call runs in. Where a plan's workspace is refused PyTorch clears the error and tries the next plan
+	// (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cudnn/Conv_v8.cpp, try_plans).
+	Least     units.Bytes
+	Low, High units.Bytes // what the measured neighbours allow; both are Takes where they agree
+	Sure      float64     // share of the neighbours that agree with Takes; 0: nothing was measured
+}
+
+// Pass is one of the three kernels of a convolution.
+type Pass uint8
+
+// The passes of a convolution.
+const (
+	Forward Pass = iota
+	InputGrad
+	WeightGrad
+	passes
+)
+
+// Conv is a convolution without transposition. A transposed one is the same kernels in other roles: Swap gives them.
+type Conv struct {
+	N, C, H, W            int // input
+	K, P, Q               int // output: channels, rows, columns
+	R, S                  int // kernel
+	Stride, Pad, Dilation int // of the rows
+	Groups, Width         int // Width: bytes of an element
+	BF16, Last            bool
+	Transposed            bool // the call was conv_transpose: its forward pass is InputGrad here
+}
+
+// Role is the pass of the convolution a call's pass runs: conv_transpose computes its output as an input gradient.
+func (c Conv) Role(p Pass) Pass {
+	if !c.Transposed || p == WeightGrad {
+		return p
+	}
+	return InputGrad - p
+}
+
+// channels are the input channels one output sees.
+func (c Conv) channels() int { return c.C / max(1, c.Groups) }
+
+func (c Conv) valid() bool {
+	for _, n := range []int{c.N, c.C, c.H, c.W, c.K, c.P, c.Q, c.R, c.S, c.Groups, c.Width} {
+		if n < 1 {
+			return false
+		}
+	}
+	return c.C%c.Groups == 0 && c.K%c.Groups == 0
+}

@@ -1,0 +1,160 @@
+package cudnn
+
+// A formula is one way to compute a workspace: copies of operands in the layout the kernel wants, and partial sums. Which formula
+// a call follows is what the forest of a Table decides; the arithmetic here is exact to the few hundred bytes of counters and alignment.
+
+// copies are operands a workspace holds, one bit each.
+type copies uint8
+
+const (
+	copyX copies = 1 << iota
+	copyY
+	copyW
+)
+
+// padding is how the channels of copies are rounded up.
+type padding uint8
+
+const (
+	asIs   padding = iota
+	both           // input and output channels to 16 bytes
+	inputs         // input channels only
+	paddings
+)
+
+// tiles are the output tiles of cuDNN's matrix kernels, rows × columns.
+var tiles = [...][2]int64{{64, 64}, {64, 128}, {128, 64}, {128, 128}, {128, 256}, {256, 128}, {64, 256}, {256, 64}, {256, 256}}
+
+// constants are sums of partial tiles that follow from no count we know, in KiB.
+var constants = [...]int64{
+	512, 1024, 1536, 2048, 2560, 3072, 3584, 4096, 5120, 5632, 6144, 6656, 7168, 7680, 8192, 8448, 9216, 10240, 12288, 14336, 16384, 16896,
+}
+
+// Kinds of partial sums, in the order of part numbers. Those of a tile come once per tile.
+const (
+	partNone      = 0
+	partPerImage  = 1 // a 1×1 weight gradient: one fp32 weight per image
+	partWeights   = 2 // 1 to 8 fp32 weights
+	partConstant  = partWeights + 8
+	partTile      = partConstant + len(constants)
+	tileStream    = 0 // the tiles of the last wave, each split over the multiprocessors left (stream-K)
+	tileSplit     = 1 // as many weights as all tiles fit into one wave
+	tileSplit2    = 2 // into two
+	tileStreamOne = 3 // stream-K that keeps one share in registers
+	tileHalf      = 4 // stream-K with sums in 16 bits
+	tileShort     = 5 // stream-K, each share at least 448 products long
+	tileKinds     = 6
+	parts         = partTile + tileKinds*len(tiles)
+	bases         = int(paddings) * 8
+	formulas      = bases * parts
+)
+
+// terms are the numbers of one pass that formulas are made of.
+type terms struct {
+	x, y, w [paddings]int64
+	weight  int64 // the weight in fp32, channels padded
+	image   int64 // the weights of all images in fp32
+	count   [len(tiles)]int64
+	long    int64 // products one output sums
+	sms     int64
+}
+
+func ceil(a, b int64) int64    { return (a + b - 1) / b }
+func roundUp(a, b int64) int64 { return ceil(a, b) * b }
+
+func newTerms(c Conv, p Pass, sms int) terms {
+	width, groups := int64(c.Width), int64(c.Groups)
+	n, ch, k, cg := int64(c.N), int64(c.C), int64(c.K), int64(c.channels())
+	taps, pixels, out := int64(c.R)*int64(c.S), int64(c.H)*int64(c.W), int64(c.P)*int64(c.Q)
+	to := 16 / min(width, 16)
+	cp, kp, cgp := roundUp(ch, to), roundUp(k, to), cg
+	if groups == 1 {
+		cgp = roundUp(cg, to)
+	}
+	t := terms{weight: k * cgp * taps * 4, image: n * k * cg * taps * 4, sms: int64(max(sms, 1))}
+	t.x = [paddings]int64{n * ch * pixels * width, n * cp * pixels * width, n * cp * pixels * width}
+	t.y = [paddings]int64{n * k * out * width, n * kp * out * width, n * k * out * width}
+	t.w = [paddings]int64{k * cg * taps * width, kp * cgp * taps * width, k * cgp * taps * width}
+	rows, cols := matrix(c, p)
+	switch p {
+	case Forward:
+		t.long = cg * taps
+	case InputGrad:
+		t.long = k * taps
+	default:
+		t.long = n * out
+	}
+	for i, s := range tiles {
+		t.count[i] = max(1, groups*ceil(rows, s[0])*ceil(cols, s[1]))
+	}
+	return t
+}
+
+// matrix is the size of the output matrix of a pass, for one group.
+func matrix(c Conv, p Pass) (rows, cols int64) {
+	groups, cg := int64(c.Groups), int64(c.channels())
+	switch p {
+	case Forward:
+		return int64(c.N) * int64(c.P) * int64(c.Q), int64(c.K) / groups
+	case InputGrad:
+		return int64(c.N) * int64(c.H) * int64(c.W), cg
+	}
+	return int64(c.K) / groups, cg * int64(c.R) * int64(c.S)
+}
+
+// value is the workspace by a formula.
+func (t *terms) value(formula int) int64 { return t.base(formula/parts) + t.part(formula%parts) }
+
+func (t *terms) base(b int) int64 {
+	pad, held := b/8, copies(b%8)
+	var v int64
+	if held&copyX != 0 {
+		v += t.x[pad]
+	}
+	if held&copyY != 0 {
+		v += t.y[pad]
+	}
+	if held&copyW != 0 {
+		v += t.w[pad]
+	}
+	return v
+}
+
+func (t *terms) part(p int) int64 {
+	switch {
+	case p == partNone:
+		return 0
+	case p == partPerImage:
+		return t.image
+	case p < partConstant:
+		return int64(p-partWeights+1) * t.weight
+	case p < partTile:
+		return constants[p-partConstant] << 10
+	}
+	p -= partTile
+	shape := tiles[p/tileKinds]
+	count, size := t.count[p/tileKinds], shape[0]*shape[1]*4
+	tail := count
+	if count > t.sms {
+		if tail = count % t.sms; tail == 0 {
+			tail = t.sms
+		}
+	}
+	split := t.sms / tail
+	switch p % tileKinds {
+	case tileStream:
+		return split * tail * size
+	case tileSplit:
+		return t.sms / count * t.weight
+	case tileSplit2:
+		return 2 * t.sms / count * t.weight
+	case tileStreamOne:
+		return (split - 1) * tail * size
+	case tileHalf:
+		return split * tail * size / 2
+	}
+	if split = min(split, ceil(t.long, 448)); split > 1 {
+		return split * tail * size
+	}
+	return 0
+}

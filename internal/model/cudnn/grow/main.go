@@ -1,0 +1,75 @@
+// Command grow makes the table of workspaces of one compute capability from measured rows.
+//
+// In go files of rows (scripts/gpu/workspaces.py), gzipped or not; out comes the table that the package cudnn embeds, and on the
+// terminal how it answers for the fifth of the rows that it was not grown from. Rows that cannot be read end it with an error.
+//
+//	go run ./internal/model/cudnn/grow -out internal/model/cudnn/sm90.table rows.jsonl.gz
+package main
+
+import (
+	"compress/gzip"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/model/cudnn"
+)
+
+func main() {
+	out := flag.String("out", "", "file to write the table to")
+	sms := flag.Int("sms", 132, "multiprocessors of the measured card")
+	trees := flag.Int("trees", 12, "trees of each pass")
+	tries := flag.Int("tries", 30, "random questions a node chooses from")
+	whole := flag.Bool("whole", true, "write a table grown from all rows; false: keep a fifth aside")
+	flag.Parse()
+	if err := run(*out, flag.Args(), cudnn.Growth{SMs: *sms, Trees: *trees, Tries: *tries, Seed: 1}, *whole); err != nil {
+		fmt.Fprintln(os.Stderr, "grow:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out string, files []string, g cudnn.Growth, whole bool) error {
+	var rows, kept, aside []cudnn.Row
+	for _, f := range files {
+		read, err := open(f)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f, err)
+		}
+		rows = append(rows, read...)
+	}
+	for _, r := range rows {
+		if r.Aside() {
+			aside = append(aside, r)
+		} else {
+			kept = append(kept, r)
+		}
+	}
+	table := cudnn.Grow(kept, g)
+	fmt.Printf("%d rows, %d kept aside\n%s", len(rows), len(aside), cudnn.Judge(table, aside))
+	if out == "" {
+		return nil
+	}
+	if whole {
+		table = cudnn.Grow(rows, g)
+	}
+	data := table.Encode()
+	fmt.Printf("%s: %d bytes\n", out, len(data))
+	return os.WriteFile(out, data, 0o644)
+}
+
+func open(name string) ([]cudnn.Row, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var from io.Reader = f
+	if strings.HasSuffix(name, ".gz") {
+		if from, err = gzip.NewReader(f); err != nil {
+			return nil, err
+		}
+	}
+	return cudnn.ReadRows(from)
+}
