@@ -21,7 +21,7 @@ for version in "$@"; do
   fi
   log=$(cd internal/script/capture && PLIMSOLL_PYTHON=$env/bin/python "$tests" -test.v -test.parallel "${PARALLEL:-2}" -test.timeout 60m ${RUN:+-test.run "$RUN"} 2>&1 || true)
   # Tests that have parts are counted by their parts.
-  named() { grep -E "^ *--- $1:" <<<"$log" | sed -E 's/^ *--- [A-Z]+: ([^ ]+) .*/\1/' | awk '{ n[NR] = $0 } END { for (i = 1; i <= NR; i++) { whole = 1; for (j = 1; j <= NR; j++) if (index(n[j], n[i] "/") == 1) whole = 0; if (whole) print n[i] } }'; }
+  named() { { grep -E "^ *--- $1:" <<<"$log" || true; } | sed -E 's/^ *--- [A-Z]+: ([^ ]+) .*/\1/' | awk '{ n[NR] = $0 } END { for (i = 1; i <= NR; i++) { whole = 1; for (j = 1; j <= NR; j++) if (index(n[j], n[i] "/") == 1) whole = 0; if (whole) print n[i] } }'; }
   failed=$(named FAIL | sed 's/^Test//' | paste -sd, - | sed 's/,/, /g')
   echo "| $version | $(named PASS | wc -l) | ${failed:-none} |"
 done

@@ -106,6 +106,7 @@ func TestAScriptThatDrawsItsBatchesIsCalledInPartsAndEndsWhereTheUntouchedOneDoe
 		"outside": {[]string{"--parts", "4"}, 1e-6, "it ran with: the model called in 4 parts"},
 		"inside":  {[]string{"--parts", "4"}, 1e-6, "gradients of 3 samples compared with the uncut call"},
 		"summed":  {[]string{"--parts", "4"}, 1e-6, "the model called in 4 parts"},
+		"blocks":  {[]string{"--parts", "4", "--checkpoint"}, 1e-6, "checkpointing of 2 blocks; the model called in 4 parts"},
 		"oom":     {nil, 1e-6, "Starting again: the model called in 5 parts"},
 		"mixes":   {[]string{"--parts", "4"}, 0, "calling the model in parts left alone: 3 samples at once and in two parts give gradients that differ by"},
 		"norm":    {[]string{"--parts", "4"}, 0, "calling the model in parts left alone: batch norm"},

@@ -15,13 +15,18 @@ import (
 func logits(c *Case) (claim, bool) {
 	var sum units.Bytes
 	var stacks []snapshot.StackID
+	var sizes map[units.Bytes]bool
+	if c.OOM != nil && !c.OOM.Eval && c.OOM.Phase != callsite.Load && c.OOM.Phase != callsite.Optimizer {
+		sizes = c.vocabulary()
+	}
 	for _, g := range c.Groups {
-		if o := c.Origins.Of(g.Stack); o.Logits && g.Category == tape.Activations {
+		o := c.Origins.Of(g.Stack)
+		if g.Category == tape.Activations && (o.Logits || sizes[g.Largest]) {
 			sum += g.Bytes
 			stacks = append(stacks, g.Stack)
 		}
 	}
-	failing := c.OOM != nil && c.Origins.Of(c.OOM.Stack).Logits
+	failing := c.OOM != nil && (c.Origins.Of(c.OOM.Stack).Logits || sizes[c.OOM.Request])
 	if failing {
 		sum += c.OOM.Request
 		stacks = append(stacks, c.OOM.Stack)
@@ -30,7 +35,7 @@ func logits(c *Case) (claim, bool) {
 		return claim{}, false
 	}
 	severity := report.Remark
-	if failing {
+	if failing && 2*sum >= c.thisStep(tape.Activations)+c.OOM.Request { // otherwise they only came last
 		severity = report.Error
 	}
 	return claim{kind: normal, Finding: report.Finding{

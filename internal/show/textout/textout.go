@@ -262,7 +262,7 @@ func cause(s *screen.Screen, f report.Finding, first bool) {
 		if i == 2 {
 			break
 		}
-		s.Hanging("  held by ", screen.Plain, fmt.Sprintf("%s: %s", screen.Clean(h.Name), h.Bytes))
+		s.Hanging("  holder: ", screen.Plain, fmt.Sprintf("%s: %s", screen.Clean(h.Name), h.Bytes))
 	}
 	if len(f.Also) > 0 {
 		s.Line("  ", s.Ink(screen.Faint, fmt.Sprintf("the same in %d other inputs", len(f.Also))))

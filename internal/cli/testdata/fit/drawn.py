@@ -15,6 +15,7 @@ class Model(nn.Module):
         self.embed, self.hidden, self.head = nn.Embedding(50, 16), nn.Linear(16, 32), nn.Linear(32, 50)
         self.drop = nn.Dropout(0.5 if kind == "dropout" else 0.0)
         self.norm = nn.BatchNorm1d(32) if kind == "norm" else None
+        self.blocks = nn.ModuleList(nn.Sequential(nn.LayerNorm(32), nn.Linear(32, 32)) for _ in range(2 if kind == "blocks" else 0))
 
     def forward(self, ids, targets=None):
         x = self.drop(torch.tanh(self.hidden(self.embed(ids))))
@@ -22,6 +23,8 @@ class Model(nn.Module):
             x = self.norm(x.transpose(1, 2)).transpose(1, 2)
         if kind == "mixes":
             x = x - x.mean(0)
+        for block in self.blocks:
+            x = x + block(x)
         logits = self.head(x)
         if targets is None:
             return logits
@@ -47,7 +50,7 @@ for step in range(4):
 
         model.hidden.forward = forward
     optimizer.zero_grad()
-    if kind in ("outside", "dropout", "norm", "mixes", "oom"):
+    if kind in ("outside", "dropout", "norm", "mixes", "oom", "blocks"):
         nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
     else:
         model(x, targets=y)["loss"].backward()

@@ -36,7 +36,7 @@ def install(fit, parts):
 
     @functools.wraps(call)
     def __call__(module, *args, **kwargs):
-        if depth[0] == 0 and id(module) not in seen and _trains(torch, module):
+        if depth[0] == 0 and id(module) not in seen and _trains(torch, module) and not _in_backward(torch):
             seen.add(id(module))
             Chunked(fit, module, parts, within).wrap()
         return within(call, module, *args, **kwargs)
@@ -50,6 +50,11 @@ def install(fit, parts):
             depth[0] -= 1
 
     torch.nn.Module.__call__ = __call__
+
+
+def _in_backward(torch):
+    """Whether autograd is at work on this thread: what is called then is recomputed for a checkpoint, not called by the script."""
+    return torch._C._current_graph_task_id() != -1
 
 
 def _trains(torch, module):
@@ -135,12 +140,13 @@ class Chunked:
         kept = {name: b.detach().clone() for name, b in self.inner.named_buffers()}
         with torch.random.fork_rng(devices=devices), _without_dropout(torch):
             at_once = self.original(*sample[0], **sample[1])
+            first = self._gradients(at_once)  # and what they needed is free before the halves are computed
             halves = list(_split.parts(torch, sample, count, 2))
             outputs = [self.original(*p.batch[0], **p.batch[1]) for p in halves]
             sizes = [p.size for p in halves]
             self.scalars = self._how(at_once, outputs, sizes)
             joined = self._join(outputs, sizes, self.scalars)
-            far, far_grad = self._apart(at_once, joined)
+            far, far_grad = self._apart(at_once, first, joined)
         with torch.no_grad():
             for name, buffer in self.inner.named_buffers():
                 if name in kept and not torch.equal(buffer, kept[name]):
@@ -165,28 +171,29 @@ class Chunked:
             found[path] = min(apart, key=apart.get)
         return found
 
-    def _apart(self, at_once, joined):
-        """How far outputs and gradients are apart, as shares of their norms."""
+    def _gradients(self, output):
+        """The gradients of all parameters, from the same direction whatever the output's values; on the host."""
         torch = self.torch
-        a, b = list(_tensors(torch, at_once)), list(_tensors(torch, joined))
+        generator = torch.Generator().manual_seed(0)
+        roots = []
+        for x in _tensors(torch, output):
+            if x.is_floating_point():
+                toward = torch.randn(x.shape, generator=generator).to(x) if x.dim() else torch.ones_like(x)
+                roots += [(x, toward)] if x.requires_grad else []
+        if not roots:
+            return []
+        reached = [p for p in self.inner.parameters() if p.requires_grad]
+        found = torch.autograd.grad([x for x, _ in roots], reached, [t for _, t in roots], allow_unused=True)
+        return [None if g is None else g.detach().cpu() for g in found]
+
+    def _apart(self, at_once, first, joined):
+        """How far outputs and gradients are apart, as shares of their norms."""
+        a, b = list(_tensors(self.torch, at_once)), list(_tensors(self.torch, joined))
         if len(a) != len(b) or any(x.shape != y.shape for x, y in zip(a, b)):
             self.refuse("the model's outputs cannot be put together from those of its parts")
-        pairs = [(x, y) for x, y in zip(a, b) if x.is_floating_point()]
-        generator = torch.Generator().manual_seed(0)
-        toward = [torch.randn(x.shape, generator=generator).to(x) if x.dim() else torch.ones_like(x) for x, _ in pairs]
-        reached = [p for p in self.inner.parameters() if p.requires_grad]
-
-        def gradients(outputs):
-            roots = [(o, t) for o, t in zip(outputs, toward) if o.requires_grad]
-            if not roots:
-                return []
-            found = torch.autograd.grad([o for o, _ in roots], reached, [t for _, t in roots], allow_unused=True)
-            return [None if g is None else g.detach().cpu() for g in found]
-
-        far = _distance((x.detach(), y.detach()) for x, y in pairs)
-        first = gradients([x for x, _ in pairs])
-        second = gradients([y for _, y in pairs])
-        if any((x is None) != (y is None) for x, y in zip(first, second)):
+        far = _distance((x.detach(), y.detach()) for x, y in zip(a, b) if x.is_floating_point())
+        second = self._gradients(joined)
+        if len(first) != len(second) or any((x is None) != (y is None) for x, y in zip(first, second)):
             return far, 1.0
         return far, _distance((x, y) for x, y in zip(first, second) if x is not None)
 

@@ -17,6 +17,7 @@ from ._walk import FRAMES, LIBRARY, SCRIPT, SESSION, Root, Walk, is_scripts, loc
 
 SECONDS = 2.0  # a walk takes no longer
 OBJECTS = 4_000_000  # nor remembers more objects
+SHARE = 0.3  # of the time for the script's big containers, before libraries are looked at
 RUNNING = 64  # frames told of the line that runs
 
 ENDING = ".holders.json.gz"  # of the file beside a recording
@@ -122,6 +123,7 @@ def _everything(walk):
     _start_session(walk)
     walk.run(SESSION)
     walk.graphs()
+    walk.big(time.monotonic() + SHARE * max(0.0, walk.deadline - time.monotonic()))
     for frame, thread, depth in frames:
         if not is_scripts(frame.f_code.co_filename):
             _start_frame(walk, frame, thread, depth, FRAMES)
@@ -132,7 +134,7 @@ def _everything(walk):
     _start_classes(walk, False)
     walk.run(LIBRARY)
     walk.graphs()
-    walk.big()
+    walk.big(walk.deadline)
     walk.unreached()
 
 

@@ -20,7 +20,8 @@ LEAF, PLAIN, TENSOR, STORAGE, NODE, CLASS, MODULE, FRAME, NN, OPTIMIZER, RAW, FU
 # How good a name is: the script's variables, then what hangs from them, then libraries'.
 SCRIPT, SESSION, GRAPH, FRAMES, LIBRARY, UNREACHED = range(6)
 
-BIG = 4096  # a container of more elements waits until everything else was seen
+BIG = 4096  # of a container of more elements the tensors come at once, the rest when everything else was seen
+HUGE = 100_000  # one of more elements waits as a whole
 EVERY = 256  # objects between two looks at the clock
 GARBAGE = 2000  # tensors without a name whose holders are looked for
 PARENTS = 4  # ways to an object that are remembered, beside the first
@@ -137,6 +138,9 @@ class Walk:
 
     def _follow(self, o, refs=None):
         refs = gc.get_referents(o) if refs is None else refs
+        if len(refs) > HUGE:
+            self.waiting.append((o, refs, 0, self.rank))
+            return
         if len(refs) > BIG:
             refs = self._sift(o, refs)
         parent, kinds, queue = self.parent, self.kinds, self.queue
@@ -168,17 +172,16 @@ class Walk:
         tensors = {i for i, k in of.items() if k == TENSOR}
         rest = {i for i, k in of.items() if k not in (LEAF, TENSOR)}
         if rest:
-            self.waiting.append((o, [r for r in refs if id(type(r)) in rest], self.rank))
+            self.waiting.append((o, [r for r in refs if id(type(r)) in rest], 0, self.rank))
         return [r for r in refs if id(type(r)) in tensors] if tensors else ()
 
-    def big(self):
-        """The elements of big containers, a piece of each in turn."""
-        while self.waiting and not self.stopped:
-            o, refs, rank = self.waiting.popleft()
-            piece, rest = refs[:BIG], refs[BIG:]
-            if rest:
-                self.waiting.append((o, rest, rank))
-            self._follow(o, piece)
+    def big(self, until):
+        """The elements of big containers, a piece of each in turn, until a time."""
+        while self.waiting and not self.stopped and time.monotonic() < until:
+            o, refs, start, rank = self.waiting.popleft()
+            if start + BIG < len(refs):
+                self.waiting.append((o, refs, start + BIG, rank))
+            self._follow(o, refs[start:start + BIG])
             self.run(rank)
             self.graphs()
 
