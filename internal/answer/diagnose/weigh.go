@@ -56,11 +56,28 @@ func (c *Case) onlyPieces(f *claim) bool {
 	if 20*f.Bytes < c.OOM.Held || 2*(c.PrivatePools()+c.PendingFree()) >= f.Bytes { // pools of graphs and waiting streams keep theirs for themselves
 		return false
 	}
+	if c.stillFilling() {
+		return false
+	}
 	need := c.Coming.Bytes
 	if !c.Coming.Exact && c.callsModel() {
 		need = max(need, c.OOM.Request, c.thisStep(tape.Activations))
 	}
 	return c.InUse+c.OOM.Request+need <= c.OOM.Limit.Low
+}
+
+// stillFilling tells that the request failed in the midst of a loop that keeps what it makes: most of what is in use came from the very same line.
+// How much that loop would still ask for is not known, so that nobody can say the rest fits.
+func (c *Case) stillFilling() bool {
+	if c.OOM.Stack == 0 {
+		return false
+	}
+	for _, g := range c.ByStack(c.OOM.Event) {
+		if g.Stack == c.OOM.Stack && g.Count >= 8 && 2*g.Bytes >= c.InUse {
+			return true
+		}
+	}
+	return false
 }
 
 // callsModel tells whether anything was asked for inside a module.

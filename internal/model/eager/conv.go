@@ -39,7 +39,7 @@ func Convolution(x, w, b *Tensor, c Conv) *Tensor {
 	p.elastic(need)
 	drop(xc, wc)
 	flops := shape.flops()
-	p.work(shape.work(p.op, flops, in.Bytes()+weight.Bytes(), out.Bytes(), need))
+	p.work(shape.work(p.op, cudnn.Forward, flops, in.Bytes()+weight.Bytes(), out.Bytes(), need))
 	n.out(out)
 	n.backward(func(g []*Tensor) []*Tensor { return p.convGrads(n, g[0], shape, bias, flops) })
 	drop(bias, b, weight, w, in, x)
@@ -61,7 +61,7 @@ func (p *Process) convGrads(n *Node, g *Tensor, s convShape, bias *Tensor, flops
 		grads[0] = p.empty(format(s.x.Sizes), s.x.DType)
 		need := s.need(cudnn.InputGrad)
 		p.elastic(need)
-		w := s.work("aten::convolution_backward.input", flops, g.Bytes()+s.w.Bytes(), s.x.Bytes(), need)
+		w := s.work("aten::convolution_backward.input", cudnn.InputGrad, flops, g.Bytes()+s.w.Bytes(), s.x.Bytes(), need)
 		w.Shape[0] = s.x.Dim(1) / s.c.Groups
 		p.work(w)
 	}
@@ -69,7 +69,7 @@ func (p *Process) convGrads(n *Node, g *Tensor, s convShape, bias *Tensor, flops
 		grads[1] = p.empty(format(s.w.Sizes), s.w.DType)
 		need := s.need(cudnn.WeightGrad)
 		p.elastic(need)
-		w := s.work("aten::convolution_backward.weight", flops, g.Bytes()+s.x.Bytes(), s.w.Bytes(), need)
+		w := s.work("aten::convolution_backward.weight", cudnn.WeightGrad, flops, g.Bytes()+s.x.Bytes(), s.w.Bytes(), need)
 		w.Shape[0] = min(w.Shape[0], s.x.Dim(1)/s.c.Groups*s.taps())
 		p.work(w)
 	}
@@ -90,14 +90,14 @@ func (p *Process) convGrads(n *Node, g *Tensor, s convShape, bias *Tensor, flops
 	return grads
 }
 
-// work is a convolution's. In NCHW its workspace holds copies in channels_last, made before and undone after the kernel.
-func (s convShape) work(op string, flops float64, read, written units.Bytes, need cudnn.Need) Work {
+// work is what a pass of a convolution does.
+func (s convShape) work(op string, pass cudnn.Pass, flops float64, read, written units.Bytes, need cudnn.Need) Work {
 	w := Work{
 		Op: op, Kind: Convolved, DType: s.x.DType, Result: s.x.DType, FLOPs: flops, Read: read, Written: written, Kernels: 1,
 		Shape: [4]int{s.y.Dim(1) / s.c.Groups, s.x.Dim(1), s.x.Numel()},
 	}
-	if !s.last && need.Takes > 0 {
-		w.Layout, w.Kernels = need.Takes, 3
+	if moved := s.copied(pass); moved > 0 {
+		w.Layout, w.Kernels = moved, 3
 	}
 	w.Spare, w.Unmeasured = s.spare(need, read+written), s.table == nil
 	if s.depthwise() && !s.last {
