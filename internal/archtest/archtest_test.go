@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -134,6 +135,19 @@ func TestEveryPackageTellsItsStory(t *testing.T) {
 	for pkg, lines := range longest {
 		if lines < 3 && !strings.HasPrefix(pkg, "cmd/") {
 			t.Errorf("package %s: the package comment has %d lines; say what goes in, what comes out, what is refused", pkg, lines)
+		}
+	}
+}
+
+func TestTheMapNamesEveryPackage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range places() {
+		if !strings.Contains(string(page), "`"+pkg+"`") {
+			t.Errorf("docs/architecture.md does not name %s", pkg)
 		}
 	}
 }
