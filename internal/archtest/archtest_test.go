@@ -56,8 +56,8 @@ var layers = []layer{
 		"internal/show/web", "internal/show/tui",
 	}},
 	{name: "command line", effects: true, packages: []string{"internal/cli", "cmd/plimsoll"}},
-	{name: "for tests only", effects: true, packages: []string{
-		"internal/model/cudnn/grow", "internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/script/probe/probetest", "internal/archtest",
+	{name: "for tests and releases", effects: true, packages: []string{
+		"internal/model/cudnn/grow", "internal/release", "internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/script/probe/probetest", "internal/archtest",
 	}},
 }
 

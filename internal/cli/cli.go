@@ -188,9 +188,6 @@ func nearFlag(cmd *cobra.Command, err error) string {
 	return ""
 }
 
-// Version is set when a release is built.
-var Version = "dev"
-
 // commands lists every verb.
 func commands(env Env) []*cobra.Command {
 	return []*cobra.Command{
@@ -205,6 +202,7 @@ func commands(env Env) []*cobra.Command {
 		newMetricsCommand(env),
 		newDoctorCommand(env),
 		newRunCommand(env),
+		newVersionCommand(env),
 		newHelperCommand(),
 	}
 }
@@ -222,3 +220,6 @@ func wrapArgs(c *cobra.Command) {
 		return nil
 	}
 }
+
+// Command is the whole command line, for those who write its manual.
+func Command() *cobra.Command { return newRootCommand(Env{}) }
