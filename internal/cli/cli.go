@@ -202,6 +202,7 @@ func commands(env Env) []*cobra.Command {
 		newMetricsCommand(env),
 		newDoctorCommand(env),
 		newRunCommand(env),
+		newMCPCommand(env),
 		newVersionCommand(env),
 		newHelperCommand(),
 	}
