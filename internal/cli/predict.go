@@ -39,7 +39,8 @@ type predictOptions struct {
 	Moments int
 	JSON    bool
 
-	trace *traced.Trace // of a command: what it did past its first step
+	trace  *traced.Trace // of a command: what it did past its first step
+	script string        // its name
 }
 
 func newPredictCommand(env Env) *cobra.Command {
@@ -131,6 +132,9 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		return predictSpread(env, o, j, src, m)
 	}
 	res, err := predict.Run(j.Job, src, m)
+	if err != nil && o.trace != nil {
+		return o.printFollowed(env, m, fmt.Errorf("the captured step: %w", err))
+	}
 	if err != nil {
 		return cannotPredict(&j, err)
 	}
