@@ -156,3 +156,10 @@ func TestAScriptFindsTheFilesItWroteAndNoneIsWritten(t *testing.T) {
 		t.Errorf("the script's folder has %v (%v), not only what it had before", left, err)
 	}
 }
+
+func TestDistributionsAreBelievedToBeValid(t *testing.T) {
+	t.Parallel()
+	if trace, _ := followed(t, "policy.py"); trace.Ended != traced.AtEnd || trace.Steps != 3 {
+		t.Errorf("ended %q after %d steps", trace.Ended, trace.Steps)
+	}
+}
