@@ -15,6 +15,7 @@ type Exports struct {
 
 // FunctionFacts sums a function up for its callers.
 type FunctionFacts struct {
+	ID       string   // Module.ID of it
 	Params   []string // names of its parameters, self included
 	Return   Value    // Value.From tells which of its parameters' graphs it carries
 	NoGrad   bool
@@ -23,7 +24,7 @@ type FunctionFacts struct {
 	Step     bool
 	Backs    uint32 // parameters whose graph it runs a backward over
 	Keeps    []Keep // what it leaves in self or in a parameter
-	Runs     bool   // it calls a model while recording, and keeps the result from being back-propagated
+	Runs     bool   // it calls a model while recording
 }
 
 // Keep is something that a function adds to what outlives it.
@@ -82,6 +83,7 @@ func (m *Module) Exports() *Exports {
 
 func (m *Module) exported(fn *Function) *FunctionFacts {
 	facts := fn.facts
+	facts.ID = m.ID(fn)
 	facts.Return = m.portable(facts.Return, 0)
 	facts.Backward, facts.ZeroGrad, facts.Step = m.Reaches(fn, "backward"), m.Reaches(fn, "zero_grad"), m.Reaches(fn, "step")
 	return &facts
