@@ -259,7 +259,7 @@ func (j *Job) checkContradictions() error {
 		return fmt.Errorf("lora_rank needs a config.json; adapters cannot be added to a graph")
 	case j.LoRARank > 0 && len(j.Freeze) > 0:
 		return fmt.Errorf("freeze has no effect with lora_rank, which freezes the whole model already")
-	case j.LoRADropout < 0 || j.LoRADropout >= 1:
+	case !(j.LoRADropout >= 0 && j.LoRADropout < 1): // NaN is neither
 		return fmt.Errorf("lora_dropout %g must be at least 0 and below 1", j.LoRADropout)
 	case j.BaseBits != 0 && j.BaseBits != 4:
 		return fmt.Errorf("base_bits %d is not supported; 4 (NF4) is", j.BaseBits)
