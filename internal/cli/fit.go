@@ -110,7 +110,7 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 		fit, err = plan.Find(r)
 	}
 	if err != nil {
-		return usageError("%w", err)
+		return cannotPredict(&fileJob{Job: r.Job}, err)
 	}
 	if err := o.beyond(fit, r); err != nil {
 		return err

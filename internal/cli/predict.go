@@ -13,6 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/gpu"
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/model/eager"
+	"github.com/plimsoll/plimsoll/internal/model/exported"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/shard"
@@ -130,7 +132,7 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	}
 	res, err := predict.Run(j.Job, src, m)
 	if err != nil {
-		return usageError("%w", err)
+		return cannotPredict(&j, err)
 	}
 	if o.trace != nil {
 		if res, err = predict.WithPhases(res, o.trace, m); err != nil {
@@ -147,6 +149,14 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		return err
 	}
 	return printPrediction(env, o.JSON, r)
+}
+
+// cannotPredict tells a model that contradicts itself from a setting that it cannot be trained with.
+func cannotPredict(j *fileJob, err error) error {
+	if errors.Is(err, eager.ErrMisfit) || errors.Is(err, exported.ErrNotGraph) {
+		return unreadable(named(j, err))
+	}
+	return usageError("%w", err)
 }
 
 // contradiction refuses flags that would have no effect beside the others: an answer that ignores half of the question misleads.
@@ -180,7 +190,7 @@ func predictSpread(env Env, o predictOptions, j fileJob, src predict.Source, m p
 	}
 	res, err := predict.RunSpread(j.Job, src, m, s)
 	if err != nil {
-		return usageError("%w", err)
+		return cannotPredict(&j, err)
 	}
 	return printPrediction(env, o.JSON, res.Report)
 }

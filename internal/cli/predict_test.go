@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,6 +123,61 @@ func TestPredictJobsPrintsOneLineAJobInOrder(t *testing.T) {
 		t.Errorf("order %s", ids)
 	}
 }
+
+// A hundred lines, one of them bad, one huge: results come as lines are read, and only bad lines are missing.
+func TestPredictJobsStreams(t *testing.T) {
+	t.Parallel()
+	const config = `{"model_type":"gpt2","n_layer":1,"n_embd":8,"n_head":1,"vocab_size":16,"n_positions":8}`
+	in, lines := io.Pipe()
+	out, results := io.Pipe()
+	var stderr strings.Builder
+	env := Env{Stdin: in, Stdout: results, Stderr: &stderr, Getenv: func(string) string { return "" }}
+	exit := make(chan int, 1)
+	go func() {
+		exit <- Run(context.Background(), env, []string{"predict", "--jobs", "-", "--json"})
+		results.Close()
+	}()
+	read := bufio.NewScanner(out)
+	next := func() (r report.Prediction) {
+		if !read.Scan() || json.Unmarshal(read.Bytes(), &r) != nil {
+			t.Fatalf("no result: %q", read.Text())
+		}
+		return r
+	}
+	for i := range 100 { // each answer comes before the next question is asked
+		line := fmt.Sprintf(`{"id":"%d","config":%s,"batch":1,"seq":8}`, i, config)
+		if i == 50 {
+			line = `{"id": nonsense`
+		}
+		fmt.Fprintln(lines, line)
+		switch r := next(); {
+		case i == 50:
+			if r.ID != "line 51" || !strings.Contains(r.Error, "line 51: job is not a JSON object") {
+				t.Errorf("%+v", r)
+			}
+		case r.ID != fmt.Sprint(i) || r.Error != "":
+			t.Fatalf("%d: %+v", i, r)
+		}
+	}
+	lines.Close()
+	if code := <-exit; code != exitUnreadable || !strings.Contains(stderr.String(), "1 of 100 jobs") || !strings.Contains(stderr.String(), "line 51") {
+		t.Errorf("exit %d: %s", code, stderr.String())
+	}
+}
+
+func TestPredictJobsStopsWhenNobodyReads(t *testing.T) {
+	t.Parallel()
+	endless := io.MultiReader(strings.NewReader(strings.Repeat(`{"config":{"model_type":"gpt2","n_layer":1,"n_embd":8,"n_head":1,"vocab_size":16,"n_positions":8},"batch":1,"seq":8}`+"\n", 3000)))
+	var stderr strings.Builder
+	env := Env{Stdin: endless, Stdout: gone{}, Stderr: &stderr, Getenv: func(string) string { return "" }}
+	if code := Run(context.Background(), env, []string{"predict", "--jobs", "-", "--json"}); code != exitFailure || !strings.Contains(stderr.String(), "nobody") {
+		t.Errorf("exit %d: %s", code, stderr.String())
+	}
+}
+
+type gone struct{}
+
+func (gone) Write([]byte) (int, error) { return 0, errors.New("nobody reads") }
 
 func TestPredictRefusesClearly(t *testing.T) {
 	t.Parallel()

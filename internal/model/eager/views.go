@@ -28,7 +28,7 @@ func (t *Tensor) viewOp(name string, l tensor.Layout, back func(g *Tensor) *Tens
 func (t *Tensor) View(sizes ...int) *Tensor {
 	l, ok := t.Layout.View(tensor.Infer(t.Numel(), sizes))
 	if !ok {
-		panic(fault("view %v of a tensor of shape %v and strides %v; use Reshape", sizes, t.Sizes, t.Strides))
+		panic(fault("a tensor of shape %v and strides %v cannot be viewed as %v", t.Sizes, t.Strides, sizes))
 	}
 	from := t.Sizes
 	return t.viewOp("ViewBackward0", l, func(g *Tensor) *Tensor { return g.Reshape(from...) })

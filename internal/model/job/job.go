@@ -245,8 +245,8 @@ func (j *Job) checkContradictions() error {
 		return fmt.Errorf("lora_rank: a graph's layers cannot be given adapters; use a config.json")
 	case j.LoRARank > 0 && len(j.Freeze) > 0:
 		return fmt.Errorf("freeze with lora_rank: LoRA freezes the whole model already")
-	case j.LoRADropout < 0 || j.LoRADropout >= 1:
-		return fmt.Errorf("lora_dropout %g is no probability below one", j.LoRADropout)
+	case !(j.LoRADropout >= 0 && j.LoRADropout < 1): // NaN is neither
+		return fmt.Errorf("lora_dropout %g is not a probability below 1", j.LoRADropout)
 	case j.BaseBits != 0 && j.BaseBits != 4:
 		return fmt.Errorf("base_bits %d: only 4 (NF4) is known", j.BaseBits)
 	case slices.Contains(j.Freeze, ""):
