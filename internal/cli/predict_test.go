@@ -188,10 +188,10 @@ func TestPredictRefusesClearly(t *testing.T) {
 		args []string
 	}{
 		"no model":         {2, "no model", []string{"--batch", "4"}},
-		"two models":       {2, "which one", append([]string{"--config", llamaConfig, "--batch", "4"}, mlp...)},
-		"no batch":         {2, "no batch", mlp},
+		"two models":       {2, "not both", append([]string{"--config", llamaConfig, "--batch", "4"}, mlp...)},
+		"no batch":         {2, "--batch", mlp},
 		"negative batch":   {2, "negative", append([]string{"--batch", "-4"}, mlp...)},
-		"absurd batch":     {2, "more than any", append([]string{"--batch", "99999999"}, mlp...)},
+		"absurd batch":     {2, "too large", append([]string{"--batch", "99999999"}, mlp...)},
 		"no loss":          {2, "no loss", append([]string{"--batch", "4"}, mlp...)},
 		"unknown card":     {2, "rtx-4090", append([]string{"--batch", "4", "--gpu", "rtx-4900"}, mlp...)},
 		"unknown word":     {2, "did you mean adamw", append([]string{"--batch", "4", "--optimizer", "adamww"}, mlp...)},
@@ -213,7 +213,7 @@ func TestPredictRefusesClearly(t *testing.T) {
 		"input of a text":  {2, "for graphs", []string{"--config", llamaConfig, "--batch", "1", "--seq", "8", "--input", "3,4"}},
 		"misspelt flag":    {2, "did you mean --batch", []string{"--btach", "4"}},
 		"empty folder":     {4, "config.json", []string{"--config", t.TempDir(), "--batch", "1", "--seq", "8"}},
-		"unknown argument": {2, "after --", []string{"train.py"}},
+		"unknown argument": {2, "-- python train.py", []string{"train.py"}},
 	} {
 		code, stdout, stderr := invoke(t, "", append([]string{"predict"}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
