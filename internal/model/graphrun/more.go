@@ -101,11 +101,11 @@ var moreResults = map[string]func(o *graphOp) []*eager.Tensor{
 	"linalg_solve_triangular": (*graphOp).keepsAll,
 	"linalg_inv_ex":           (*graphOp).keepsAll,
 	"unsafe_chunk":            (*graphOp).chunk,
-	"unsafe_split": (*graphOp).split,
-	"movedim":      one((*graphOp).moveDims),
-	"swapdims":     one(func(o *graphOp) *eager.Tensor { return o.self().Transpose(o.int("dim0", 0), o.int("dim1", 1)) }),
-	"mT":           one(func(o *graphOp) *eager.Tensor { return o.self().Transpose(-1, -2) }),
-	"T":            one(func(o *graphOp) *eager.Tensor { return o.self().Transpose(0, 1) }),
+	"unsafe_split":            (*graphOp).split,
+	"movedim":                 one((*graphOp).moveDims),
+	"swapdims":                one(func(o *graphOp) *eager.Tensor { return o.self().Transpose(o.int("dim0", 0), o.int("dim1", 1)) }),
+	"mT":                      one(func(o *graphOp) *eager.Tensor { return o.self().Transpose(-1, -2) }),
+	"T":                       one(func(o *graphOp) *eager.Tensor { return o.self().Transpose(0, 1) }),
 }
 
 // undifferentiable are operators no gradient passes, whatever they read: new tensors, comparisons, indices.
