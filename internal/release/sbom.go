@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// cycloneDX is the version of the format.
+const cycloneDX = 1.6
+
 // The bill of materials is in the CycloneDX format (cyclonedx.org/docs/1.6/json), read from what Go writes into the binary itself.
 type bom struct {
 	Format     string      `json:"bomFormat"`
@@ -55,7 +58,7 @@ func billOfMaterials(src source, p platform, binary []byte) ([]byte, error) {
 	main := module("application", "github.com/plimsoll/plimsoll", "v"+src.Version)
 	main.Hashes = []bomHash{{"SHA-256", hex.EncodeToString(sum[:])}}
 	main.Properties = []property{{"platform", p.Name()}, {"commit", src.Commit}}
-	b := bom{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: bomMetadata{src.Date.Format(time.RFC3339), main}}
+	b := bom{Format: "CycloneDX", Spec: fmt.Sprint(cycloneDX), Version: 1, Metadata: bomMetadata{src.Date.Format(time.RFC3339), main}}
 	b.Components = append(b.Components, module("library", "stdlib", info.GoVersion))
 	for _, d := range info.Deps {
 		b.Components = append(b.Components, dependency(d))
