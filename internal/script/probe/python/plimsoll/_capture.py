@@ -39,6 +39,7 @@ def _attach(torch, capture):
     _pretend.a_gpu(torch, capture)
     _pretend.without_initialisation(torch)
     _shapes.install(torch)
+    _pretend.kernels_of_triton(lambda *args, **kwargs: capture.fail("the step runs a Triton kernel, whose gradient is no operator's"))
     when_imported("torch.utils.data.dataloader", _pretend.loaders_at_home)
     when_imported("torch.utils.data.dataloader", capture.watch_loaders)
     capture.install()

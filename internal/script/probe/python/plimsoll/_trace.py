@@ -85,6 +85,7 @@ class Trace:
         when_imported("transformers.generation.utils", _loops.generation)
         _cudarules.install(torch, _pretend.CAPABILITY)
         _shapes.install(torch)
+        _pretend.kernels_of_triton(lambda *args, **kwargs: None)
         _places.install(torch, self.places)
         self.places.unreal = torch.device("cuda", 0)
         self._modules()
