@@ -20,34 +20,34 @@ class TooLong(Exception):
     pass
 
 
-def small(config):
-    """The default configuration with few layers: widths stay what the family's own defaults are."""
-    for part in [config, *[v for v in vars(config).values() if hasattr(v, "to_dict") and hasattr(v, "model_type")]]:
-        for name in list(vars(part)) + list(getattr(part, "attribute_map", {})):
-            value = getattr(part, name, None)
-            if isinstance(value, bool) or not isinstance(value, int):
-                continue
-            if name in ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "num_decoder_layers", "num_encoder_layers", "depth") and value > LAYERS:
-                try:
-                    setattr(part, name, LAYERS)
-                except Exception:
-                    pass
-    return config
+COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "num_decoder_layers", "num_encoder_layers", "depth")
+
+
+def small(given):
+    """A configuration with few layers: widths stay what the family's own defaults are, and lists with an entry a layer keep their first and last."""
+    if not isinstance(given, dict):
+        return given
+    out = {k: small(v) for k, v in given.items()}
+    for name in COUNTS:
+        many = out.get(name)
+        if isinstance(many, bool) or not isinstance(many, int) or many <= LAYERS:
+            continue
+        out[name] = LAYERS
+        for key, value in out.items():
+            if isinstance(value, list) and len(value) == many:
+                out[key] = [value[0], value[-1]]
+    if any(str(s).startswith("stage") for s in out.get("out_features") or []) and any(n in out for n in COUNTS):
+        out["out_features"], out["out_indices"] = None, None
+    return out
 
 
 def described(transformers, kind):
     """The job and its graph, with few layers if the family takes that, else as its default is."""
-    cls = transformers.CONFIG_MAPPING[kind]
+    default = {**transformers.CONFIG_MAPPING[kind]().to_dict(), "model_type": kind}
     problem = None
-    for change in (small, lambda c: c):
-        config = change(cls())
-        given = {**config.to_dict(), "model_type": kind}
-        job = {"config": given, "batch": 2, "seq": 96, "target_seq": 64, "image": image_of(config), "frames": 3000, "param_dtype": "fp32", "optimizer": "adamw"}
-        job["task"] = _models.task_of(transformers, _models.configuration(transformers, given), None)
-        keep = _models.OPEN[job["task"]] + (("image",) if job["task"] == "image-cls" else ()) + (("frames",) if job["task"] == "speech-seq2seq" else ())
-        job = {k: v for k, v in job.items() if k not in ("seq", "target_seq", "image", "frames") or k in keep}
+    for given in (small(default), default):
         try:
-            return job, _models.describe(job)
+            return read(transformers, given)
         except (_models.Refused, TooLong):
             raise
         except Exception as failure:
@@ -55,9 +55,21 @@ def described(transformers, kind):
     raise problem
 
 
+def read(transformers, given):
+    config = _models.configuration(transformers, given)
+    job = {"config": given, "batch": 2, "seq": 96, "target_seq": 64, "image": image_of(config), "frames": 3000, "param_dtype": "fp32", "optimizer": "adamw"}
+    job["task"] = _models.task_of(transformers, config, None)
+    keep = _models.OPEN[job["task"]] + {"image-cls": ("image",), "speech-seq2seq": ("frames",)}.get(job["task"], ())
+    job = {k: v for k, v in job.items() if k not in ("seq", "target_seq", "image", "frames") or k in keep}
+    return job, _models.describe(job)
+
+
 def image_of(config):
     for part in (config, getattr(config, "vision_config", None), getattr(config, "backbone_config", None)):
-        size = getattr(part, "image_size", None)
+        try:
+            size = getattr(part, "image_size", None)
+        except Exception:
+            size = None
         if isinstance(size, (list, tuple)):
             size = size[0]
         if isinstance(size, int):

@@ -173,3 +173,12 @@ func TestKernelsOfTritonMakeNoTensors(t *testing.T) {
 		t.Errorf("%d steps, peak %s", trace.Steps, got)
 	}
 }
+
+// Twelve hundred evaluation passes take as long as a dozen: those after the first few are not run.
+func TestEvaluationLoopsAreShortened(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "evaluated.py")
+	if trace.Ended != traced.AtEnd || trace.Steps != 3 || res.Report.Phases[torch.PhaseEval] == 0 {
+		t.Errorf("ended %q after %d steps, phases %v", trace.Ended, trace.Steps, res.Report.Phases)
+	}
+}
