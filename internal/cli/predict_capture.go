@@ -56,7 +56,7 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 		return err
 	}
 	res.Report.Assumptions = append(res.Report.Assumptions, "only this batch size is known: "+why.Error())
-	return printPrediction(env, o.JSON, res.Report)
+	return o.print(env, cmd, res.Report)
 }
 
 // notFollowed says why there is no answer from either way of looking at a script.
@@ -112,7 +112,7 @@ func scriptName(args []string) string {
 // command's own output goes to stderr: stdout carries the prediction.
 func (o *predictOptions) captureInto(env Env, args []string) (forget func(), err error) {
 	if o.JobFile != "" || o.Jobs != "" || o.ConfigFile != "" || o.Graph != "" {
-		return nil, usageError("a command and --config, --graph, --job or --jobs: which one is the job?")
+		return nil, usageError("give either a command after -- or a model with --config, --graph, --job or --jobs, not both")
 	}
 	forget = func() {}
 	dir := o.Capture
