@@ -79,6 +79,39 @@ func TestWhatNewUsersTypeIsUnderstood(t *testing.T) {
 	}
 }
 
+// TestNextStepsWorkAsPrinted takes the command at the end of an answer and runs it.
+func TestNextStepsWorkAsPrinted(t *testing.T) {
+	t.Parallel()
+	tiny := tinyModel(t)
+	for _, c := range []struct {
+		args []string
+		want string // in the command
+	}{
+		{[]string{"predict", tiny, "--batch", "64", "--seq", "2048", "--memory", "2"}, "plimsoll fit " + tiny},
+		{[]string{"predict", "--config", tiny, "--batch_size", "64", "--seq", "2048", "--memory", "2", "--optimizer", "sgdm", "--checkpointing"}, "plimsoll fit --batch 64"},
+		{[]string{"fit", tiny, "--gpu", "4090"}, "--write trainer"},
+		{[]string{"fit", "--config", tiny, "--seq", "1024", "--effective-batch", "16", "--precision", "bf16", "--memory", "4"}, "--write trainer"},
+		{[]string{"fit", "--config", tiny, "--seq", "1024", "--effective-batch", "16", "--gpus", "2", "--memory", "4"}, "--write"},
+		{[]string{"explain", recordings + "alloc-varlen-default-capped.pickle.gz"}, "plimsoll replay"},
+		{[]string{"explain", recordings + "oom-batch.pickle.gz"}, "plimsoll view"},
+	} {
+		answer := plimsoll(t, "", c.args...).stdout
+		_, after, found := strings.Cut(answer, "\nNext: ")
+		_, command, _ := strings.Cut(strings.ReplaceAll(after, "\\\n", " "), "\n")
+		if !found || !strings.Contains(strings.Join(strings.Fields(command), " "), c.want) || strings.Count(answer, "Next: ") != 1 {
+			t.Errorf("plimsoll %v ends with %q, want %s in it", c.args, command, c.want)
+			continue
+		}
+		next := strings.Fields(command)[1:]
+		if next[0] == "view" { // it would wait for a browser
+			next = append(next, "--html", filepath.Join(t.TempDir(), "page.html"))
+		}
+		if r := plimsoll(t, "", next...); r.code != exitOK && !(next[0] == "replay" && r.code == exitFinding) {
+			t.Errorf("plimsoll %v, as printed: exit %d\n%s", next, r.code, r.stderr)
+		}
+	}
+}
+
 // tinyModel writes the configuration of a model that is predicted in no time, and names its file.
 func tinyModel(t *testing.T) string {
 	t.Helper()

@@ -40,6 +40,7 @@ type predictOptions struct {
 
 	command []string      // to predict, where one was given
 	trace   *traced.Trace // of a command: what it did past its first step
+	script  string        // its name
 }
 
 func newPredictCommand(env Env) *cobra.Command {
@@ -133,6 +134,9 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		return predictSpread(env, cmd, o, j, src, m)
 	}
 	res, err := predict.Run(j.Job, src, m)
+	if err != nil && o.trace != nil {
+		return o.printFollowed(env, cmd, m, fmt.Errorf("the captured step: %w", err))
+	}
 	if err != nil {
 		return cannotPredict(&j, err)
 	}

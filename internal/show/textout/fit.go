@@ -64,7 +64,11 @@ func fitAssumptions(s *screen.Screen, f *report.Fit, verbose bool) {
 	}
 	s.Blank()
 	if !verbose {
-		s.Paragraph(0, fmt.Sprintf("Memory is predicted, times are estimates. --verbose lists what both assume (%d).", len(f.Assumptions)))
+		text := "Memory is predicted, times are estimates."
+		if f.GPUs > 1 {
+			text = "Memory and times on several cards are computed, not measured."
+		}
+		s.Paragraph(0, fmt.Sprintf("%s --verbose lists what they assume (%d).", text, len(f.Assumptions)))
 		return
 	}
 	for _, a := range f.Assumptions {

@@ -45,7 +45,30 @@ func next(s *screen.Screen, n *report.NextStep) {
 	}
 	s.Blank()
 	s.Line(s.Ink(screen.Bold, "Next: "), n.Why)
-	s.Line("  ", screen.Clean(n.Command))
+	for _, line := range commandLines(screen.Clean(n.Command), s.Width()) {
+		s.Line(line)
+	}
+}
+
+// commandLines breaks a command before its flags, as a shell reads it.
+func commandLines(command string, width int) []string {
+	var lines []string
+	line := "  "
+	for i, part := range strings.Split(command, " --") {
+		if i > 0 {
+			part = "--" + part
+		}
+		switch {
+		case i == 0:
+			line += part
+		case screen.Columns(line)+1+screen.Columns(part)+2 <= width:
+			line += " " + part
+		default:
+			lines = append(lines, line+` \`)
+			line = "    " + part
+		}
+	}
+	return append(lines, line)
 }
 
 // Headline says in one or two sentences what happened, for any kind of page.
