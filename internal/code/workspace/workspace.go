@@ -14,6 +14,9 @@ import (
 	"sync"
 
 	"github.com/plimsoll/plimsoll/internal/code/lint"
+	"github.com/plimsoll/plimsoll/internal/code/notebook"
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+	"github.com/plimsoll/plimsoll/internal/code/repair"
 )
 
 // Workspace is what is known of the files around those that are checked.
@@ -80,11 +83,40 @@ func (w *Workspace) Text(path string, src []byte) ([]lint.Finding, error) {
 	return report.Choose(w.settings.For(path)), nil
 }
 
+// report looks at one text with every rule, and tries repairs. It depends on the text and on what the modules it imports offer, on no setting.
 func (w *Workspace) report(path string, src []byte) (*lint.Report, error) {
-	if strings.HasSuffix(path, ".ipynb") {
-		return lint.CheckNotebook(path, src, w.neighbours.lookup(path))
+	lookup := w.neighbours.lookup(path)
+	if !isNotebook(path) {
+		report := lint.Check(path, src, lookup)
+		repair.Offer(repair.Unit{Path: path, Source: src, Lookup: lookup, Check: func(edits []pysource.Edit) *lint.Report {
+			return lint.Check(path, pysource.Apply(src, edits), lookup)
+		}}, report)
+		return report, nil
 	}
-	return lint.Check(path, src, w.neighbours.lookup(path)), nil
+	nb, err := notebook.Read(src)
+	if err != nil {
+		return nil, err
+	}
+	report := lint.CheckCells(path, nb.Source, nb.Ends, lookup)
+	repair.Offer(repair.Unit{Path: path, Source: nb.Source, Lookup: lookup, Check: func(edits []pysource.Edit) *lint.Report {
+		changed, err := editNotebook(nb, edits)
+		if err != nil {
+			return nil
+		}
+		return lint.CheckCells(path, changed.Source, changed.Ends, lookup)
+	}}, report)
+	report.Place(nb)
+	return report, nil
+}
+
+func isNotebook(path string) bool { return strings.HasSuffix(path, ".ipynb") }
+
+func editNotebook(nb *notebook.Notebook, edits []pysource.Edit) (*notebook.Notebook, error) {
+	text, err := nb.Apply(edits)
+	if err != nil {
+		return nil, err
+	}
+	return notebook.Read(text)
 }
 
 // maxSource is the largest file that is read; a notebook carries its pictures along.
