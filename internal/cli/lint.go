@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll/plimsoll/internal/code/langserver"
 	"github.com/plimsoll/plimsoll/internal/code/lint"
 	"github.com/plimsoll/plimsoll/internal/code/workspace"
 	"github.com/plimsoll/plimsoll/internal/show/lintout"
@@ -33,12 +35,17 @@ type lintOptions struct {
 	Jobs    int    // files read at once
 
 	Baseline, WriteBaseline string
+
+	LSP     bool // answer an editor on standard input and output
+	NoCache bool
+
+	cache *workspace.Cache
 }
 
 func newLintCommand(env Env) *cobra.Command {
 	var o lintOptions
 	cmd := &cobra.Command{
-		Use:   "lint PATH... | --explain RULE",
+		Use:   "lint PATH... | --explain RULE | --lsp",
 		Short: "what in the code wastes memory",
 		Long: `Lint reads Python training code without running it and reports what wastes GPU
 memory, and the accumulation mistakes people make while fighting for it: the line,
@@ -75,24 +82,29 @@ Errors (a wrong or dying run) exit with 3; warnings and notes with 0.`,
 	f.BoolVar(&o.Diff, "diff", false, "show what --fix would change, and change nothing; exit with 3 if there is anything")
 	f.StringVar(&o.Baseline, "baseline", "", "hide the findings listed in this file")
 	f.StringVar(&o.WriteBaseline, "write-baseline", "", "list all findings in this file, for --baseline")
+	f.BoolVar(&o.LSP, "lsp", false, "answer an editor: the language server protocol on standard input and output")
 	f.StringVar(&o.Explain, "explain", "", "print the page of a rule, with a wrong and a right example")
 	f.StringSliceVar(&o.Select, "select", nil, "apply only these rules (ids, prefixes, names, or ALL for the quiet ones too)")
 	f.StringSliceVar(&o.Ignore, "ignore", nil, "leave these rules out")
 	f.StringVar(&o.FailOn, "fail-on", "", "exit with 3 at this severity: error (default), warning, note or never")
+	f.BoolVar(&o.NoCache, "no-cache", false, "look at every file again, and remember nothing")
 	f.BoolVar(&o.Tests, "tests", false, "read test files in folders too")
 	f.IntVar(&o.Jobs, "jobs", runtime.GOMAXPROCS(0), "files to read at once")
 	return cmd
 }
 
 func runLint(ctx context.Context, env Env, o lintOptions, args []string) error {
-	if o.Explain != "" {
+	switch {
+	case o.Explain != "":
 		return explainRule(env, o.Explain)
+	case o.LSP:
+		return langserver.Serve(ctx, env.Stdin, env.Stdout, Version)
 	}
 	if err := o.check(); err != nil {
 		return err
 	}
 	if len(args) == 0 {
-		return usageError("lint needs a file or folder to read, or --explain RULE")
+		return usageError("lint needs a file or folder to read, --explain RULE, or --lsp")
 	}
 	settings, err := o.settings(args[0])
 	if err != nil {
@@ -107,6 +119,8 @@ func runLint(ctx context.Context, env Env, o lintOptions, args []string) error {
 	}
 	// Syntax trees are many small objects that die with their file: collecting less often halves the time and costs some 100 MiB.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	o.cache = openLintCache(env, o.NoCache)
+	defer func() { _ = o.cache.Save() }() // not to be able to write it is no failure of the check
 	if o.Diff {
 		return diffFiles(ctx, env, o, settings, files)
 	}
@@ -132,6 +146,34 @@ func runLint(ctx context.Context, env Env, o lintOptions, args []string) error {
 		return findingExit()
 	}
 	return nil
+}
+
+// openLintCache reads what earlier runs saw, from the person's cache folder.
+func openLintCache(env Env, none bool) *workspace.Cache {
+	folder := userCache(env)
+	if none || folder == "" {
+		return workspace.MemoryCache()
+	}
+	return workspace.OpenCache(filepath.Join(folder, "plimsoll", "lint"), workspace.ProgramKey(Version))
+}
+
+// userCache is os.UserCacheDir of the environment that the command was given; empty where there is none.
+func userCache(env Env) string {
+	if env.Getenv == nil {
+		return ""
+	}
+	home := env.Getenv("HOME")
+	switch {
+	case runtime.GOOS == "windows":
+		return env.Getenv("LocalAppData")
+	case runtime.GOOS == "darwin" && home != "":
+		return filepath.Join(home, "Library", "Caches")
+	case filepath.IsAbs(env.Getenv("XDG_CACHE_HOME")):
+		return env.Getenv("XDG_CACHE_HOME")
+	case home != "":
+		return filepath.Join(home, ".cache")
+	}
+	return ""
 }
 
 func explainRule(env Env, id string) error {
@@ -230,7 +272,7 @@ func lintFiles(ctx context.Context, o lintOptions, settings workspace.Settings, 
 }
 
 func checkFiles(ctx context.Context, o lintOptions, settings workspace.Settings, files []string) ([]workspace.Result, error) {
-	results, err := workspace.New(settings).Check(ctx, files, o.Jobs)
+	results, err := workspace.New(settings).Caching(o.cache).Check(ctx, files, o.Jobs)
 	if err != nil {
 		return nil, err
 	}

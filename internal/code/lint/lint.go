@@ -44,6 +44,12 @@ func ParseSeverity(word string) (Severity, error) {
 // MarshalText writes the severity as its word.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// UnmarshalText reads the severity from its word.
+func (s *Severity) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseSeverity(string(text))
+	return err
+}
+
 // Finding is one defect in one place.
 type Finding struct {
 	Rule     string
@@ -57,6 +63,7 @@ type Finding struct {
 	Source                           string  // the text of Line
 	FileLine                         int     // the line of the file itself where Line is one of a cell
 	Repair                           *Repair // nil where no change of the source was found that keeps the program right
+	Within                           string  // the function (flow.Module.ID) whose callers may prove it harmless
 	// Span is the place in the source that was checked: of a notebook, that of all its cells.
 	Span pysource.Span
 	// First and Last are the lines whose allocations it explains: the loop around what is kept, or the lines of the finding.
@@ -68,6 +75,7 @@ type Options struct {
 	Select   []string            // rules to apply, the quiet ones too; none: all that are not quiet
 	Ignore   []string            // rules or prefixes to leave out
 	Severity map[string]Severity // by rule, prefix or name: reported as this instead of its own; the longest that matches counts
+	Quiet    map[string]bool     // functions that only run while autograd is off
 	Lookup   flow.Lookup
 }
 
@@ -75,6 +83,8 @@ type Options struct {
 type Report struct {
 	Findings     []Finding // of every rule, the quiet ones too
 	Suppressions []Suppression
+	Exports      *flow.Exports // what files that import it need to know
+	Uses         []flow.Use    // the calls it makes of the project's functions
 }
 
 // pass is one rule at work on one file; known is shared by all rules of the file.
@@ -102,7 +112,11 @@ const maxDerived = 32
 
 // Source checks one Python file and gives the findings that the options and the comments in it leave.
 func Source(path string, src []byte, opts Options) []Finding {
-	return Check(path, src, opts.Lookup).Choose(opts)
+	report := Check(path, src, opts.Lookup)
+	if opts.Quiet == nil {
+		opts.Quiet = Quiet([]*Report{report})
+	}
+	return report.Choose(opts)
 }
 
 // Check looks at one Python file with every rule.
@@ -114,28 +128,33 @@ func Check(path string, src []byte, lookup flow.Lookup) *Report {
 func CheckCells(path string, src []byte, ends []int, lookup flow.Lookup) *Report {
 	file := pysource.Parse(src)
 	report := &Report{Findings: syntax(path, file)}
+	m := flow.Analyze(path, file, lookup)
 	if !relevant(src) {
+		report.Exports, report.Uses = m.Exports(), m.Uses()
 		return report
 	}
-	m := flow.Analyze(path, file, lookup)
 	report.Findings = append(report.Findings, checkModule(m)...)
 	report.Suppressions = suppressions(path, file)
+	report.Exports, report.Uses = m.Exports(), m.Uses()
 	return report
 }
 
-// Exports sums a file up for the files that import it.
-func Exports(path string, src []byte) *flow.Exports {
-	return flow.Analyze(path, pysource.Parse(src), nil).Exports()
+// Exports sums a file up for the files that import it, without looking for findings.
+func Exports(path string, src []byte, lookup flow.Lookup) *flow.Exports {
+	return flow.Analyze(path, pysource.Parse(src), lookup).Exports()
 }
 
-// relevant tells whether a file can have anything to do with training.
+// relevant tells whether a file can have anything to do with training: it speaks of PyTorch, or runs a model and of no other
+// framework.
 func relevant(src []byte) bool {
-	for _, word := range []string{"torch", "backward(", "optimizer", "PYTORCH_", "transformers", "accelerate", "lightning"} {
-		if bytes.Contains(src, []byte(word)) {
-			return true
-		}
+	if contains(src, "torch", "PYTORCH_", "transformers", "accelerate", "lightning") {
+		return true
 	}
-	return false
+	return contains(src, "backward(", "optimizer", "model(", "criterion(", ".eval()") && !contains(src, "tensorflow", "jax", "keras", "mxnet", "paddle", "mindspore", "oneflow", "tinygrad")
+}
+
+func contains(src []byte, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(src, []byte(w)) })
 }
 
 func checkModule(m *flow.Module) []Finding {
@@ -164,7 +183,7 @@ func (r *Report) Choose(opts Options) []Finding {
 	var out []Finding
 	for _, f := range r.Findings {
 		rule, ok := RuleByID(f.Rule)
-		if !ok || f.Rule != SyntaxRule && !chosen(&rule, opts) || ignored(f.Rule, opts) {
+		if !ok || f.Rule != SyntaxRule && !chosen(&rule, opts) || ignored(f.Rule, opts) || f.Within != "" && opts.Quiet[f.Within] {
 			continue
 		}
 		f.Severity = severityOf(f, opts)

@@ -146,7 +146,7 @@ def quietly(model, x):
     return model(x).mean()
 class Net(torch.nn.Module):
     pass
-`))
+`), nil)
 	lookup := func(module string) *flow.Exports {
 		if module == "engine" {
 			return helper

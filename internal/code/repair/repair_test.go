@@ -75,3 +75,18 @@ func sorted(m map[string]string) []string {
 	slices.Sort(out)
 	return out
 }
+
+func TestTheDocumentationNamesTheRulesWithFixes(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("..", "..", "..", "docs", "lint.md")
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, found := strings.Cut(string(page), "<!-- fixes -->")
+	_, tail, closed := strings.Cut(rest, "<!-- end of fixes -->")
+	if !found || !closed {
+		t.Fatal("docs/lint.md has lost the marks around the rules with fixes")
+	}
+	goldentest.Check(t, path, []byte(head+"<!-- fixes -->"+strings.Join(repair.Rules(), ", ")+"<!-- end of fixes -->"+tail))
+}
