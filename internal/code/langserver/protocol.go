@@ -71,7 +71,9 @@ type textRange struct {
 }
 
 // overlaps tells whether two ranges share a place; an empty one, a cursor, may stand at either end of the other.
-func (r textRange) overlaps(o textRange) bool { return !r.End.before(o.Start) && !o.End.before(r.Start) }
+func (r textRange) overlaps(o textRange) bool {
+	return !r.End.before(o.Start) && !o.End.before(r.Start)
+}
 
 func (p position) before(o position) bool {
 	return p.Line < o.Line || p.Line == o.Line && p.Character < o.Character
