@@ -112,7 +112,7 @@ func Run(ctx context.Context, env Env, args []string) (code int) {
 		}
 	}()
 	root := newRootCommand(env)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // of nil cobra would make the arguments of the process
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
