@@ -53,11 +53,11 @@ var layers = []layer{
 	{name: "machine: what asks and changes the outside", effects: true, packages: []string{
 		"internal/live/nvml", "internal/live/proc", "internal/live/machine", "internal/live/listener", "internal/live/metrics", "internal/code/workspace",
 		"internal/script/runner", "internal/script/probe", "internal/script/capture", "internal/script/modelcode", "internal/script/observe", "internal/script/fitrun",
-		"internal/show/web", "internal/show/tui",
+		"internal/show/web", "internal/show/tui", "internal/show/mcpserver",
 	}},
 	{name: "command line", effects: true, packages: []string{"internal/cli", "cmd/plimsoll"}},
-	{name: "for tests only", effects: true, packages: []string{
-		"internal/model/cudnn/grow", "internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/script/probe/probetest", "internal/archtest",
+	{name: "for tests and releases", effects: true, packages: []string{
+		"internal/model/cudnn/grow", "internal/release", "internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/script/probe/probetest", "internal/archtest",
 	}},
 }
 

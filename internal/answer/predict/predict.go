@@ -335,6 +335,9 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 	case m.Card.Name != "h200":
 		add("library workspaces and kernels' buffers were measured on an H200; for the %s they follow from its size and PyTorch's source", m.Card.Title)
 	}
+	if m.Card.BF16 == 0 && !m.Assumed && (j.Autocast == torch.BF16 || j.ParamDType == torch.BF16) {
+		add("the %s has no bf16 units: bf16 is slow there; amp-fp16 is faster", m.Card.Title)
+	}
 	if m.Card.Context == 0 {
 		add("the CUDA context of this card is not known: the largest measured one is taken (%s)", m.context().Short())
 	}
