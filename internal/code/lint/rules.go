@@ -16,9 +16,11 @@ func Rules() []Rule { return append([]Rule(nil), rules...) }
 
 // RuleByID finds a rule by id or name.
 func RuleByID(id string) (Rule, bool) {
-	for _, r := range rules {
-		if r.ID == id || r.Name == id {
-			return r, true
+	for _, list := range [][]Rule{rules, about} {
+		for _, r := range list {
+			if r.ID == id || r.Name == id {
+				return r, true
+			}
 		}
 	}
 	return Rule{}, false
