@@ -57,7 +57,7 @@ var layers = []layer{
 	}},
 	{name: "command line", effects: true, packages: []string{"internal/cli", "cmd/plimsoll"}},
 	{name: "for tests only", effects: true, packages: []string{
-		"internal/model/cudnn/grow", "internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/script/probe/probetest", "internal/archtest",
+		"internal/model/cudnn/grow", "internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/testkit/hostile", "internal/script/probe/probetest", "internal/archtest",
 	}},
 }
 

@@ -1,0 +1,32 @@
+package lint_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/code/lint"
+	"github.com/plimsoll/plimsoll/internal/testkit/hostile"
+)
+
+// FuzzMutants lints programs that nearly make sense: findings stand in the file, and fixing changes nothing that was not found.
+func FuzzMutants(f *testing.F) {
+	hostile.Seed(f)
+	f.Fuzz(func(t *testing.T, choices []byte) {
+		src := []byte(hostile.Text(hostile.Source, hostile.FromBytes(choices)))
+		found := lint.Source("t.py", src, lint.Options{Select: []string{"ALL"}})
+		lines := bytes.Count(src, []byte("\n")) + 1
+		for _, x := range found {
+			if x.Line < 1 || x.Line > lines || x.Column < 1 || x.Message == "" || x.Fix == "" {
+				t.Fatalf("of %d lines: %+v", lines, x)
+			}
+			if err := hostile.CheckJSON(x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fixed, n := lint.Fix(src, found, true)
+		if n == 0 && !bytes.Equal(fixed, src) {
+			t.Fatal("no fix, and yet another text")
+		}
+		lint.Source("t.py", fixed, lint.Options{})
+	})
+}
