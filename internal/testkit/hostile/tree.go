@@ -150,7 +150,7 @@ func (m *mutation) change() {
 	case 2:
 		p.parent.remove(p.at)
 	case 3: // another type
-		p.parent.items[p.at] = []*node{{scalar: "null"}, {scalar: "true"}, {scalar: `""`}, {list: true}, {keys: []string{}}, {scalar: "-1"}, {scalar: "1.5"}}[m.c.Below(7)]
+		p.parent.items[p.at] = []*node{{scalar: "null"}, {scalar: "true"}, {scalar: `""`}, {list: true}, {keys: []string{}}, {scalar: "-1"}, {scalar: "1.125"}}[m.c.Below(7)]
 	case 4: // a reference to something else, shared
 		if other := all[m.c.Below(len(all))].node(); !other.has(n, 0) && !other.has(p.parent, 0) {
 			p.parent.items[p.at] = other

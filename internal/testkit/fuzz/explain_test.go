@@ -1,15 +1,19 @@
-package explain
+package fuzz
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/internal/answer/explain"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/holders"
 	"github.com/plimsoll/plimsoll/internal/evidence/oomtext"
+	"github.com/plimsoll/plimsoll/internal/memory/timeline"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/show/textout"
+	"github.com/plimsoll/plimsoll/internal/show/traceout"
 	"github.com/plimsoll/plimsoll/internal/testkit/hostile"
 	"github.com/plimsoll/plimsoll/internal/units"
 	"github.com/plimsoll/plimsoll/snapshot"
@@ -65,8 +69,8 @@ func sound(t *testing.T, r *report.Explain) {
 	}
 }
 
-// FuzzMutants explains recordings that nearly make sense.
-func FuzzMutants(f *testing.F) {
+// FuzzExplain explains recordings that nearly make sense.
+func FuzzExplain(f *testing.F) {
 	whole, held := hostile.New(hostile.Snapshot()), hostile.New([]byte(hostile.Holders))
 	hostile.Seed(f, []byte{1, 2, 3})
 	f.Fuzz(func(t *testing.T, choices, ofHolders []byte) {
@@ -74,25 +78,37 @@ func FuzzMutants(f *testing.F) {
 		if err != nil {
 			return
 		}
-		e := Evidence{Name: "a", Snapshot: s}
+		e := explain.Evidence{Name: "a", Snapshot: s}
 		if len(ofHolders) > 0 {
 			e.Holders, _ = holders.Read(bytes.NewReader(held.JSON(hostile.FromBytes(ofHolders))))
 		}
-		sound(t, Build([]Evidence{e}))
+		sound(t, explain.Build([]explain.Evidence{e}))
 		if len(choices)%8 == 0 {
-			everything(t, s)
+			handedOver(t, s)
 		}
 	})
 }
 
-// FuzzLog explains logs that nearly make sense.
-func FuzzLog(f *testing.F) {
+// handedOver writes what is handed to other tools.
+func handedOver(t *testing.T, s *snapshot.Snapshot) {
+	t.Helper()
+	for _, c := range explain.Cases(explain.Evidence{Snapshot: s}) {
+		for _, write := range []func(io.Writer, *timeline.Timeline) error{traceout.Profile, traceout.Trace, traceout.Folded} {
+			if err := write(io.Discard, c.Timeline); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// FuzzExplainLog explains logs that nearly make sense.
+func FuzzExplainLog(f *testing.F) {
 	hostile.Seed(f)
 	f.Fuzz(func(t *testing.T, choices []byte) {
 		log, err := oomtext.Read(strings.NewReader(hostile.Text(hostile.Log, hostile.FromBytes(choices))))
 		if err != nil {
 			t.Fatal(err)
 		}
-		sound(t, Build([]Evidence{{Name: "log", Messages: log.Messages, Hints: log.Hints}}))
+		sound(t, explain.Build([]explain.Evidence{{Name: "log", Messages: log.Messages, Hints: log.Hints}}))
 	})
 }

@@ -1,4 +1,4 @@
-package lint_test
+package fuzz
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/testkit/hostile"
 )
 
-// FuzzMutants lints programs that nearly make sense: findings stand in the file, and fixing changes nothing that was not found.
-func FuzzMutants(f *testing.F) {
+// FuzzLint lints programs that nearly make sense: findings stand in the file, and fixing changes nothing that was not found.
+func FuzzLint(f *testing.F) {
 	hostile.Seed(f)
 	f.Fuzz(func(t *testing.T, choices []byte) {
 		src := []byte(hostile.Text(hostile.Source, hostile.FromBytes(choices)))

@@ -1,9 +1,10 @@
-package predict
+package fuzz
 
 import (
 	"bytes"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/gpu"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
@@ -13,8 +14,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// FuzzMutants predicts configurations that nearly make sense: an answer's parts add up to its peak, and a refusal says why.
-func FuzzMutants(f *testing.F) {
+// FuzzPredict predicts configurations that nearly make sense: an answer's parts add up to its peak, and a refusal says why.
+func FuzzPredict(f *testing.F) {
 	var bases []*hostile.Document
 	for _, text := range hostile.Configs {
 		bases = append(bases, hostile.New([]byte(text)))
@@ -47,7 +48,7 @@ func FuzzMutants(f *testing.F) {
 		if j.Check() != nil {
 			return
 		}
-		res, err := Run(j, Source{Config: c}, Machine{Card: card})
+		res, err := predict.Run(j, predict.Source{Config: c}, predict.Machine{Card: card})
 		if err != nil {
 			if hostile.CheckText([]byte(err.Error())) != nil {
 				t.Fatalf("%q", err)
@@ -59,7 +60,7 @@ func FuzzMutants(f *testing.F) {
 }
 
 // balanced checks a prediction as somebody who adds up what it says.
-func balanced(t *testing.T, res *Result) {
+func balanced(t *testing.T, res *predict.Result) {
 	t.Helper()
 	r := &res.Report
 	var sum units.Bytes

@@ -1,20 +1,21 @@
-package job
+package fuzz
 
 import (
 	"testing"
 
+	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/testkit/hostile"
 )
 
-// FuzzMutants reads jobs that nearly make sense: what is accepted can be run.
-func FuzzMutants(f *testing.F) {
+// FuzzJobs reads jobs that nearly make sense: what is accepted can be run.
+func FuzzJobs(f *testing.F) {
 	whole := hostile.New([]byte(hostile.Job))
-	if _, err := Parse([]byte(hostile.Job)); err != nil {
+	if _, err := job.Parse([]byte(hostile.Job)); err != nil {
 		f.Fatal(err)
 	}
 	hostile.Seed(f)
 	f.Fuzz(func(t *testing.T, choices []byte) {
-		j, err := Parse(whole.JSON(hostile.FromBytes(choices)))
+		j, err := job.Parse(whole.JSON(hostile.FromBytes(choices)))
 		switch {
 		case err != nil && hostile.CheckText([]byte(err.Error())) != nil:
 			t.Fatalf("%q", err)

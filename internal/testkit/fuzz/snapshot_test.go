@@ -1,4 +1,4 @@
-package snapshot
+package fuzz
 
 import (
 	"bytes"
@@ -6,10 +6,17 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/testkit/hostile"
+	"github.com/plimsoll/plimsoll/snapshot"
+)
+
+// What snapshot.Read accepts at most.
+const (
+	devices = 1024
+	largest = 1 << 44
 )
 
 // relied checks what later packages rely on without asking again.
-func relied(t *testing.T, s *Snapshot) {
+func relied(t *testing.T, s *snapshot.Snapshot) {
 	t.Helper()
 	traces := s.Traces
 	if s.HostTrace.Len() > 0 {
@@ -26,7 +33,7 @@ func relied(t *testing.T, s *Snapshot) {
 		for k := range n {
 			s.Stacks.Stack(tr.Stack[k])
 			_ = tr.Streams[tr.Stream[k]]
-			if size := tr.Size[k]; size < 0 || size > maxSize && tr.Action[k] != ActionOOM {
+			if size := tr.Size[k]; size < 0 || size > largest && tr.Action[k] != snapshot.ActionOOM {
 				t.Fatalf("event %d (%s) of %d bytes", k, tr.Action[k], size)
 			}
 		}
@@ -39,17 +46,17 @@ func relied(t *testing.T, s *Snapshot) {
 			}
 		}
 	}
-	if len(s.Traces) > maxDevices {
+	if len(s.Traces) > devices {
 		t.Fatalf("%d devices", len(s.Traces))
 	}
-	for _, segments := range [][]Segment{s.Segments, s.HostSegments} {
+	for _, segments := range [][]snapshot.Segment{s.Segments, s.HostSegments} {
 		for i := range segments {
 			g := &segments[i]
-			if g.Device < 0 || g.Device >= maxDevices || g.TotalSize < 0 || g.TotalSize > maxSize {
+			if g.Device < 0 || g.Device >= devices || g.TotalSize < 0 || g.TotalSize > largest {
 				t.Fatalf("segment %+v", g)
 			}
 			for _, b := range g.Blocks {
-				if b.Size < 0 || b.Requested < 0 || b.Size > maxSize {
+				if b.Size < 0 || b.Requested < 0 || b.Size > largest {
 					t.Fatalf("block %+v", b)
 				}
 				s.Stacks.Stack(b.Stack)
@@ -58,11 +65,11 @@ func relied(t *testing.T, s *Snapshot) {
 	}
 }
 
-// FuzzMutants reads recordings that nearly make sense: whatever is accepted has what everybody relies on, as JSON and as a pickle.
-func FuzzMutants(f *testing.F) {
+// FuzzSnapshot reads recordings that nearly make sense: whatever is accepted has what everybody relies on, as JSON and as a pickle.
+func FuzzSnapshot(f *testing.F) {
 	whole := hostile.New(hostile.Snapshot())
 	for _, plain := range [][]byte{hostile.Snapshot(), whole.Pickled()} {
-		s, err := Read(bytes.NewReader(plain))
+		s, err := snapshot.Read(bytes.NewReader(plain))
 		if err != nil || len(s.Warnings) > 0 {
 			f.Fatalf("the recording to begin with: %v %v", err, s)
 		}
@@ -70,7 +77,7 @@ func FuzzMutants(f *testing.F) {
 	hostile.Seed(f)
 	f.Fuzz(func(t *testing.T, choices []byte) {
 		for _, data := range [][]byte{whole.JSON(hostile.FromBytes(choices)), whole.Pickle(hostile.FromBytes(choices))} {
-			if s, err := Read(bytes.NewReader(data)); err == nil {
+			if s, err := snapshot.Read(bytes.NewReader(data)); err == nil {
 				relied(t, s)
 			} else if hostile.CheckText([]byte(err.Error())) != nil {
 				t.Fatal(hostile.CheckText([]byte(err.Error())))

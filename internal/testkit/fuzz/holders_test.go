@@ -1,32 +1,33 @@
-package holders
+package fuzz
 
 import (
 	"bytes"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/internal/evidence/holders"
 	"github.com/plimsoll/plimsoll/internal/evidence/recording"
 	"github.com/plimsoll/plimsoll/internal/testkit/hostile"
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-// FuzzMutants matches holders that nearly make sense with a recording that does.
-func FuzzMutants(f *testing.F) {
+// FuzzHolders matches holders that nearly make sense with a recording that does.
+func FuzzHolders(f *testing.F) {
 	whole := hostile.New([]byte(hostile.Holders))
 	s, err := snapshot.Read(bytes.NewReader(hostile.Snapshot()))
 	if err != nil {
 		f.Fatal(err)
 	}
 	r := recording.New(s, 0)
-	if read, err := Read(bytes.NewReader([]byte(hostile.Holders))); err != nil || New(read, r).Held == 0 {
+	if read, err := holders.Read(bytes.NewReader([]byte(hostile.Holders))); err != nil || holders.New(read, r).Held == 0 {
 		f.Fatalf("the holders to begin with: %v", err)
 	}
 	hostile.Seed(f)
 	f.Fuzz(func(t *testing.T, choices []byte) {
-		read, err := Read(bytes.NewReader(whole.JSON(hostile.FromBytes(choices))))
+		read, err := holders.Read(bytes.NewReader(whole.JSON(hostile.FromBytes(choices))))
 		if err != nil {
 			return
 		}
-		if m := New(read, r); m.Held > m.Alive || m.Held < 0 {
+		if m := holders.New(read, r); m.Held > m.Alive || m.Held < 0 {
 			t.Fatalf("held %d of %d", m.Held, m.Alive)
 		}
 		for i := range read.Holders {

@@ -1,9 +1,10 @@
-package compare
+package fuzz
 
 import (
 	"bytes"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/internal/answer/compare"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
 	"github.com/plimsoll/plimsoll/internal/evidence/recording"
@@ -12,8 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-// FuzzMutants compares a recording with one that nearly makes sense: neither order loses bytes.
-func FuzzMutants(f *testing.F) {
+// FuzzDiff compares a recording with one that nearly makes sense: neither order loses bytes.
+func FuzzDiff(f *testing.F) {
 	whole := hostile.New(hostile.Snapshot())
 	told := func(s *snapshot.Snapshot, d int) *timeline.Timeline {
 		return timeline.New(recording.New(s, d), callsite.NewTable(&s.Stacks))
@@ -31,7 +32,7 @@ func FuzzMutants(f *testing.F) {
 		}
 		for _, d := range recording.Devices(s) {
 			other := told(s, d)
-			there, back := Timelines(base, other), Timelines(other, base)
+			there, back := compare.Timelines(base, other), compare.Timelines(other, base)
 			if total(there.ByCategory) != -total(back.ByCategory) || total(there.ByLine) != -total(back.ByLine) {
 				t.Fatalf("%+v and back %+v", there, back)
 			}
