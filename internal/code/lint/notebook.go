@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/document"
 )
 
 // cellLine is where a line of the joined source comes from.
@@ -64,7 +65,7 @@ type cell struct {
 
 func joinCells(src []byte) ([]byte, []cellLine, error) {
 	var nb notebook
-	if err := json.Unmarshal(src, &nb); err != nil {
+	if err := document.Decode(src, &nb); err != nil {
 		return nil, nil, err
 	}
 	cells := nb.Cells

@@ -119,7 +119,8 @@ func excerpt(f lint.Finding, room int) (text string, from, width int) {
 	return text, from, max(1, min(marked, screen.Columns(text)-from))
 }
 
-type jsonFinding struct {
+// Finding is one finding of Document.
+type Finding struct {
 	Rule      string        `json:"rule"`
 	Name      string        `json:"name,omitempty"`
 	Severity  lint.Severity `json:"severity"`
@@ -136,17 +137,20 @@ type jsonFinding struct {
 
 // JSON writes the contract plimsoll.lint/1.
 func JSON(w io.Writer, s Summary) error {
-	findings := make([]jsonFinding, 0, len(s.Findings))
+	findings := make([]Finding, 0, len(s.Findings))
 	for _, f := range s.Findings {
 		r, _ := lint.RuleByID(f.Rule)
-		findings = append(findings, jsonFinding{f.Rule, r.Name, f.Severity, f.File, f.Cell, f.Line, f.Column, f.EndLine, f.EndColumn, f.Message, f.Fix, f.Repair != nil})
+		findings = append(findings, Finding{f.Rule, r.Name, f.Severity, f.File, f.Cell, f.Line, f.Column, f.EndLine, f.EndColumn, f.Message, f.Fix, f.Repair != nil})
 	}
-	return encode(w, struct {
-		Schema   string        `json:"schema"`
-		Files    int           `json:"files"`
-		Fixed    int           `json:"fixed"`
-		Findings []jsonFinding `json:"findings"`
-	}{Schema, s.Files, s.Fixed, findings})
+	return encode(w, Document{Schema, s.Files, s.Fixed, findings})
+}
+
+// Document is the answer of plimsoll lint --json.
+type Document struct {
+	Schema   string    `json:"schema"`
+	Files    int       `json:"files"`
+	Fixed    int       `json:"fixed"`
+	Findings []Finding `json:"findings"`
 }
 
 func encode(w io.Writer, v any) error {

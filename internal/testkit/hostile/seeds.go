@@ -155,3 +155,12 @@ const Notes = `{"schema":"plimsoll.notes/1","run":"1","pid":4242,"rank":0,"world
 
 // Holders are who keeps the memory of Snapshot alive.
 const Holders = `{"schema":"plimsoll.holders/1","when":"oom","pid":4242,"rank":0,"step":3,"phase":"forward","time":1700000000.5,"walk":{"seconds":0.1,"objects":100,"tensors":4,"nodes":2,"complete":true},"running":[{"file":"train.py","line":33,"function":"main"}],"devices":[{"device":0,"allocated":14680064,"named":12582912}],"holders":[{"role":"parameter","name":"model.fc.weight","place":{"file":"train.py","line":10,"function":"main"},"count":1,"bytes":4194304,"addresses":[139637976727552],"sizes":[4194304]},{"role":"saved","op":"MulBackward0","name":"losses","count":2,"bytes":1048576,"addresses":[139637986164736,2097152],"sizes":[524288],"also":[{"name":"total"}]}]}`
+
+// Graph is a linear layer, an activation and a sum, as torch.export writes them.
+const Graph = `{"graph_module":{"graph":{"inputs":[{"as_tensor":{"name":"w"}},{"as_tensor":{"name":"x"}}],"outputs":[{"as_tensor":{"name":"loss"}}],"nodes":[` +
+	`{"target":"torch.ops.aten.linear.default","inputs":[{"name":"input","arg":{"as_tensor":{"name":"x"}}},{"name":"weight","arg":{"as_tensor":{"name":"w"}}}],"outputs":[{"as_tensor":{"name":"h"}}],"metadata":{}},` +
+	`{"target":"torch.ops.aten.softmax.int","inputs":[{"name":"self","arg":{"as_tensor":{"name":"h"}}},{"name":"dim","arg":{"as_int":1}}],"outputs":[{"as_tensor":{"name":"y"}}],"metadata":{}},` +
+	`{"target":"torch.ops.aten.sum.default","inputs":[{"name":"self","arg":{"as_tensor":{"name":"y"}}}],"outputs":[{"as_tensor":{"name":"loss"}}],"metadata":{}}],` +
+	`"tensor_values":{"w":{"dtype":7,"requires_grad":true,"sizes":[{"as_int":4},{"as_int":4}],"strides":[{"as_int":4},{"as_int":1}]},"x":{"dtype":7,"requires_grad":false,"sizes":[{"as_expr":{"expr_str":"s0"}},{"as_int":4}],"strides":[{"as_int":4},{"as_int":1}]},` +
+	`"h":{"dtype":7,"requires_grad":true,"sizes":[{"as_expr":{"expr_str":"s0"}},{"as_int":4}],"strides":[{"as_int":4},{"as_int":1}]},"y":{"dtype":7,"requires_grad":true,"sizes":[{"as_expr":{"expr_str":"s0"}},{"as_int":4}],"strides":[{"as_int":4},{"as_int":1}]},"loss":{"dtype":7,"requires_grad":true,"sizes":[],"strides":[]}}},` +
+	`"signature":{"input_specs":[{"parameter":{"arg":{"name":"w"},"parameter_name":"fc.weight"}},{"user_input":{"arg":{"as_tensor":{"name":"x"}}}}],"output_specs":[]}}}`
