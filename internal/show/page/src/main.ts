@@ -6,7 +6,7 @@ import { colorOf, stackOrder } from "./palette";
 import { Flame } from "./flame";
 import { MemoryMapView } from "./memorymap";
 import { Overview, Source, Summary, WhatIf, open } from "./source";
-import { State, read, write } from "./state";
+import { State, home, read, write } from "./state";
 import { Spot, Timeline } from "./timeline";
 import * as instant from "./instant";
 import * as report from "./report";
@@ -64,13 +64,15 @@ class Page {
     const summary = this.source.summary().then((s) => this.conclude(s));
     this.overviews = await this.source.overview();
     if (this.overviews.length > 1) { // open on the one that the headline speaks of, unless the address names another
-      const said = await this.source.summary();
-      if (!new URLSearchParams(location.hash.slice(1)).has("d") && said.about < this.overviews.length) this.state.d = said.about;
-      this.home = this.state.d;
+      this.home = Math.min((await this.source.summary()).about, this.overviews.length - 1);
+      home(this.home);
+      this.state = read(location.hash);
+      if (this.state.d >= this.overviews.length) this.state.d = this.home;
     }
     if (this.overviews.length) await this.openRecording();
     else document.body.classList.add((await this.source.summary()).report ? "text-only" : "answer");
     await summary;
+    if (this.overviews.length > 1) this.showReport();
     document.body.dataset.ready = "1";
   }
 
@@ -88,7 +90,6 @@ class Page {
   // restore shows a state, asking only for what changed.
   private restore(next: State): void {
     const was = this.state;
-    if (!new URLSearchParams(location.hash.slice(1)).has("d") && next.d === 0 && was.d !== 0 && location.hash.length < 2) next.d = this.home;
     if (next.d >= this.overviews.length) next.d = 0;
     this.state = next;
     if (was.d !== next.d || was.by !== next.by || was.axis !== next.axis || was.q !== next.q) {
