@@ -39,7 +39,7 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 		return coded{128 + int(interrupted.Outcome.Asked), err}
 	case failed == nil:
 		if err == nil && t.Followed() {
-			o.trace = t
+			o.trace, o.script = t, scriptName(args)
 		}
 		return runPredict(env, cmd, *o)
 	case err != nil:
@@ -51,12 +51,18 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 	if err != nil {
 		return err
 	}
-	res, err := predict.Followed(t, scriptName(args), m)
+	o.trace, o.script = t, scriptName(args)
+	return o.printFollowed(env, cmd, m, why)
+}
+
+// printFollowed answers from the trace of a script alone, with the reason why its step is not known operator by operator.
+func (o *predictOptions) printFollowed(env Env, cmd *cobra.Command, m predict.Machine, why error) error {
+	res, err := predict.Followed(o.trace, o.script, m)
 	if err != nil {
 		return err
 	}
 	res.Report.Assumptions = append(res.Report.Assumptions, "only this batch size is known: "+why.Error())
-	return printPrediction(env, o.JSON, res.Report)
+	return o.print(env, cmd, res.Report)
 }
 
 // notFollowed says why there is no answer from either way of looking at a script.
@@ -112,7 +118,7 @@ func scriptName(args []string) string {
 // command's own output goes to stderr: stdout carries the prediction.
 func (o *predictOptions) captureInto(env Env, args []string) (forget func(), err error) {
 	if o.JobFile != "" || o.Jobs != "" || o.ConfigFile != "" || o.Graph != "" {
-		return nil, usageError("a command and --config, --graph, --job or --jobs: which one is the job?")
+		return nil, usageError("give either a command after -- or a model with --config, --graph, --job or --jobs, not both")
 	}
 	forget = func() {}
 	dir := o.Capture

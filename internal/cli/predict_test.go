@@ -188,10 +188,10 @@ func TestPredictRefusesClearly(t *testing.T) {
 		args []string
 	}{
 		"no model":         {2, "no model", []string{"--batch", "4"}},
-		"two models":       {2, "which one", append([]string{"--config", llamaConfig, "--batch", "4"}, mlp...)},
-		"no batch":         {2, "no batch", mlp},
+		"two models":       {2, "not both", append([]string{"--config", llamaConfig, "--batch", "4"}, mlp...)},
+		"no batch":         {2, "--batch", mlp},
 		"negative batch":   {2, "negative", append([]string{"--batch", "-4"}, mlp...)},
-		"absurd batch":     {2, "more than any", append([]string{"--batch", "99999999"}, mlp...)},
+		"absurd batch":     {2, "too large", append([]string{"--batch", "99999999"}, mlp...)},
 		"no loss":          {2, "no loss", append([]string{"--batch", "4"}, mlp...)},
 		"unknown card":     {2, "rtx-4090", append([]string{"--batch", "4", "--gpu", "rtx-4900"}, mlp...)},
 		"unknown word":     {2, "did you mean adamw", append([]string{"--batch", "4", "--optimizer", "adamww"}, mlp...)},
@@ -213,7 +213,7 @@ func TestPredictRefusesClearly(t *testing.T) {
 		"input of a text":  {2, "for graphs", []string{"--config", llamaConfig, "--batch", "1", "--seq", "8", "--input", "3,4"}},
 		"misspelt flag":    {2, "did you mean --batch", []string{"--btach", "4"}},
 		"empty folder":     {4, "config.json", []string{"--config", t.TempDir(), "--batch", "1", "--seq", "8"}},
-		"unknown argument": {2, "after --", []string{"train.py"}},
+		"unknown argument": {2, "-- python train.py", []string{"train.py"}},
 	} {
 		code, stdout, stderr := invoke(t, "", append([]string{"predict"}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
@@ -327,5 +327,35 @@ func TestABrokenArchiveIsNoGraph(t *testing.T) {
 		if code, _, stderr := invoke(t, "", "predict", "--graph", name, "--batch", "8"); code != 4 || stderr == "" {
 			t.Errorf("%d of %d bytes: exit code %d, stderr %q", keep, len(whole), code, stderr)
 		}
+	}
+}
+
+// A family under another name is built in; a head it does not have here is read from its code, and without a Python the error says so.
+func TestAliasesAreBuiltInAndOtherHeadsAreReadFromCode(t *testing.T) {
+	t.Parallel()
+	config := func(kind, head string) string {
+		path := filepath.Join(t.TempDir(), "config.json")
+		text := fmt.Sprintf(`{"model_type":%q,"architectures":[%q],"vocab_size":5000,"hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"intermediate_size":128,"max_position_embeddings":514,"type_vocab_size":1}`, kind, head)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	var peaks []string
+	for _, kind := range []string{"roberta", "camembert", "xlm-roberta"} {
+		code, out, stderr := invoke(t, "", "predict", "--json", "--config", config(kind, "X"), "--task", "masked-lm", "--batch", "2", "--seq", "64")
+		_, peak, _ := strings.Cut(out, `"peak":`)
+		peak, _, _ = strings.Cut(peak, "}")
+		if code != 0 || peak == "" {
+			t.Errorf("%s: code %d, %s", kind, code, stderr)
+		}
+		peaks = append(peaks, peak)
+	}
+	if peaks[0] != peaks[1] || peaks[0] != peaks[2] {
+		t.Errorf("the same computation has peaks %v", peaks)
+	}
+	code, _, stderr := invoke(t, "", "predict", "--config", config("camembert", "CamembertForCausalLM"), "--batch", "2", "--seq", "64", "--python", "/nonexistent/python")
+	if code == 0 || !strings.Contains(stderr, "/nonexistent/python") {
+		t.Errorf("code %d: %s; want the Python that would read it", code, stderr)
 	}
 }

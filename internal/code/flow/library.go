@@ -34,7 +34,13 @@ func (f *follower) library(c *Call, args Value) (Value, bool) {
 		return functional(last, args), true
 	case strings.HasPrefix(name, "torch.nn.") && capital(last):
 		return moduleInstance(last), true
-	case name == "copy.deepcopy" && len(c.Args) == 1:
+	case last == "Variable" && len(c.Args) > 0: // since PyTorch 0.4 a Variable is its tensor
+		v := c.Args[0]
+		if v.Kind == Unknown && v.From == 0 {
+			v.Kind = Leaf
+		}
+		return v, true
+	case (name == "copy.deepcopy" || name == "functools.partial" || name == "partial") && len(c.Args) > 0:
 		return c.Args[0], true
 	case strings.HasPrefix(name, "numpy.") || strings.HasPrefix(name, "sklearn."):
 		return Value{Kind: Unknown, OnCPU: true}, true
@@ -130,6 +136,8 @@ var factories = map[string]bool{
 
 func (f *follower) torchFunction(c *Call, last string, args Value) (Value, bool) {
 	switch {
+	case anyOf(c.Name, "torch.numel", "torch.is_tensor", "torch.is_floating_point", "torch.allclose", "torch.device", "torch.finfo", "torch.save", "torch.manual_seed", "torch.equal", "torch.typename"):
+		return scalar(), true
 	case factories[last] && c.Name == "torch."+last:
 		return leaf(c), true
 	case c.Name == "torch.compile" || c.Name == "torch.jit.script" || c.Name == "torch.jit.trace":
@@ -143,7 +151,7 @@ func (f *follower) torchFunction(c *Call, last string, args Value) (Value, bool)
 		indices := args.detached()
 		indices.Reduced = true
 		if len(c.Node.Args) > 1 {
-			return Value{Kind: Container, Roots: args.Roots, Items: []Value{args, indices}}, true
+			return Value{Kind: Container, Roots: args.Roots, From: args.From, Items: []Value{args, indices}}, true
 		}
 		return args, true
 	case noGraph[last]:
@@ -185,19 +193,26 @@ func leaf(c *Call) Value {
 func builtin(c *Call, args Value) (Value, bool) {
 	if c.Recv != nil {
 		switch c.Method {
+		case "trange":
+			return Value{Kind: Loader}, counts(c)
 		case "tqdm", "track", "progress", "islice", "auto", "chain", "cycle":
 			return Value{Kind: Loader}, loaderAmong(c.Args)
 		}
 		return Value{}, false
 	}
 	switch c.Method {
+	case "trange", "range":
+		if counts(c) {
+			return Value{Kind: Loader}, true
+		}
+		return scalar(), true
 	case "float", "int", "str", "len", "bool", "round", "print", "isinstance", "repr", "format", "hasattr", "id":
 		return scalar(), true
 	case "list", "tuple", "set", "dict", "sorted", "reversed", "deque", "defaultdict":
 		if loaderAmong(c.Args) {
 			return Value{Kind: Loader}, true
 		}
-		return Value{Kind: Container, Roots: args.Roots}, true
+		return Value{Kind: Container, Roots: args.Roots, From: args.From}, true
 	case "sum", "max", "min", "abs", "getattr", "next", "iter":
 		if loaderAmong(c.Args) {
 			if c.Method == "next" {
@@ -208,15 +223,26 @@ func builtin(c *Call, args Value) (Value, bool) {
 		if args.HasGraph() {
 			args.Kind = Tensor
 		}
-		args.Items = nil
-		return args, true
+		return args.whole(), true
 	case "enumerate", "zip", "tqdm", "islice", "cycle", "track", "progress_bar", "chain":
 		if loaderAmong(c.Args) {
 			return Value{Kind: Loader}, true
 		}
-		return Value{Kind: Container, Roots: args.Roots}, true
+		return Value{Kind: Container, Roots: args.Roots, From: args.From}, true
 	}
 	return Value{}, false
+}
+
+// counts recognises range(len(loader)) and range(len(dataset)).
+func counts(c *Call) bool {
+	for _, a := range c.Node.Args {
+		n, ok := a.Value.(*pysource.Call)
+		if ok && Key(n.Func) == "len" && len(n.Args) == 1 {
+			last := strings.ToLower(Last(Key(n.Args[0].Value)))
+			return strings.HasSuffix(last, "dataset") || named(last).Kind == Loader
+		}
+	}
+	return false
 }
 
 func loaderAmong(args []Value) bool {

@@ -44,6 +44,12 @@ func ParseSeverity(word string) (Severity, error) {
 // MarshalText writes the severity as its word.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// UnmarshalText reads the severity from its word.
+func (s *Severity) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseSeverity(string(text))
+	return err
+}
+
 // Finding is one defect in one place.
 type Finding struct {
 	Rule     string
@@ -55,7 +61,11 @@ type Finding struct {
 	Message                          string  // what is wrong here and why it matters
 	Fix                              string  // what to do
 	Source                           string  // the text of Line
+	FileLine                         int     // the line of the file itself where Line is one of a cell
 	Repair                           *Repair // nil where no change of the source was found that keeps the program right
+	Within                           string  // the function (flow.Module.ID) whose callers may prove it harmless
+	// Span is the place in the source that was checked: of a notebook, that of all its cells.
+	Span pysource.Span
 	// First and Last are the lines whose allocations it explains: the loop around what is kept, or the lines of the finding.
 	First, Last int
 }
@@ -65,6 +75,7 @@ type Options struct {
 	Select   []string            // rules to apply, the quiet ones too; none: all that are not quiet
 	Ignore   []string            // rules or prefixes to leave out
 	Severity map[string]Severity // by rule, prefix or name: reported as this instead of its own; the longest that matches counts
+	Quiet    map[string]bool     // functions that only run while autograd is off
 	Lookup   flow.Lookup
 }
 
@@ -72,6 +83,8 @@ type Options struct {
 type Report struct {
 	Findings     []Finding // of every rule, the quiet ones too
 	Suppressions []Suppression
+	Exports      *flow.Exports // what files that import it need to know
+	Uses         []flow.Use    // the calls it makes of the project's functions
 }
 
 // pass is one rule at work on one file; known is shared by all rules of the file.
@@ -99,40 +112,49 @@ const maxDerived = 32
 
 // Source checks one Python file and gives the findings that the options and the comments in it leave.
 func Source(path string, src []byte, opts Options) []Finding {
-	return Check(path, src, opts.Lookup).Choose(opts)
+	report := Check(path, src, opts.Lookup)
+	if opts.Quiet == nil {
+		opts.Quiet = Quiet([]*Report{report})
+	}
+	return report.Choose(opts)
 }
 
 // Check looks at one Python file with every rule.
 func Check(path string, src []byte, lookup flow.Lookup) *Report {
-	return check(path, src, lookup, nil)
+	return CheckCells(path, src, nil, lookup)
 }
 
-// check also knows where the cells of a notebook end.
-func check(path string, src []byte, lookup flow.Lookup, cells []int) *Report {
+// CheckCells looks at the joined source of a notebook's cells, which end at the offsets given.
+func CheckCells(path string, src []byte, ends []int, lookup flow.Lookup) *Report {
 	file := pysource.Parse(src)
 	report := &Report{Findings: syntax(path, file)}
+	m := flow.Analyze(path, file, lookup)
 	if !relevant(src) {
+		report.Exports, report.Uses = m.Exports(), m.Uses()
 		return report
 	}
-	m := flow.Analyze(path, file, lookup)
 	report.Findings = append(report.Findings, checkModule(m)...)
-	report.Suppressions = suppressions(file)
+	report.Suppressions = suppressions(path, file)
+	report.Exports, report.Uses = m.Exports(), m.Uses()
 	return report
 }
 
-// Exports sums a file up for the files that import it.
-func Exports(path string, src []byte) *flow.Exports {
-	return flow.Analyze(path, pysource.Parse(src), nil).Exports()
+// Exports sums a file up for the files that import it, without looking for findings.
+func Exports(path string, src []byte, lookup flow.Lookup) *flow.Exports {
+	return flow.Analyze(path, pysource.Parse(src), lookup).Exports()
 }
 
-// relevant tells whether a file can have anything to do with training.
+// relevant tells whether a file can have anything to do with training: it speaks of PyTorch, or runs a model and of no other
+// framework.
 func relevant(src []byte) bool {
-	for _, word := range []string{"torch", "backward(", "optimizer", "PYTORCH_", "transformers", "accelerate", "lightning"} {
-		if bytes.Contains(src, []byte(word)) {
-			return true
-		}
+	if contains(src, "torch", "PYTORCH_", "transformers", "accelerate", "lightning") {
+		return true
 	}
-	return false
+	return contains(src, "backward(", "optimizer", "model(", "criterion(", ".eval()") && !contains(src, "tensorflow", "jax", "keras", "mxnet", "paddle", "mindspore", "oneflow", "tinygrad")
+}
+
+func contains(src []byte, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(src, []byte(w)) })
 }
 
 func checkModule(m *flow.Module) []Finding {
@@ -161,7 +183,7 @@ func (r *Report) Choose(opts Options) []Finding {
 	var out []Finding
 	for _, f := range r.Findings {
 		rule, ok := RuleByID(f.Rule)
-		if ok && !chosen(&rule, opts) || !ok && ignored(f.Rule, opts) {
+		if !ok || f.Rule != SyntaxRule && !chosen(&rule, opts) || ignored(f.Rule, opts) || f.Within != "" && opts.Quiet[f.Within] {
 			continue
 		}
 		f.Severity = severityOf(f, opts)
@@ -177,7 +199,7 @@ func severityOf(f Finding, opts Options) Severity {
 	severity, longest := f.Severity, 0
 	rule, _ := RuleByID(f.Rule)
 	for id, s := range opts.Severity {
-		if len(id) > longest && (id == f.Rule || rule.ID != "" && matches(id, &rule)) {
+		if len(id) > longest && matches(id, &rule) {
 			severity, longest = s, len(id)
 		}
 	}
@@ -227,7 +249,7 @@ func place(f *pysource.File, path string, at pysource.Span) Finding {
 	start, end := f.Position(at.Start), f.Position(max(at.Start, at.End))
 	return Finding{
 		File: path, Line: start.Line, Column: start.Column, EndLine: end.Line, EndColumn: end.Column, Source: f.Line(start.Line),
-		First: start.Line, Last: end.Line,
+		First: start.Line, Last: end.Line, Span: at,
 	}
 }
 
@@ -241,22 +263,21 @@ func (p *pass) explains(l *flow.Loop) {
 	f.First, f.Last = p.m.File.Position(span.Start).Line, p.m.File.Position(span.End).Line
 }
 
+// within says of the last finding that it only holds while the body's function is called with autograd on.
+func (p *pass) within(s *flow.Scope) {
+	if len(*p.out) > 0 {
+		(*p.out)[len(*p.out)-1].Within = p.m.ID(s.Func)
+	}
+}
+
 // report adds a finding at a node.
-func (p *pass) report(n pysource.Node, severity Severity, message, fix string, edits ...Edit) {
+func (p *pass) report(n pysource.Node, severity Severity, message, fix string) {
 	found := place(p.m.File, p.m.Path, n.Pos())
 	found.Rule, found.Severity, found.Message, found.Fix = p.rule.ID, severity, message, fix
-	if len(edits) > 0 {
-		found.Repair = &Repair{Edits: edits, Safe: true}
-	}
 	*p.out = append(*p.out, found)
 }
 
 // Known tells whether an id, prefix or name given by a person stands for any rule.
 func Known(id string) bool {
-	for i := range rules {
-		if matches(id, &rules[i]) {
-			return true
-		}
-	}
-	return id == SyntaxRule || id == UnusedRule
+	return slices.ContainsFunc(AllRules(), func(r Rule) bool { return matches(id, &r) })
 }

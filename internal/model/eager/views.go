@@ -131,6 +131,24 @@ func (t *Tensor) Select(dim, index int) *Tensor {
 	})
 }
 
+// AsStrided views the storage with sizes and strides of its own (windows that overlap, in attention over chunks). Backward makes zeros of the whole input; where
+// places of the view overlap, two lists of indices say where each is added (as_strided_backward,
+// https://github.com/pytorch/pytorch/blob/v2.11.0/torch/csrc/autograd/FunctionsManual.cpp#L2784).
+func (t *Tensor) AsStrided(sizes, strides []int) *Tensor {
+	p, layout := t.p, t.Layout
+	view := tensor.Layout{Sizes: slices.Clone(sizes), Strides: slices.Clone(strides)}
+	return t.viewOp("AsStridedBackward0", view, func(g *Tensor) *Tensor {
+		if g.Numel() <= layout.Numel() {
+			return p.placed(g, layout)
+		}
+		all := p.emptyOf(tensor.Int64, layout.Numel())
+		out := p.zerosLike(layout, g.DType)
+		at := p.emptyOf(tensor.Int64, g.Numel())
+		drop(at, all)
+		return out
+	})
+}
+
 // placed is a gradient copied into zeros of the full size.
 func (p *Process) placed(g *Tensor, full tensor.Layout) *Tensor {
 	out := p.zerosLike(full, g.DType)
