@@ -145,8 +145,11 @@ func sideOf(side, features units.Bytes, parameters []units.Bytes) bool {
 }
 
 // ratioOfLayers tells whether two tensors stand to each other as two parameters do: then they are the input and output of layers of those widths, in one
-// precision or two.
+// precision or two. No layer but the one that makes logits, which its parameter gives away, is 32 times as wide as the one before.
 func ratioOfLayers(s, e units.Bytes, parameters []units.Bytes) bool {
+	if s >= 32*e {
+		return false
+	}
 	for _, p := range parameters {
 		for _, q := range parameters {
 			if a, b := s*q, e*p; a == b || a == 2*b || 2*a == b {

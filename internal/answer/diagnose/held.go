@@ -65,8 +65,12 @@ func datasetOnGPU(c *Case) (claim, bool) {
 		return claim{}, false
 	}
 	undo := change{never: c.madeBefore(stacks)}
+	sure := min(0.9, share(sum, c.InUse))
+	if !c.callsModel() {
+		sure = 0.6 // a loop that keeps what it makes looks the same until a model is called
+	}
 	return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
-		ID: "dataset-on-gpu", Severity: c.severity(report.Warning), Confidence: min(0.9, share(sum, c.InUse)), Bytes: sum, Where: c.places(stacks...),
+		ID: "dataset-on-gpu", Severity: c.severity(report.Warning), Confidence: sure, Bytes: sum, Where: c.places(stacks...),
 		Title: fmt.Sprintf("the dataset lives on the GPU: %s in %s", sum, tensors(count)),
 		Evidence: []string{
 			"made before training began, and still there in every step",
