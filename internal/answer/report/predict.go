@@ -35,7 +35,9 @@ type Prediction struct {
 
 	Capacity units.Bytes `json:"capacity"`
 	Fits     bool        `json:"fits"`
+	NoCard   bool        `json:"no_card,omitempty"` // neither a card nor its memory was named: the capacity is only a default, and the need is the answer
 	Largest  *Largest    `json:"largest,omitempty"`
+	Next     *NextStep   `json:"next,omitempty"`
 
 	Sharded *Sharded `json:"sharded,omitempty"` // where the job is spread over cards; Fits is then each card's
 
