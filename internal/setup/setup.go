@@ -116,6 +116,7 @@ const (
 	Function Loop = "function" // the step is a function: its locals are gone
 	Plain    Loop = "plain"    // inputs, outputs and loss of the last iteration
 	Script   Loop = "script"   // all of those but the batch
+	Kept     Loop = "kept"     // the step is a function that returns them: those of the last step live until the next has returned
 )
 
 // Offload is what is kept on the host.
@@ -162,7 +163,7 @@ const (
 var (
 	checkpointings = []Checkpointing{None, Full, Selective}
 	attentions     = []Attention{SDPA, EagerAttention}
-	loops          = []Loop{Function, Plain, Script}
+	loops          = []Loop{Function, Plain, Script, Kept}
 	offloads       = []Offload{OffloadOptimizer, OffloadActivations, OffloadBoth}
 	shardings      = []Sharding{DDP, ZeRO1, ZeRO2, ZeRO3, FSDP2}
 )
