@@ -23,18 +23,19 @@ import (
 // measuredRun is a run on one H200 (PyTorch 2.11, transformers 5.17): every batch padded to its longest sample, evaluations in between, free and under
 // limits of set_per_process_memory_fraction.
 type measuredRun struct {
-	ID          string
-	Config      json.RawMessage
-	Task        string
-	Precision   string
-	Optimizer   torch.Optimizer
-	Loop        setup.Loop
-	Batch       int
-	Lengths     []int
-	EvalBatch   int   `json:"eval_batch"`
-	EvalLengths []int `json:"eval_lengths"`
-	EvalAfter   []int `json:"eval_after"`
-	Limits      []struct {
+	ID            string
+	Config        json.RawMessage
+	Task          string
+	Precision     string
+	Optimizer     torch.Optimizer
+	Loop          setup.Loop
+	Checkpointing bool
+	Batch         int
+	Lengths       []int
+	EvalBatch     int   `json:"eval_batch"`
+	EvalLengths   []int `json:"eval_lengths"`
+	EvalAfter     []int `json:"eval_after"`
+	Limits        []struct {
 		Cap units.Bytes `json:"cap_bytes"`
 		OOM *struct {
 			After int `json:"after_steps"`
@@ -82,7 +83,7 @@ func (r *measuredRun) sim(t *testing.T) (*Sim, *Schedule) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := job.Job{ID: r.ID, Source: "hf", Config: r.Config, Task: r.Task, Batch: r.Batch, Seq: 8, Optimizer: r.Optimizer, Loop: r.Loop}
+	j := job.Job{ID: r.ID, Source: "hf", Config: r.Config, Task: r.Task, Batch: r.Batch, Seq: 8, Optimizer: r.Optimizer, Loop: r.Loop, Checkpointing: r.Checkpointing}
 	j.ParamDType, j.Autocast = precision.Params(), precision.Autocast()
 	if err := j.Check(); err != nil {
 		t.Fatal(err)
@@ -140,7 +141,9 @@ func TestMeasuredRuns(t *testing.T) {
 	}
 }
 
-func off(predicted, measured units.Bytes) float64 { return 100 * (float64(predicted)/float64(measured) - 1) }
+func off(predicted, measured units.Bytes) float64 {
+	return 100 * (float64(predicted)/float64(measured) - 1)
+}
 
 // TestTurnsOfOneShapeAreTheTapeItself compares the run of one shape, pieced together from turns, with the tape of the job's three steps.
 func TestTurnsOfOneShapeAreTheTapeItself(t *testing.T) {

@@ -217,32 +217,49 @@ func (s *Sim) where(f *Failure) (phase, who string) {
 	return phase, ""
 }
 
-// Least is the smallest number of reserved bytes that a run completes in, to a thousandth of it. Between two limits of which only the larger
-// suffices there may be others that do: an allocator is not quite monotonic.
+// Least is the smallest number of reserved bytes that a run completes in, and in a few percent more, to a thousandth of it. An allocator is not monotonic:
+// close to the limit a run may complete in less and fail in more, since each release of the cache changes where later blocks lie.
 func (s *Sim) Least(q Question) (units.Bytes, error) {
 	schedule, _, err := q.schedule(0)
 	if err != nil {
 		return 0, err
 	}
-	policy := alloc.Policy{Conf: q.Machine.Conf, Torch: q.Machine.Torch}
+	return s.least(schedule, alloc.Policy{Conf: q.Machine.Conf, Torch: q.Machine.Torch})
+}
+
+func (s *Sim) least(schedule *Schedule, policy alloc.Policy) (units.Bytes, error) {
 	free, err := s.Play(schedule, policy)
 	if err != nil {
 		return 0, err
 	}
+	completes := func(limit units.Bytes) bool {
+		policy.Cap = limit
+		t, _ := s.Play(schedule, policy) // the schedule has been played
+		return t.Failed == nil
+	}
 	low, high := free.MaxAllocated*97/100, free.MaxReserved // workspaces of cuDNN are not needed
-	for high-low > high/1000 {
-		policy.Cap = (low + high) / 2
-		t, err := s.Play(schedule, policy)
-		if err != nil {
-			return 0, err
+	for {
+		for high-low > high/1000 {
+			if middle := (low + high) / 2; completes(middle) {
+				high = middle
+			} else {
+				low = middle
+			}
 		}
-		if t.Failed != nil {
-			low = policy.Cap
-		} else {
-			high = policy.Cap
+		above := high
+		for percent := units.Bytes(5); percent > 0; percent-- {
+			if limit := above + above*percent/100; limit < free.MaxReserved && !completes(limit) {
+				low, high = limit, min(limit+above/100, free.MaxReserved)
+				break
+			}
+		}
+		if high == above {
+			return high, nil
+		}
+		for high < free.MaxReserved && !completes(high) {
+			low, high = high, min(high+above/100, free.MaxReserved)
 		}
 	}
-	return high, nil
 }
 
 // points is how many moments a curve has at most.

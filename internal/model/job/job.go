@@ -62,7 +62,7 @@ type Job struct {
 	Freeze        []string        `json:"freeze,omitempty"`     // prefixes of parameter names
 	// AttentionMask is what a text model is called with: padded (some samples are shorter than the batch), full (all ones), or nothing.
 	AttentionMask string `json:"attention_mask,omitempty"`
-	ChannelsLast  bool            `json:"channels_last,omitempty"`
+	ChannelsLast  bool   `json:"channels_last,omitempty"`
 
 	LoRARank    int      `json:"lora_rank,omitempty"`    // low-rank adapters instead of full training
 	LoRATargets []string `json:"lora_targets,omitempty"` // last names of linear layers; default q_proj, v_proj
