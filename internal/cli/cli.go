@@ -16,11 +16,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/plimsoll/plimsoll/internal/live/watch"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
-	"github.com/plimsoll/plimsoll/internal/spelling"
 )
 
 // Exit codes, the same for every command.
@@ -127,7 +125,7 @@ func Run(ctx context.Context, env Env, args []string) (code int) {
 		c = coded{exitFailure, err}
 	}
 	if c.cause != nil {
-		fmt.Fprintf(env.Stderr, "plimsoll: %s\n", screen.CleanLines(c.cause.Error()))
+		fmt.Fprintf(env.Stderr, "plimsoll: %s\n", screen.CleanLines(plainText(c.cause)))
 	}
 	return c.code
 }
@@ -143,49 +141,41 @@ plimsoll: please report it with the lines below, and the smallest input that sho
 func newRootCommand(env Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "plimsoll",
-		Short: "whether a PyTorch job fits on a GPU, why it ran out of memory, how to make it fit",
-		Long: `Plimsoll shows how much a GPU can carry: whether a PyTorch training job fits,
-why it ran out of memory, and what to change.
+		Short: "find out why PyTorch ran out of GPU memory, whether a job fits, and how to make it fit",
+		Long: `Plimsoll tells you why a PyTorch job ran out of GPU memory, whether a training job
+fits on a card, and what to change so that it does.
 
-Exit codes: 0 fine, it fits · 1 the tool failed · 2 usage · 3 a finding of
-severity error, or it does not fit · 4 input unreadable.`,
+Exit codes: 0 success, or it fits; 1 plimsoll failed; 2 wrong usage; 3 it does not
+fit, or a problem was found; 4 the input cannot be read.`,
 		Version:       Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cmd.Help()
+				_, err := io.WriteString(env.Stdout, firstContact)
+				return err
 			}
 			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 				return usageError("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or "))
+			}
+			if hint := meantByFile(args[0]); hint != "" {
+				return usageError("unknown command %q; did you mean: %s", args[0], hint)
 			}
 			return usageError("unknown command %q (see plimsoll --help)", args[0])
 		},
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError("%w%s (see plimsoll %s --help)", err, nearFlag(cmd, err), cmd.Name())
+		return usageError("%s (see plimsoll %s --help)", flagProblem(cmd, err), cmd.Name())
 	})
+	root.SetGlobalNormalizationFunc(spelled)
 	root.AddCommand(commands(env)...)
 	for _, c := range root.Commands() {
 		wrapArgs(c)
+		completeValues(c)
 	}
 	return root
-}
-
-// nearFlag names the flag that was probably meant by one that does not exist.
-func nearFlag(cmd *cobra.Command, err error) string {
-	wrong, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
-	if !unknown {
-		return ""
-	}
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := spelling.Nearest(wrong, names); near != "" {
-		return "; did you mean --" + near + "?"
-	}
-	return ""
 }
 
 // Version is set when a release is built.
@@ -216,9 +206,11 @@ func wrapArgs(c *cobra.Command) {
 		return
 	}
 	c.Args = func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError("%w (see plimsoll %s --help)", err, cmd.Name())
+		err := check(cmd, args)
+		var told coded
+		if err == nil || errors.As(err, &told) {
+			return err
 		}
-		return nil
+		return usageError("plimsoll %s takes no arguments, but got %q (see plimsoll %[1]s --help)", cmd.Name(), strings.Join(args, " "))
 	}
 }

@@ -23,7 +23,12 @@ func newDiffCommand(env Env) *cobra.Command {
 grew and what shrank, by category and by line of your code.`,
 		Example: `  plimsoll diff before.pickle.gz after.pickle.gz
   plimsoll diff --json monday/ tuesday/`,
-		Args: cobra.ExactArgs(2),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usageError("diff compares two snapshots or folders of them: plimsoll diff before.pickle after.pickle")
+			}
+			return nil
+		},
 		RunE: func(_ *cobra.Command, args []string) error { return runDiff(env, o, args[0], args[1]) },
 	}
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print the comparison as JSON ("+report.DiffSchema+")")
@@ -42,7 +47,7 @@ func runDiff(env Env, o diffOptions, before, after string) error {
 	a, b := highest(sides[0]), highest(sides[1])
 	for i, c := range []bool{a != nil, b != nil} {
 		if !c {
-			return unreadable(fmt.Errorf("%s holds no memory snapshot", []string{before, after}[i]))
+			return unreadable(fmt.Errorf("%s contains no memory snapshot", []string{before, after}[i]))
 		}
 	}
 	d := compare.Timelines(a.Timeline, b.Timeline)

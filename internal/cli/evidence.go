@@ -10,9 +10,11 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/answer/explain"
 	"github.com/plimsoll/plimsoll/internal/evidence/oomtext"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
@@ -32,14 +34,25 @@ func readEvidence(env Env, args []string) ([]explain.Evidence, error) {
 			continue
 		}
 		files, err := expand(arg)
+		if err != nil && isMessage(arg) {
+			e, err := readOne(env, "the text", strings.NewReader(arg), 0)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, e)
+			continue
+		}
+		if err != nil && len(args) > 1 {
+			all = append(all, skipFile(env, arg, err))
+			continue
+		}
 		if err != nil {
 			return nil, unreadable(err)
 		}
 		for _, name := range files {
 			e, err := readFile(env, name)
-			if err != nil && len(files) > 1 {
-				e = explain.Evidence{Name: name, Unreadable: err.Error()}
-				fmt.Fprintf(env.Stderr, "plimsoll: skipped %v\n", err)
+			if err != nil && len(files)+len(args) > 2 { // one bad file does not hide the others
+				e = skipFile(env, name, err)
 			} else if err != nil {
 				return nil, err
 			}
@@ -47,6 +60,18 @@ func readEvidence(env Env, args []string) ([]explain.Evidence, error) {
 		}
 	}
 	return all, nil
+}
+
+// isMessage tells an error text that was given as an argument, in quotes, from the name of a file.
+func isMessage(arg string) bool {
+	return strings.Contains(arg, " ") && strings.Contains(strings.ToLower(arg), "memory")
+}
+
+// skipFile says that a file cannot be read, and goes on with the others.
+func skipFile(env Env, name string, err error) explain.Evidence {
+	text := plainText(err)
+	fmt.Fprintf(env.Stderr, "plimsoll: skipped %s\n", screen.CleanLines(text))
+	return explain.Evidence{Name: name, Unreadable: text}
 }
 
 // expand lists the files of a directory, or gives the file itself.
@@ -69,7 +94,7 @@ func expand(path string) ([]string, error) {
 		return err
 	})
 	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("directory %s has no files", path)
+		err = fmt.Errorf("folder %s is empty", path)
 	}
 	slices.Sort(files)
 	return slices.DeleteFunc(files, isHolders), err

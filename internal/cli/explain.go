@@ -39,14 +39,31 @@ them, one for each rank. "-" reads standard input.`,
   plimsoll explain snapshots/            # every rank; the one that stands out is named
   plimsoll explain --json oom.pickle | jq .findings[0].id
   plimsoll explain --pprof peak.pb.gz oom.pickle && go tool pprof -http=: peak.pb.gz`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return runExplain(env, o, args) },
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0 && env.StdinIsTerminal:
+				fmt.Fprintln(env.Stderr, "plimsoll: paste the error message, then press Ctrl-D on an empty line (or name a file: plimsoll explain oom.pickle)")
+				args = []string{"-"}
+			case len(args) == 0:
+				env.Stdin, args = pipedArg(env)
+			}
+			if len(args) == 0 {
+				return usageError("nothing to explain: name a file or pipe one in\n%s", readable)
+			}
+			return runExplain(env, o, args)
+		},
 	}
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print the report as JSON ("+report.ExplainSchema+")")
 	o.Exports = exportFlags(cmd.Flags())
 	cmd.Flags().StringVar(&o.Source, "source", "", "the code that ran: lint findings on the guilty lines are named with the cause")
 	return cmd
 }
+
+// readable says what explain can read, and how to get it.
+const readable = `explain reads:
+  the error text, or a log that contains it    python train.py 2>&1 | plimsoll explain
+  a snapshot of PyTorch's allocator            plimsoll run -- python train.py writes one when memory runs out`
 
 func runExplain(env Env, o explainOptions, args []string) error {
 	all, err := readEvidence(env, args)
@@ -63,7 +80,7 @@ func runExplain(env Env, o explainOptions, args []string) error {
 		}
 	}
 	if len(r.Devices) == 0 && r.Message == nil {
-		return unreadable(fmt.Errorf("found neither a memory snapshot nor an out-of-memory message in %s", strings.Join(args, ", ")))
+		return unreadable(fmt.Errorf("no memory snapshot and no out-of-memory message in %s\n%s", strings.Join(args, ", "), readable))
 	}
 	if o.JSON {
 		err = printJSON(env.Stdout, r)

@@ -61,7 +61,8 @@ Exit code 3: nothing fits; the answer then says what the least is that would.`,
   plimsoll fit --config config.json --seq 2048 --effective-batch 16 --gpu l4 --write trainer > args.py`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.name(env, cmd, args); err != nil {
+			env, err := o.name(env, cmd, args)
+			if err != nil {
 				return err
 			}
 			return runFit(env, cmd, o)
@@ -75,7 +76,7 @@ Exit code 3: nothing fits; the answer then says what the least is that would.`,
 	addWords(flags, &o.Axes.Precision, "precision", "precisions to try, the first is the job's: "+strings.Join(torch.Precisions(), ", "), torch.ParsePrecision)
 	addWords(flags, &o.Axes.Checkpointing, "checkpointing", "none, selective, full (default: all the model can)", setup.ParseCheckpointing)
 	addWords(flags, &o.Axes.Optimizer, "optimizer", "optimizers to try, the first is the job's (default: forms of "+string(torch.DefaultOptimizer)+")", torch.ParseOptimizer)
-	addWords(flags, &o.Axes.Attn, "attn", "attention: sdpa, eager (default: the job's, and sdpa)", setup.ParseAttention)
+	addWords(flags, &o.Axes.Attn, "attn", "attention: sdpa, eager (default: the job's, and sdpa)", o.attention)
 	addWords(flags, &o.Axes.Loop, "loop", "loop: function, plain, script (default: the job's, and function)", setup.ParseLoop)
 	addWords(flags, &o.Axes.Offload, "offload", "what is on the host: none, optimizer (state and step), activations, both (default: none, optimizer)", setup.ParseOffload)
 	flags.IntVar(&o.GPUs, "gpus", 1, "cards in all (what several add is analytic: not measured)")
@@ -110,7 +111,7 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 		fit, err = plan.Find(r)
 	}
 	if err != nil {
-		return usageError("%w", err)
+		return cannotPredict(&fileJob{Job: r.Job}, err)
 	}
 	if err := o.beyond(fit, r); err != nil {
 		return err
@@ -190,13 +191,13 @@ func (o *fitOptions) check(cmd *cobra.Command) error {
 		return usageError("--write %.30q is not known%s", o.Write, spelling.Hint(o.Write, planfile.Formats()))
 	}
 	if o.Write != "" && o.JSON {
-		return usageError("--write and --json: which one goes to standard output?")
+		return usageError("give either --write or --json, not both: each prints to standard output")
 	}
 	if cmd.Flags().Changed("effective-batch") && o.Effective < 1 {
-		return usageError("--effective-batch %d: it has at least one sample", o.Effective)
+		return usageError("--effective-batch %d: must be at least 1", o.Effective)
 	}
 	if o.GPUs < 1 {
-		return usageError("--gpus %d: there is at least one", o.GPUs)
+		return usageError("--gpus %d: must be at least 1", o.GPUs)
 	}
 	return nil
 }
@@ -208,6 +209,7 @@ func (o *fitOptions) settings(j *fileJob) {
 	}
 	first(&j.Optimizer, o.Axes.Optimizer)
 	first(&j.Attn, o.Axes.Attn)
+	o.noteAttention(j)
 	first(&j.Loop, o.Axes.Loop)
 	if j.Batch == 0 {
 		switch {
@@ -256,7 +258,7 @@ func first[T ~string](field *T, words []T) {
 // writePlan prints one plan for a framework.
 func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
 	if !plan.AnyFits(fit) {
-		return coded{exitFinding, fmt.Errorf("nothing fits, so there is nothing to write; without --write the answer says what would")}
+		return coded{exitFinding, fmt.Errorf("nothing fits, so there is no plan to write; run the same command without --write to see what would fit")}
 	}
 	if o.Plan < 1 || o.Plan > len(fit.Plans) || !fit.Plans[o.Plan-1].Fits {
 		return usageError("--plan %d: there are plans 1 to %d", o.Plan, len(fit.Plans))

@@ -109,14 +109,14 @@ func TestFitRefusesClearly(t *testing.T) {
 		args []string
 	}{
 		"no model":            {2, "no model", []string{"--effective-batch", "4"}},
-		"no batch":            {2, "no batch", llama},
+		"no batch":            {2, "--batch", llama},
 		"unknown card":        {2, "not in the catalogue", with(llama, "--effective-batch", "4", "--gpu", "rtx-4900")},
 		"unknown axis":        {2, "did you mean full", with(llama, "--effective-batch", "4", "--checkpointing", "ful")},
 		"unknown precision":   {2, "did you mean", with(llama, "--effective-batch", "4", "--precision", "amp-bf17")},
 		"unknown optimizer":   {2, "did you mean adamw", with(llama, "--effective-batch", "4", "--optimizer", "adamww")},
 		"no divisor":          {2, "none of the micro-batches", with(llama, "--effective-batch", "16", "--micro-batch", "3,5")},
 		"zero micro-batch":    {2, "at least one", with(llama, "--effective-batch", "16", "--micro-batch", "0")},
-		"negative effective":  {2, "at least one", with(llama, "--effective-batch", "-1")},
+		"negative effective":  {2, "at least 1", with(llama, "--effective-batch", "-1")},
 		"cards do not divide": {2, "cannot be divided", with(llama, "--effective-batch", "16", "--gpus", "3")},
 		"unknown sharding":    {2, "did you mean fsdp2", with(llama, "--effective-batch", "16", "--gpus", "2", "--sharding", "fsdp")},
 		"no such cut":         {2, "cannot be cut", with(llama, "--effective-batch", "16", "--gpus", "4", "--tensor", "8")},
@@ -126,11 +126,11 @@ func TestFitRefusesClearly(t *testing.T) {
 		"no words for a cut":  {2, "--write torch", with(llama, "--effective-batch", "16", "--gpus", "2", "--tensor", "2", "--checkpointing", "none", "--write", "trainer")},
 		"unknown permission":  {2, "numerics", with(llama, "--effective-batch", "16", "--allow", "everything")},
 		"unknown format":      {2, "did you mean trainer", with(llama, "--effective-batch", "16", "--write", "trainr")},
-		"two outputs":         {2, "which one", with(llama, "--effective-batch", "16", "--write", "torch", "--json")},
+		"two outputs":         {2, "not both", with(llama, "--effective-batch", "16", "--write", "torch", "--json")},
 		"graph checkpointing": {2, "checkpoint_modules", with(fitResNet[1:], "--effective-batch", "16", "--checkpointing", "full")},
 		"no memory at all":    {2, "context", with(llama, "--effective-batch", "16", "--memory", "100MiB")},
 		"missing file":        {4, "read the configuration", []string{"--config", "no-such.json", "--effective-batch", "4"}},
-		"write what is not":   {3, "nothing to write", with(llama, "--effective-batch", "4", "--memory", "2GiB", "--write", "torch")},
+		"write what is not":   {3, "no plan to write", with(llama, "--effective-batch", "4", "--memory", "2GiB", "--write", "torch")},
 	} {
 		code, stdout, stderr := invoke(t, "", with([]string{"fit"}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {

@@ -41,7 +41,7 @@ func runsOn(t *testing.T, cards []watch.Card, environ []string, args ...string) 
 
 func TestARunStartsWithTheMildestChangeThatIsPredictedToFit(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	script := filepath.Join("testdata", "fit", "foreseen.py")
 	for _, c := range []struct {
 		name    string
@@ -76,7 +76,7 @@ func TestARunStartsWithTheMildestChangeThatIsPredictedToFit(t *testing.T) {
 
 func TestWhatCannotBeForeseenIsSaidAndRunsAllTheSame(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	got := runsOn(t, []watch.Card{h200With(units.GiB)}, nil, "run", "--fit", "--", python, filepath.Join("testdata", "fit", "plain.py"))
 	got.wants(t, 0, "plimsoll: no prediction: it puts no model on the GPU. The run itself will tell.\n")
 	if got.numbers(t) == nil {
@@ -96,7 +96,7 @@ func TestWhatCannotBeForeseenIsSaidAndRunsAllTheSame(t *testing.T) {
 
 func TestARefusedPlanIsReplacedByAnotherThatIsPredictedToFit(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	source, err := os.ReadFile(filepath.Join("testdata", "fit", "foreseen.py"))
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ var oneThread = []string{"OMP_NUM_THREADS=1"}
 
 func TestRanksSplitTogetherAndEndWhereTheUntouchedOnesDo(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	for _, c := range []struct{ launcher, script string }{{"torchrun", "ranks.py"}, {"accelerate", "accelerated.py"}} {
 		t.Run(c.launcher, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +51,7 @@ func TestRanksSplitTogetherAndEndWhereTheUntouchedOnesDo(t *testing.T) {
 
 func TestARankThatCannotSplitSpeaksForAll(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	command := pair(python, "torchrun", "ranks.py", "norm")
 	untouched := runs(t, oneThread, append([]string{"run"}, command...)...)
 	left := runs(t, oneThread, append([]string{"run", "--fit", "--split", "4"}, command...)...)
@@ -63,7 +63,7 @@ func TestARankThatCannotSplitSpeaksForAll(t *testing.T) {
 
 func TestAnOutOfMemoryOnOneRankStartsAllOfThemAnew(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	got := runs(t, oneThread, append([]string{"run", "--fit"}, pair(python, "torchrun", "ranks.py", "oom")...)...)
 	got.wants(t, 0, "out of memory on rank 1", "Starting again: micro-batch 4 × 2", "seen in effect on 2 ranks: 2 micro-batches a batch")
 	if got.numbers(t) == nil {
@@ -73,7 +73,7 @@ func TestAnOutOfMemoryOnOneRankStartsAllOfThemAnew(t *testing.T) {
 
 func TestRanksAreForeseenTogether(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	got := runsOn(t, []watch.Card{h200With(80 * units.GiB), h200With(40 * units.GiB)}, oneThread,
 		append([]string{"run", "--fit"}, pair(python, "torchrun", "ranks.py")...)...)
 	got.wants(t, 0, "of 40.0 GiB free: it fits as it is.") // the fuller of the two cards they take

@@ -1,20 +1,22 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sort"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/internal/code/lint"
+	"github.com/plimsoll/plimsoll/internal/code/workspace"
 	"github.com/plimsoll/plimsoll/internal/show/lintout"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 )
@@ -79,15 +81,11 @@ func runLint(ctx context.Context, env Env, o lintOptions, args []string) error {
 	if len(args) == 0 {
 		return usageError("lint needs a file or folder to read, or --explain RULE")
 	}
-	config, err := readLintConfig(args[0])
+	settings, err := o.settings(args[0])
 	if err != nil {
-		return unreadable(err)
-	}
-	o = config.under(o)
-	if err := checkRuleNames(o); err != nil {
 		return err
 	}
-	files, err := pythonFiles(args, config.Exclude, o.Tests)
+	files, err := settings.Files(args)
 	if err != nil {
 		return unreadable(err)
 	}
@@ -96,14 +94,14 @@ func runLint(ctx context.Context, env Env, o lintOptions, args []string) error {
 	}
 	// Syntax trees are many small objects that die with their file: collecting less often halves the time and costs some 100 MiB.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	summary, err := lintFiles(ctx, o, files)
+	summary, err := lintFiles(ctx, o, settings, files)
 	if err != nil {
 		return err
 	}
 	if err := writeLint(env, o, summary); err != nil {
 		return err
 	}
-	if fails(o, summary) {
+	if fails(settings.FailOn, summary) {
 		return findingExit()
 	}
 	return nil
@@ -122,23 +120,27 @@ func explainRule(env Env, id string) error {
 	return out.Err()
 }
 
-// checkRuleNames refuses a rule that does not exist: a misspelt --ignore would otherwise do nothing, silently.
-func checkRuleNames(o lintOptions) error {
-	for _, id := range append(append([]string{}, o.Select...), o.Ignore...) {
-		if !lint.Known(id) {
-			return usageError("there is no rule %q; name ids (LM010), prefixes (LM01), rule names, or ALL", id)
-		}
+// settings are those of the project with what the command line changes.
+func (o lintOptions) settings(path string) (workspace.Settings, error) {
+	s, err := workspace.ReadSettings(path)
+	if err != nil {
+		return s, unreadable(err)
 	}
-	switch o.FailOn {
-	case "", "error", "warning", "note", "never":
-		return nil
+	if len(o.Select) > 0 {
+		s.Select = o.Select
 	}
-	return usageError("--fail-on takes error, warning, note or never, not %q", o.FailOn)
+	s.Ignore = slices.Concat(o.Ignore, s.Ignore)
+	s.FailOn = cmp.Or(o.FailOn, s.FailOn)
+	s.Tests = s.Tests || o.Tests
+	if err := s.Validate(); err != nil {
+		return s, usageError("%v", err)
+	}
+	return s, nil
 }
 
-func fails(o lintOptions, s lintout.Summary) bool {
+func fails(failOn string, s lintout.Summary) bool {
 	errors, warnings, notes := s.Count()
-	switch o.FailOn {
+	switch failOn {
 	case "never":
 		return false
 	case "note":
@@ -163,84 +165,29 @@ func writeLint(env Env, o lintOptions, s lintout.Summary) error {
 	return out.Err()
 }
 
-// lintFiles reads the files with a few workers; the findings come in the order of the files whatever worker read them.
-func lintFiles(ctx context.Context, o lintOptions, files []string) (lintout.Summary, error) {
-	type result struct {
-		findings []lint.Finding
-		fixed    int
-		err      error
-	}
-	results := make([]result, len(files))
-	neighbours := newNeighbours()
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range max(1, o.Jobs) {
-		wg.Go(func() {
-			for i := range next {
-				findings, fixed, err := lintFile(o, files[i], neighbours)
-				results[i] = result{findings, fixed, err}
-			}
-		})
-	}
-	for i := range files {
-		if ctx.Err() != nil {
-			break
-		}
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	if err := ctx.Err(); err != nil {
+// lintFiles checks the files and, where asked to, fixes them.
+func lintFiles(ctx context.Context, o lintOptions, settings workspace.Settings, files []string) (lintout.Summary, error) {
+	w := workspace.New(settings)
+	results, err := w.Check(ctx, files, o.Jobs)
+	if err != nil {
 		return lintout.Summary{}, err
 	}
 	s := lintout.Summary{Files: len(files)}
-	for i, r := range results {
-		if r.err != nil {
-			return s, unreadable(fmt.Errorf("lint %s: %w", files[i], r.err))
+	for _, r := range results {
+		if r.Err == nil && o.Fix && filepath.Ext(r.Path) == ".py" {
+			if better, fixed := lint.Fix(r.Source, r.Findings, false); fixed > 0 {
+				if r.Err = rewrite(r.Path, better); r.Err == nil {
+					r.Findings, r.Err = w.Text(r.Path, better)
+				}
+				s.Fixed += fixed
+			}
 		}
-		s.Findings, s.Fixed = append(s.Findings, r.findings...), s.Fixed+r.fixed
+		if r.Err != nil {
+			return s, unreadable(fmt.Errorf("lint %s: %w", r.Path, r.Err))
+		}
+		s.Findings = append(s.Findings, r.Findings...)
 	}
 	return s, nil
-}
-
-// maxSource is the largest file that is read; a notebook carries its pictures along.
-const maxSource = 64 << 20
-
-func readSource(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, maxSource+1))
-	if err == nil && len(src) > maxSource {
-		return nil, fmt.Errorf("larger than %d bytes; is it Python source?", maxSource)
-	}
-	return src, err
-}
-
-func lintFile(o lintOptions, path string, n *neighbours) ([]lint.Finding, int, error) {
-	src, err := readSource(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	opts := lint.Options{Select: o.Select, Ignore: o.Ignore, Lookup: n.lookup(path)}
-	if strings.HasSuffix(path, ".ipynb") {
-		findings, err := lint.Notebook(path, src, opts)
-		return findings, 0, err
-	}
-	findings := lint.Source(path, src, opts)
-	if !o.Fix {
-		return findings, 0, nil
-	}
-	better, fixed := lint.Fix(src, findings)
-	if fixed == 0 {
-		return findings, 0, nil
-	}
-	if err := rewrite(path, better); err != nil {
-		return nil, 0, err
-	}
-	return lint.Source(path, better, opts), fixed, nil
 }
 
 // rewrite replaces a file in one step, with the permissions it had.
@@ -262,12 +209,11 @@ func rewrite(path string, text []byte) error {
 // LintFindings checks source files for other commands: `explain` and `run` raise the findings that stand on a guilty stack
 // (lint.Raise). Files that cannot be read are left out; quiet rules are applied.
 func LintFindings(files []string) []lint.Finding {
-	n := newNeighbours()
+	w := workspace.New(workspace.Settings{Select: []string{"ALL"}})
 	var all []lint.Finding
 	for _, path := range files {
-		findings, _, err := lintFile(lintOptions{Select: []string{"ALL"}}, path, n)
-		if err == nil {
-			all = append(all, findings...)
+		if r := w.File(path); r.Err == nil {
+			all = append(all, r.Findings...)
 		}
 	}
 	sort.SliceStable(all, func(i, j int) bool { return all[i].File < all[j].File })

@@ -13,11 +13,12 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/gpu"
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/model/eager"
+	"github.com/plimsoll/plimsoll/internal/model/exported"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/shard"
 	"github.com/plimsoll/plimsoll/internal/model/traced"
-	"github.com/plimsoll/plimsoll/internal/script/modelcode"
 	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/show/textout"
@@ -37,7 +38,8 @@ type predictOptions struct {
 	Moments int
 	JSON    bool
 
-	trace *traced.Trace // of a command: what it did past its first step
+	trace  *traced.Trace // of a command: what it did past its first step
+	script string        // its name
 }
 
 func newPredictCommand(env Env) *cobra.Command {
@@ -75,16 +77,17 @@ Exit code 3: it does not fit.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() < 0 {
-				if err := o.name(env, cmd, args); err != nil {
+				env, err := o.name(env, cmd, args)
+				if err != nil {
 					return err
 				}
 				return runPredict(env, cmd, o)
 			}
 			if cmd.ArgsLenAtDash() != 0 {
-				return usageError("%q and a command: which one is the job? A command stands alone after -- (see plimsoll predict --help)", args[0])
+				return usageError("give either a model (%s) or a command after --, not both", args[0])
 			}
 			if len(args) == 0 {
-				return usageError("there is no command after --")
+				return usageError("no command after --: plimsoll predict -- python train.py")
 			}
 			return o.predictScript(env, cmd, args)
 		},
@@ -129,8 +132,11 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		return predictSpread(env, o, j, src, m)
 	}
 	res, err := predict.Run(j.Job, src, m)
+	if err != nil && o.trace != nil {
+		return o.printFollowed(env, m, fmt.Errorf("the captured step: %w", err))
+	}
 	if err != nil {
-		return usageError("%w", err)
+		return cannotPredict(&j, err)
 	}
 	if o.trace != nil {
 		if res, err = predict.WithPhases(res, o.trace, m); err != nil {
@@ -147,6 +153,14 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		return err
 	}
 	return printPrediction(env, o.JSON, r)
+}
+
+// cannotPredict tells a model that contradicts itself from a setting that it cannot be trained with.
+func cannotPredict(j *fileJob, err error) error {
+	if errors.Is(err, eager.ErrMisfit) || errors.Is(err, exported.ErrNotGraph) {
+		return unreadable(named(j, err))
+	}
+	return usageError("%w", err)
 }
 
 // contradiction refuses flags that would have no effect beside the others: an answer that ignores half of the question misleads.
@@ -180,7 +194,7 @@ func predictSpread(env Env, o predictOptions, j fileJob, src predict.Source, m p
 	}
 	res, err := predict.RunSpread(j.Job, src, m, s)
 	if err != nil {
-		return usageError("%w", err)
+		return cannotPredict(&j, err)
 	}
 	return printPrediction(env, o.JSON, res.Report)
 }
@@ -248,7 +262,7 @@ type machineFlags struct {
 
 func (f *machineFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.GPU, "gpu", "", "card: "+strings.Join(gpu.Names()[:4], ", ")+", a100-80g, rtx-4090, l4, t4, …")
-	cmd.Flags().StringVar(&f.Memory, "memory", "", "memory there is, for example 24GiB (default: the card's)")
+	cmd.Flags().StringVar(&f.Memory, "memory", "", "memory of the card, for example 24GiB; 24 means 24 GiB (default: what --gpu has)")
 	cmd.Flags().StringVar(&f.Torch, "torch", "", "PyTorch version (default "+torch.Latest.String()+")")
 	cmd.Flags().StringVar(&f.Conf, "conf", "", "allocator settings, as in PYTORCH_CUDA_ALLOC_CONF")
 }
@@ -265,11 +279,11 @@ func (f *machineFlags) machine() (predict.Machine, error) {
 		return m, usageError("%w", err)
 	}
 	if f.Memory != "" {
-		if m.Capacity, err = units.Parse(f.Memory); err != nil {
+		if m.Capacity, err = units.ParseMemory(f.Memory); err != nil {
 			return m, usageError("--memory: %w", err)
 		}
 		if m.Capacity <= 0 {
-			return m, usageError("--memory %s: there must be some", f.Memory)
+			return m, usageError("--memory %s: must be more than zero", f.Memory)
 		}
 	}
 	if f.Torch != "" {
@@ -294,6 +308,8 @@ type jobFlags struct {
 	Python    string // for models that are not built in
 	Download  bool   // the configuration may be fetched
 	own       bool   // the model was named: its own precision is the default
+	named     string // --model, for people who write it as a flag
+	attnSaid  string // --attn as it was written, where it is counted as another
 }
 
 func (f *jobFlags) add(cmd *cobra.Command) {
@@ -304,7 +320,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.Checkpointing, "checkpointing", false, "activation checkpointing of every layer")
 	flags.IntVar(&f.Layers, "checkpoint-layers", 0, "with --checkpointing: only so many of the first layers")
 	flags.BoolVar(&f.OffloadActivations, "offload-activations", false, "what autograd saves is kept on the host (save_on_cpu)")
-	addWord(flags, &f.Attn, "attn", "attention: sdpa or eager (default sdpa)", setup.ParseAttention)
+	addWord(flags, &f.Attn, "attn", "attention: sdpa or eager (default sdpa)", f.attention)
 	flags.StringVar(&f.ZeroGrad, "zero-grad", "", "when gradients are set to None: before-forward, before-backward (default before-forward)")
 	addWord(flags, &f.Loop, "loop", "function: the step's locals die; plain: those of the last iteration live on; script: all but its batch (default function)", setup.ParseLoop)
 }
@@ -323,6 +339,8 @@ func (f *jobFlags) addModel(cmd *cobra.Command) {
 	flags.StringVar(&f.Graph, "graph", "", "graph from torch.export: a .pt2, or its model.json, plain or .gz")
 	flags.StringVar(&f.JobFile, "job", "", "file with the job as JSON; - is standard input")
 	flags.StringVar(&f.Model, "name", "", "label of the model")
+	flags.StringVar(&f.named, "model", "", "the same as MODEL")
+	_ = flags.MarkHidden("model") // MODEL is what help shows
 	flags.StringVar(&f.Task, "task", "", "what the model is trained for: "+strings.Join(job.Tasks(), ", "))
 	flags.IntVar(&f.Batch, "batch", 0, "samples of one micro-batch")
 	flags.IntVar(&f.Seq, "seq", 0, "tokens of one sample")
@@ -366,38 +384,6 @@ func (f *jobFlags) model(env Env, cmd *cobra.Command) (fileJob, error) {
 	return j, nil
 }
 
-// name takes the model that stands on the command line by itself: a name on the Hugging Face hub, a file or a folder.
-func (f *jobFlags) name(env Env, cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	for _, flag := range []string{"config", "graph", "job", "jobs"} {
-		if cmd.Flags().Changed(flag) {
-			return usageError("%s and --%s: which one is the model?", args[0], flag)
-		}
-	}
-	if strings.HasSuffix(args[0], ".py") || args[0] == "python" || args[0] == "python3" {
-		return usageError("%s is no model; a command to predict stands after --: plimsoll predict -- python train.py", args[0])
-	}
-	if len(args) > 1 {
-		return usageError("%q and %q: which one is the model? A command to predict stands after --", args[0], args[1])
-	}
-	path, err := modelcode.Locate(args[0], env.environ())
-	var absent modelcode.NotCached
-	if errors.As(err, &absent) && f.Download {
-		reader := modelcode.Reader{Python: f.Python, Env: env.environ()}
-		path, err = reader.Download(args[0])
-	}
-	if err != nil {
-		return unreadable(err)
-	}
-	f.ConfigFile, f.own = path, true
-	if f.Model == "" {
-		f.Model = strings.TrimSuffix(args[0], "/config.json")
-	}
-	return nil
-}
-
 // ownPrecision is the precision that a model was saved in, for a model that was named and no precision said.
 func (f *jobFlags) ownPrecision(j *fileJob) error {
 	if !f.own || j.ParamDType != "" || j.Autocast != "" {
@@ -424,7 +410,7 @@ func (f *jobFlags) overlay(cmd *cobra.Command, j *fileJob) error {
 	}
 	if said("graph") {
 		if said("config") {
-			return usageError("--config and --graph: which one is the model?")
+			return usageError("give either --config or --graph, not both")
 		}
 		j.Graph, j.Config, j.ConfigFile, j.Source, j.dir = f.Graph, nil, "", "", ""
 	}
@@ -463,6 +449,7 @@ func (f *jobFlags) overlaySettings(cmd *cobra.Command, j *fileJob) error {
 			set()
 		}
 	}
+	f.noteAttention(j)
 	if said("precision") {
 		j.SetPrecision(f.Precision)
 		return nil

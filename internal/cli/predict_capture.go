@@ -39,7 +39,7 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 		return coded{128 + int(interrupted.Outcome.Asked), err}
 	case failed == nil:
 		if err == nil && t.Followed() {
-			o.trace = t
+			o.trace, o.script = t, scriptName(args)
 		}
 		return runPredict(env, cmd, *o)
 	case err != nil:
@@ -51,7 +51,13 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 	if err != nil {
 		return err
 	}
-	res, err := predict.Followed(t, scriptName(args), m)
+	o.trace, o.script = t, scriptName(args)
+	return o.printFollowed(env, m, why)
+}
+
+// printFollowed answers from the trace of a script alone, with the reason why its step is not known operator by operator.
+func (o *predictOptions) printFollowed(env Env, m predict.Machine, why error) error {
+	res, err := predict.Followed(o.trace, o.script, m)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -51,30 +52,34 @@ func readJobFile(env Env, name string) (fileJob, error) {
 	return fileJob{Job: j, dir: dir}, nil
 }
 
-// readJobLines reads a JSONL file of jobs.
-func readJobLines(env Env, name string) ([]fileJob, error) {
+// jobLines opens a JSONL file of jobs, to be read as they are needed.
+func jobLines(env Env, name string) (lines iter.Seq[fileJob], stop func() error, err error) {
 	var r io.Reader = env.Stdin
-	dir := ""
+	dir, stop := "", func() error { return nil }
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, unreadable(fmt.Errorf("read the jobs: %w", err))
+			return nil, nil, unreadable(fmt.Errorf("read the jobs: %w", err))
 		}
-		defer f.Close()
-		r, dir = f, filepath.Dir(name)
+		r, dir, stop = f, filepath.Dir(name), f.Close
 	}
-	var jobs []fileJob
-	err := job.ReadLines(r, func(j job.Job, broken error) { jobs = append(jobs, fileJob{j, dir, broken}) })
-	if err != nil {
-		return nil, unreadable(fmt.Errorf("%s: %w", name, err))
-	}
-	if len(jobs) == 0 {
-		return nil, unreadable(fmt.Errorf("%s has no jobs in it", name))
-	}
-	return jobs, nil
+	return func(yield func(fileJob) bool) {
+		for l := range job.Lines(r) {
+			j := fileJob{Job: l.Job, dir: dir}
+			if j.ID == "" {
+				j.ID = fmt.Sprintf("line %d", l.Number)
+			}
+			if l.Err != nil {
+				j.broken = fmt.Errorf("%s, %w", name, l.Err)
+			}
+			if !yield(j) {
+				return
+			}
+		}
+	}, stop, nil
 }
 
-// modelFiles reads graphs once, however many jobs name them; jobs may ask from several goroutines.
+// modelFiles reads graphs once, however many jobs name them, and keeps the last few; jobs may ask from several goroutines.
 type modelFiles struct {
 	mu     sync.Mutex
 	graphs map[string]func() (*exported.Graph, error)
@@ -165,12 +170,15 @@ func (m *modelFiles) fromCode(j *fileJob, config []byte, unsupported error) (pre
 	return predict.Source{Graph: g, Read: read}, nil
 }
 
-// named puts the file in front of an error about it.
+// named puts the file of a job's model in front of an error about it.
 func named(j *fileJob, err error) error {
-	if j.ConfigFile == "" {
-		return err
+	switch {
+	case j.ConfigFile != "":
+		return fmt.Errorf("%s: %w", j.path(j.ConfigFile), err)
+	case j.Graph != "":
+		return fmt.Errorf("%s: %w", j.path(j.Graph), err)
 	}
-	return fmt.Errorf("%s: %w", j.path(j.ConfigFile), err)
+	return err
 }
 
 // configText is the configuration of a job, written in it or in a file of its own.
@@ -197,10 +205,16 @@ func configText(j *fileJob) ([]byte, error) {
 // maxConfig is more than any configuration has; the reader refuses what is longer than it takes.
 const maxConfig = 8 << 20
 
+// maxGraphs is how many graphs are kept at a time.
+const maxGraphs = 16
+
 func (m *modelFiles) graph(name string) (*exported.Graph, error) {
 	m.mu.Lock()
 	read, ok := m.graphs[name]
 	if !ok {
+		if len(m.graphs) >= maxGraphs { // a file of jobs may name any number
+			clear(m.graphs)
+		}
 		read = sync.OnceValues(func() (*exported.Graph, error) { return readGraph(name) })
 		m.graphs[name] = read
 	}

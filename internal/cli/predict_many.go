@@ -3,12 +3,13 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -21,62 +22,102 @@ import (
 	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
-// predictMany predicts every line of a file, in parallel, and prints in the file's order.
+// predictMany predicts every line of a file, in parallel, and prints in the file's order, as results come.
 func predictMany(env Env, cmd *cobra.Command, o predictOptions, m predict.Machine, files *modelFiles) error {
 	for _, flag := range []string{"config", "graph", "job", "sweep"} {
 		if cmd.Flags().Changed(flag) {
 			return usageError("--jobs and --%s: the jobs of the file name their models themselves", flag)
 		}
 	}
-	jobs, err := readJobLines(env, o.Jobs)
+	lines, stop, err := jobLines(env, o.Jobs)
 	if err != nil {
 		return err
 	}
-	for i := range jobs {
-		if err := o.overlay(cmd, &jobs[i]); err != nil {
-			return err
+	defer stop()
+	jobs := func(yield func(fileJob) bool) {
+		for j := range lines {
+			if j.broken == nil {
+				j.broken = o.overlay(cmd, &j)
+			}
+			if !yield(j) {
+				return
+			}
 		}
 	}
-	results := predictAll(env, jobs, m, files)
-	return printMany(env, o, results, textout.Predictions)
+	var count tally
+	table := textout.NewPredictionTable(screen.New(env.Stdout, env.Style))
+	out := json.NewEncoder(env.Stdout)
+	err = predictAll(env, jobs, m, files, func(r report.Prediction) error {
+		count.add(&r)
+		if o.JSON {
+			return out.Encode(&r)
+		}
+		return table.Add(r)
+	})
+	if err == nil && !o.JSON {
+		err = table.Close()
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("write the predictions: %w", err)
+	case count.all == 0:
+		return unreadable(fmt.Errorf("%s has no jobs in it", o.Jobs))
+	}
+	return count.verdict(env)
 }
 
-// predictAll uses every processor; results come back in the order of the jobs.
-func predictAll(env Env, jobs []fileJob, m predict.Machine, files *modelFiles) []report.Prediction {
+// predictAll uses every processor and hands results out in the order of the jobs, as soon as there are any. It holds only a few jobs at a time.
+func predictAll(env Env, jobs iter.Seq[fileJob], m predict.Machine, files *modelFiles, each func(report.Prediction) error) error {
 	// A prediction makes much garbage and keeps little: collecting it less often saves a third of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	results := make([]report.Prediction, len(jobs))
-	next := make(chan int)
-	var wait sync.WaitGroup
-	begun := time.Now()
-	shown := false
-	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
-		wait.Go(func() {
-			for i := range next {
-				results[i] = predictOne(jobs[i], m, files)
+	workers := runtime.GOMAXPROCS(0)
+	results := make(chan chan report.Prediction, 2*workers)
+	stop := make(chan struct{})
+	go func() {
+		defer close(results)
+		free := make(chan struct{}, workers)
+		for j := range jobs {
+			result := make(chan report.Prediction, 1)
+			select {
+			case <-stop:
+				return
+			case results <- result:
 			}
-		})
-	}
-	for i := range jobs {
-		next <- i
-		if env.StderrIsTerminal && time.Since(begun) > time.Second {
-			shown = true
-			fmt.Fprintf(env.Stderr, "\rplimsoll: %d of %d jobs", i+1, len(jobs))
+			free <- struct{}{}
+			go func() {
+				result <- predictOne(j, m, files)
+				<-free
+			}()
 		}
+	}()
+	var done atomic.Int64
+	if !env.StdoutIsTerminal { // results on a terminal are progress enough
+		defer progress(env, func() string { return fmt.Sprintf("%d jobs predicted", done.Load()) })()
 	}
-	close(next)
-	wait.Wait()
-	if shown {
-		fmt.Fprint(env.Stderr, "\r\x1b[K")
+	var failed error
+	for result := range results {
+		r := <-result
+		if failed != nil {
+			continue // nobody reads on: only wait for what has begun
+		}
+		if failed = each(r); failed != nil {
+			close(stop)
+		}
+		done.Add(1)
 	}
-	return results
+	return failed
 }
 
 // predictOne turns a failure into a result that says so: one bad job does not stop the others.
-func predictOne(j fileJob, m predict.Machine, files *modelFiles) report.Prediction {
+func predictOne(j fileJob, m predict.Machine, files *modelFiles) (r report.Prediction) {
 	failed := func(err error) report.Prediction {
 		return report.Prediction{Schema: report.PredictSchema, ID: j.ID, Title: j.Model, Error: err.Error(), Assumptions: []string{}}
 	}
+	defer func() {
+		if problem := recover(); problem != nil {
+			r = failed(fmt.Errorf("this is a bug in plimsoll (run the job alone with --job to report it): %v", problem))
+		}
+	}()
 	if j.broken != nil {
 		return failed(j.broken)
 	}
@@ -86,45 +127,43 @@ func predictOne(j fileJob, m predict.Machine, files *modelFiles) report.Predicti
 	}
 	res, err := predict.Run(j.Job, src, m)
 	if err != nil {
-		return failed(err)
+		return failed(cannotPredict(&j, err))
 	}
 	return res.Report
 }
 
-func printMany(env Env, o predictOptions, results []report.Prediction, table func(*screen.Screen, []report.Prediction)) error {
-	if o.JSON {
-		out := json.NewEncoder(env.Stdout)
-		for i := range results {
-			if err := out.Encode(&results[i]); err != nil {
-				return fmt.Errorf("write the predictions: %w", err)
-			}
-		}
-	} else {
-		s := screen.New(env.Stdout, env.Style)
-		table(s, results)
-		if err := s.Err(); err != nil {
-			return fmt.Errorf("write the predictions: %w", err)
-		}
-	}
-	return verdictOf(env, results)
+// tally counts what became of many predictions.
+type tally struct {
+	all, tooLarge, failed int
+	first                 []string // failures, the first of them
 }
 
-// verdictOf is the exit code of several predictions: a job that cannot be predicted outweighs one that does not fit.
-func verdictOf(env Env, results []report.Prediction) error {
-	failed, tooLarge := 0, 0
-	for i := range results {
-		switch r := &results[i]; {
-		case r.Error != "":
-			failed++
-			fmt.Fprintf(env.Stderr, "plimsoll: %s: %s\n", r.ID, screen.Clean(r.Error))
-		case !r.Fits:
-			tooLarge++
+const maxFailures = 20 // lines of failures that are told one by one; all of them stand among the results
+
+func (c *tally) add(r *report.Prediction) {
+	c.all++
+	switch {
+	case r.Error != "":
+		if c.failed++; c.failed <= maxFailures {
+			c.first = append(c.first, screen.Clean(r.ID+": "+r.Error))
 		}
+	case !r.Fits:
+		c.tooLarge++
 	}
-	if failed > 0 {
-		return unreadable(fmt.Errorf("%d of %d jobs could not be predicted", failed, len(results)))
+}
+
+// verdict is the exit code of several predictions: a job that cannot be predicted outweighs one that does not fit.
+func (c *tally) verdict(env Env) error {
+	for _, line := range c.first {
+		fmt.Fprintf(env.Stderr, "plimsoll: %s\n", line)
 	}
-	if tooLarge > 0 {
+	if c.failed > maxFailures {
+		fmt.Fprintf(env.Stderr, "plimsoll: and %d more\n", c.failed-maxFailures)
+	}
+	if c.failed > 0 {
+		return unreadable(fmt.Errorf("%d of %d jobs could not be predicted", c.failed, c.all))
+	}
+	if c.tooLarge > 0 {
 		return findingExit()
 	}
 	return nil
@@ -160,8 +199,26 @@ func predictSweep(env Env, o predictOptions, j fileJob, m predict.Machine, files
 	if _, err := files.source(&first); err != nil {
 		return err
 	}
-	results := predictAll(env, jobs, m, files)
-	return printMany(env, o, results, func(s *screen.Screen, rs []report.Prediction) { textout.Sweep(s, rs) })
+	var count tally
+	var results []report.Prediction
+	out := json.NewEncoder(env.Stdout)
+	err = predictAll(env, slices.Values(jobs), m, files, func(r report.Prediction) error {
+		count.add(&r)
+		if o.JSON {
+			return out.Encode(&r)
+		}
+		results = append(results, r)
+		return nil
+	})
+	if !o.JSON {
+		s := screen.New(env.Stdout, env.Style)
+		textout.Sweep(s, results)
+		err = s.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("write the predictions: %w", err)
+	}
+	return count.verdict(env)
 }
 
 const maxSweep = 4096

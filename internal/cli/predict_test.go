@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -120,6 +124,61 @@ func TestPredictJobsPrintsOneLineAJobInOrder(t *testing.T) {
 	}
 }
 
+// A hundred lines, one of them bad, one huge: results come as lines are read, and only bad lines are missing.
+func TestPredictJobsStreams(t *testing.T) {
+	t.Parallel()
+	const config = `{"model_type":"gpt2","n_layer":1,"n_embd":8,"n_head":1,"vocab_size":16,"n_positions":8}`
+	in, lines := io.Pipe()
+	out, results := io.Pipe()
+	var stderr strings.Builder
+	env := Env{Stdin: in, Stdout: results, Stderr: &stderr, Getenv: func(string) string { return "" }}
+	exit := make(chan int, 1)
+	go func() {
+		exit <- Run(context.Background(), env, []string{"predict", "--jobs", "-", "--json"})
+		results.Close()
+	}()
+	read := bufio.NewScanner(out)
+	next := func() (r report.Prediction) {
+		if !read.Scan() || json.Unmarshal(read.Bytes(), &r) != nil {
+			t.Fatalf("no result: %q", read.Text())
+		}
+		return r
+	}
+	for i := range 100 { // each answer comes before the next question is asked
+		line := fmt.Sprintf(`{"id":"%d","config":%s,"batch":1,"seq":8}`, i, config)
+		if i == 50 {
+			line = `{"id": nonsense`
+		}
+		fmt.Fprintln(lines, line)
+		switch r := next(); {
+		case i == 50:
+			if r.ID != "line 51" || !strings.Contains(r.Error, "line 51: job is not a JSON object") {
+				t.Errorf("%+v", r)
+			}
+		case r.ID != fmt.Sprint(i) || r.Error != "":
+			t.Fatalf("%d: %+v", i, r)
+		}
+	}
+	lines.Close()
+	if code := <-exit; code != exitUnreadable || !strings.Contains(stderr.String(), "1 of 100 jobs") || !strings.Contains(stderr.String(), "line 51") {
+		t.Errorf("exit %d: %s", code, stderr.String())
+	}
+}
+
+func TestPredictJobsStopsWhenNobodyReads(t *testing.T) {
+	t.Parallel()
+	endless := io.MultiReader(strings.NewReader(strings.Repeat(`{"config":{"model_type":"gpt2","n_layer":1,"n_embd":8,"n_head":1,"vocab_size":16,"n_positions":8},"batch":1,"seq":8}`+"\n", 3000)))
+	var stderr strings.Builder
+	env := Env{Stdin: endless, Stdout: gone{}, Stderr: &stderr, Getenv: func(string) string { return "" }}
+	if code := Run(context.Background(), env, []string{"predict", "--jobs", "-", "--json"}); code != exitFailure || !strings.Contains(stderr.String(), "nobody") {
+		t.Errorf("exit %d: %s", code, stderr.String())
+	}
+}
+
+type gone struct{}
+
+func (gone) Write([]byte) (int, error) { return 0, errors.New("nobody reads") }
+
 func TestPredictRefusesClearly(t *testing.T) {
 	t.Parallel()
 	mlp := []string{"--graph", graphs + "seed-mlp.json.gz"}
@@ -129,10 +188,10 @@ func TestPredictRefusesClearly(t *testing.T) {
 		args []string
 	}{
 		"no model":         {2, "no model", []string{"--batch", "4"}},
-		"two models":       {2, "which one", append([]string{"--config", llamaConfig, "--batch", "4"}, mlp...)},
-		"no batch":         {2, "no batch", mlp},
+		"two models":       {2, "not both", append([]string{"--config", llamaConfig, "--batch", "4"}, mlp...)},
+		"no batch":         {2, "--batch", mlp},
 		"negative batch":   {2, "negative", append([]string{"--batch", "-4"}, mlp...)},
-		"absurd batch":     {2, "more than any", append([]string{"--batch", "99999999"}, mlp...)},
+		"absurd batch":     {2, "too large", append([]string{"--batch", "99999999"}, mlp...)},
 		"no loss":          {2, "no loss", append([]string{"--batch", "4"}, mlp...)},
 		"unknown card":     {2, "rtx-4090", append([]string{"--batch", "4", "--gpu", "rtx-4900"}, mlp...)},
 		"unknown word":     {2, "did you mean adamw", append([]string{"--batch", "4", "--optimizer", "adamww"}, mlp...)},
@@ -154,7 +213,7 @@ func TestPredictRefusesClearly(t *testing.T) {
 		"input of a text":  {2, "for graphs", []string{"--config", llamaConfig, "--batch", "1", "--seq", "8", "--input", "3,4"}},
 		"misspelt flag":    {2, "did you mean --batch", []string{"--btach", "4"}},
 		"empty folder":     {4, "config.json", []string{"--config", t.TempDir(), "--batch", "1", "--seq", "8"}},
-		"unknown argument": {2, "after --", []string{"train.py"}},
+		"unknown argument": {2, "-- python train.py", []string{"train.py"}},
 	} {
 		code, stdout, stderr := invoke(t, "", append([]string{"predict"}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {

@@ -44,8 +44,16 @@ Exit code 3: no setting serves every request within the capacity.`,
   plimsoll replay oom.pickle --capacity 24GiB
   plimsoll replay oom.pickle --conf default --conf expandable_segments:True
   plimsoll replay oom.pickle.gz --torch 2.9 --json`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return runReplay(env, o, args[0]) },
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				env.Stdin, args = pipedArg(env)
+			}
+			if len(args) != 1 {
+				return usageError("replay takes one snapshot: plimsoll replay oom.pickle")
+			}
+			return runReplay(env, o, args[0])
+		},
 	}
 	f := c.Flags()
 	f.StringArrayVar(&o.confs, "conf", nil, "settings to try, as in PYTORCH_CUDA_ALLOC_CONF, or default (repeatable; without it: all sensible ones, and the recorded ones)")
@@ -99,12 +107,12 @@ func (o replayOptions) parse() (known replay.Options, q replay.Question, err err
 		q.Torch = known.Torch
 	}
 	if o.capacity != "" {
-		if q.Capacity, err = units.Parse(o.capacity); err != nil {
+		if q.Capacity, err = units.ParseMemory(o.capacity); err != nil {
 			return known, q, usageError("--capacity: %w", err)
 		}
 	}
 	if o.limit != "" {
-		if known.Cap, err = units.Parse(o.limit); err != nil {
+		if known.Cap, err = units.ParseMemory(o.limit); err != nil {
 			return known, q, usageError("--recorded-limit: %w", err)
 		}
 	}
@@ -156,7 +164,7 @@ func readRecording(env Env, path string, device int) (*recording.Recording, erro
 		return nil, err
 	}
 	if len(evidence) != 1 || evidence[0].Snapshot == nil {
-		return nil, unreadable(fmt.Errorf("%s: replay needs one snapshot with a history", path))
+		return nil, unreadable(fmt.Errorf("%s: replay needs one snapshot with a history (torch.cuda.memory._record_memory_history() at the start of the script records it)", path))
 	}
 	s := evidence[0].Snapshot
 	if with := withHistory(s); device < 0 && len(with) > 0 {

@@ -51,11 +51,16 @@ starts again with what the recording calls for. All ranks of a job run the same 
 		Example: `  plimsoll run -- python train.py --epochs 3
   plimsoll run --report out -- torchrun --nproc-per-node 4 train.py
   plimsoll run --fit -- python train.py`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError("no command to run: plimsoll run -- python train.py")
+			}
+			return nil
+		},
 		RunE: func(_ *cobra.Command, args []string) error { return runRun(env, opts, args) },
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError("%w%s; flags of the command you run go after --: plimsoll run -- python train.py (see plimsoll run --help)", err, nearFlag(cmd, err))
+		return usageError("%s (flags of the command you run go after --: plimsoll run -- python train.py)", flagProblem(cmd, err))
 	})
 	cmd.Flags().StringVar(&opts.report, "report", "", "keep snapshots and notes in this folder")
 	cmd.Flags().StringVar(&opts.record, "record", string(probe.Auto), "stacks recorded with allocations: auto, stacks, light, off")

@@ -68,7 +68,7 @@ func furthest(t *testing.T, a, b [][]float64) float64 {
 
 func TestSplitTrainingEndsWhereTheUntouchedOneDoes(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	for _, c := range []struct {
 		script    string
 		tolerance float64
@@ -96,7 +96,7 @@ func TestSplitTrainingEndsWhereTheUntouchedOneDoes(t *testing.T) {
 
 func TestAScriptThatDrawsItsBatchesIsCalledInPartsAndEndsWhereTheUntouchedOneDoes(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	path := filepath.Join("testdata", "fit", "drawn.py")
 	for kind, c := range map[string]struct {
 		flags []string
@@ -127,7 +127,7 @@ func TestAScriptThatDrawsItsBatchesIsCalledInPartsAndEndsWhereTheUntouchedOneDoe
 
 func TestCheckpointedBlocksGiveTheSameGradients(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	script := filepath.Join("testdata", "fit", "blocks.py")
 	plain := runs(t, nil, "run", "--", python, script)
 	wrapped := runs(t, nil, "run", "--fit", "--checkpoint", "--", python, script)
@@ -139,7 +139,7 @@ func TestCheckpointedBlocksGiveTheSameGradients(t *testing.T) {
 
 func TestAScriptThatASplitWouldChangeIsToldAndLeftAlone(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	for script, why := range map[string]string{
 		"batchnorm.py":           "micro-batches left alone: BatchNorm1d normalises over the batch",
 		"sampler.py":             "micro-batches left alone: the sampler Hardest is the script's own",
@@ -164,7 +164,7 @@ func TestAScriptThatASplitWouldChangeIsToldAndLeftAlone(t *testing.T) {
 
 func TestARunThatDiesIsStartedAnewUntilItFits(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	got := runs(t, nil, "run", "--fit", "--", python, filepath.Join("testdata", "fit", "toolarge.py"))
 	got.wants(t, 0, "Starting again: micro-batch 8 × 2", "Starting again: micro-batch 4 × 4", "it ran with: micro-batch 4 × 4")
 	if got.numbers(t) == nil {
@@ -174,7 +174,7 @@ func TestARunThatDiesIsStartedAnewUntilItFits(t *testing.T) {
 
 func TestADeadRunIsExplainedAndKeepsItsCode(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	report := t.TempDir()
 	got := runs(t, nil, "run", "--report", report, "--", python, filepath.Join("testdata", "fit", "toolarge.py"))
 	got.wants(t, 1, "torch.OutOfMemoryError: CUDA out of memory", "the record is kept in "+report)

@@ -57,6 +57,9 @@ one file instead, to attach to an issue or send to a colleague.`,
   plimsoll fit --job job.json --gpu rtx-4090 --json | plimsoll view -`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && o.job == "" {
+				env.Stdin, args = pipedArg(env)
+			}
 			if err := o.contradiction(cmd, args); err != nil {
 				return err
 			}
@@ -80,13 +83,13 @@ one file instead, to attach to an issue or send to a colleague.`,
 func (o *viewOptions) contradiction(cmd *cobra.Command, args []string) error {
 	switch {
 	case o.job == "" && len(args) == 0:
-		return usageError("view what? Name a snapshot, a log, or the JSON of plimsoll predict or fit; or a job with --job")
+		return usageError("nothing to view: name a snapshot, a log, or the output of plimsoll predict --json or fit --json; or a job with --job")
 	case o.job != "" && len(args) > 0:
-		return usageError("--job and %s: one page at a time", args[0])
+		return usageError("give either --job or %s, not both", args[0])
 	}
 	for _, flag := range []string{"gpu", "memory", "torch", "conf"} {
 		if o.job == "" && cmd.Flags().Changed(flag) {
-			return usageError("--%s is for a job; a file was made for its own machine", flag)
+			return usageError("--%s needs --job: a recorded run has its own card", flag)
 		}
 	}
 	return nil

@@ -109,7 +109,7 @@ func predictForPage(env Env, o viewOptions) (*page.Summary, error) {
 	}
 	res, err := predict.Run(j.Job, src, m)
 	if err != nil {
-		return nil, usageError("%w", err)
+		return nil, cannotPredict(&j, err)
 	}
 	r := &res.Report
 	r.Largest = predict.Largest(j.Job, src, m)

@@ -6,6 +6,7 @@ package setup
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/spelling"
 	"github.com/plimsoll/plimsoll/internal/torch"
@@ -182,11 +183,24 @@ func Shardings() []Sharding { return shardings }
 
 // ParseCheckpointing reads a word.
 func ParseCheckpointing(word string) (Checkpointing, error) {
+	switch plain(word) {
+	case "true", "on", "yes", "all":
+		return Full, nil
+	case "false", "off", "no":
+		return None, nil
+	}
 	return parse("checkpointing", word, checkpointings)
 }
 
-// ParseAttention reads a word.
-func ParseAttention(word string) (Attention, error) { return parse("attn", word, attentions) }
+// ParseAttention reads a word. The kernels that transformers names flash_attention_2 and flash_attention_3 save what sdpa's does: queries,
+// keys, values, the output and one number a row
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/tools/autograd/derivatives.yaml, _scaled_dot_product_flash_attention).
+func ParseAttention(word string) (Attention, error) {
+	if strings.HasPrefix(plain(word), "flash") {
+		return SDPA, nil
+	}
+	return parse("attn", word, attentions)
+}
 
 // ParseLoop reads a word.
 func ParseLoop(word string) (Loop, error) { return parse("loop", word, loops) }
@@ -204,11 +218,16 @@ func ParseSharding(word string) (Sharding, error) { return parse("sharding", wor
 
 func parse[T ~string](axis, word string, known []T) (T, error) {
 	for _, k := range known {
-		if string(k) == word {
+		if plain(string(k)) == plain(word) {
 			return k, nil
 		}
 	}
 	return "", fmt.Errorf("%s %.30q is not known%s", axis, word, spelling.Hint(word, Words(known)))
+}
+
+// plain is a word without what spellings differ in: ZeRO-3, zero_3 and zero3 are the same.
+func plain(word string) string {
+	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(word))
 }
 
 // Words are words as plain strings.

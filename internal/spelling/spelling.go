@@ -1,6 +1,6 @@
 // Package spelling finds the word a person meant.
 //
-// In go a word nobody knows and the words that are known; out comes the nearest one, for messages of the kind
+// It takes a word that is not known and the words that are, and returns the nearest one, for messages of the kind
 // "did you mean adamw?". Words too far from all known ones get no suggestion: a wrong guess is worse than none.
 package spelling
 
@@ -11,10 +11,23 @@ import (
 
 // Nearest is the known word closest to word, or "" where none is close. Ties go to the earlier one.
 func Nearest(word string, known []string) string {
-	best, distance := "", len(word)/3+2
+	if near := Near(word, known); len(near) > 0 {
+		return near[0]
+	}
+	return ""
+}
+
+// Near is every known word that is closest to word; none where none is close.
+func Near(word string, known []string) []string {
+	var best []string
+	distance := len(word)/3 + 1
 	for _, k := range known {
-		if d := edits(strings.ToLower(word), strings.ToLower(k), distance); d < distance {
-			best, distance = k, d
+		d := edits(strings.ToLower(word), strings.ToLower(k), distance+1)
+		if d < distance {
+			best, distance = best[:0], d
+		}
+		if d == distance && !slices.Contains(best, k) {
+			best = append(best, k)
 		}
 	}
 	return best

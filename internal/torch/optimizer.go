@@ -96,7 +96,8 @@ func Optimizers() []string {
 
 // ParseOptimizer reads a word or an alias; an unknown one is refused with the nearest known word.
 func ParseOptimizer(word string) (Optimizer, error) {
-	o := Optimizer(strings.ToLower(strings.ReplaceAll(word, "_", "-")))
+	plain := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(word, "torch.optim."), "_", "-"))
+	o := Optimizer(strings.Replace(plain, "-torch", "", 1)) // adamw_torch_fused, as transformers' TrainingArguments spell it
 	if _, ok := o.Algorithm(); ok {
 		return o, nil
 	}

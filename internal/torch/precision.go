@@ -54,9 +54,9 @@ func (d DType) Bytes() int {
 
 // DTypeNamed finds a type by PyTorch's name, with or without "torch.".
 func DTypeNamed(name string) (DType, bool) {
-	name = strings.TrimPrefix(name, "torch.")
+	name = strings.ToLower(strings.TrimPrefix(name, "torch."))
 	for _, k := range dtypes {
-		if k.name == name {
+		if k.name == name || string(k.word) == name {
 			return k.word, true
 		}
 	}
@@ -99,9 +99,20 @@ func Precisions() []string {
 	return words
 }
 
-// ParsePrecision reads a word; PyTorch's names of types (bfloat16, BF16) are understood.
+// precisionSpellings are what Lightning (https://lightning.ai/docs/pytorch/stable/common/trainer.html#precision), accelerate and people call them.
+var precisionSpellings = map[string]Precision{
+	"32": PlainFP32, "float": PlainFP32, "single": PlainFP32, "32-true": PlainFP32,
+	"half": PureFP16, "16-true": PureFP16, "bf16-true": PureBF16,
+	"16-mixed": AmpFP16, "fp16-mixed": AmpFP16, "mixed-fp16": AmpFP16, "amp-float16": AmpFP16, "autocast-fp16": AmpFP16,
+	"bf16-mixed": AmpBF16, "mixed-bf16": AmpBF16, "amp-bfloat16": AmpBF16, "autocast-bf16": AmpBF16,
+}
+
+// ParsePrecision reads a word; PyTorch's and Lightning's names (bfloat16, BF16, bf16-mixed) are understood.
 func ParsePrecision(word string) (Precision, error) {
-	lower := strings.ToLower(word)
+	lower := strings.ReplaceAll(strings.ToLower(word), "_", "-")
+	if usual := precisionSpellings[lower]; usual != "" {
+		return usual, nil
+	}
 	if d, ok := DTypeNamed(lower); ok {
 		lower = string(d)
 	}

@@ -1,7 +1,7 @@
 // Package units gives memory sizes a type.
 //
-// In go numbers of bytes and the spellings people use for them ("24GiB", "80GB", "512 MiB"); out come
-// Bytes and short, aligned texts. It is the only package that knows 1024, and it refuses sizes that are
+// It reads numbers of bytes in the spellings people use ("24GiB", "80GB", "512 MiB") and prints
+// short, aligned texts. It is the only package that knows 1024, and it refuses sizes that are
 // negative, fractional below a byte or too large for 64 bits.
 package units
 
@@ -85,6 +85,26 @@ func Parse(s string) (Bytes, error) {
 		return 0, fmt.Errorf("size %q is larger than any memory", s)
 	}
 	return Bytes(math.Round(bytes)), nil
+}
+
+// largestBare is the largest memory a number without a unit means in GiB; smallestBytes the smallest that it means in bytes.
+const (
+	largestBare   = 4096
+	smallestBytes = float64(MiB)
+)
+
+// ParseMemory reads the memory of a card: as Parse does, and a bare number as people write it. 24 is 24 GiB; a number of many
+// digits is bytes; what lies between could be either and is refused.
+func ParseMemory(s string) (Bytes, error) {
+	text := strings.TrimSpace(s)
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || n >= smallestBytes {
+		return Parse(s)
+	}
+	if n > largestBare {
+		return 0, fmt.Errorf("size %q has no unit (write for example 24GiB or 24576MiB)", s)
+	}
+	return Parse(text + "GiB")
 }
 
 var factors = map[string]float64{

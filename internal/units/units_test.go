@@ -20,6 +20,20 @@ func TestSizesAreReadAsPeopleWriteThem(t *testing.T) {
 	}
 }
 
+func TestAMemoryWithoutAUnitIsInGiB(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Bytes{"24": 24 * GiB, "23.5": 47 * GiB / 2, " 80 ": 80 * GiB, "25769803776": 24 * GiB, "24GB": 24_000_000_000} {
+		if got, err := ParseMemory(text); err != nil || got != want {
+			t.Errorf("ParseMemory(%q) = %d, %v; want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"24576", "-1", "", "x", "NaN", "Inf"} {
+		if got, err := ParseMemory(text); err == nil {
+			t.Errorf("ParseMemory(%q) = %d, want an error", text, got)
+		}
+	}
+}
+
 func TestSizesArePrintedInTheLargestFittingUnit(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[Bytes]string{

@@ -49,7 +49,7 @@ def one(row, o):
     try:
         r = json.loads(out)
         result.update(answered=True, allocated=r["peak"]["allocated"], reserved=r["peak"]["reserved"], phase=r["phase"], step=r["step"], range=r.get("range"),
-                      followed=any("every operator" in a for a in r["assumptions"]), assumptions=[a for a in r["assumptions"] if "followed" in a or "not captured" in a])
+                      followed=any("every operator" in a for a in r.get("assumptions") or []), assumptions=[a for a in r.get("assumptions") or [] if "followed" in a or "not captured" in a])
     except ValueError:
         result.update(answered=False, error=err[-600:])
     return result

@@ -82,9 +82,15 @@ func TestTheFirstPlanFitsAndIsAsFastAsTheBestMeasuredOne(t *testing.T) {
 	t.Parallel()
 	near, cases := 0, 0
 	for model, rows := range grids(t, seen, heldout) {
+		var notes *Notes // of the first limit, for all
 		for _, gib := range []units.Bytes{12, 16, 24, 40, 80} {
 			limit := gib * units.GiB
-			fit, err := Find(ask(t, rows, limit))
+			request := ask(t, rows, limit)
+			if notes == nil {
+				notes = NewNotes(request.Source, request.Machine)
+			}
+			request.Notes = notes
+			fit, err := Find(request)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -145,7 +145,9 @@ func TestVariantsNeedWhatARunPredicts(t *testing.T) {
 			if rest, err := s.AtRest(j, Spread{}); err != nil || rest > bound || rest <= 0 {
 				t.Errorf("%s, variant %d: at rest %s, at least %s (%v)", j.ID, v, rest, bound, err)
 			}
-			spreads(t, s, j, src, m)
+			if v == i%3 { // one of the variants of each model is spread in every way
+				spreads(t, s, j, src, m)
+			}
 		}
 	}
 }

@@ -82,22 +82,20 @@ func (f *follower) evalCompound(x pysource.Expr) Value {
 		for _, item := range x.Items {
 			v := f.eval(item)
 			out.Items = append(out.Items, v)
-			out.Roots = union(out.Roots, v.Roots)
+			out.Roots, out.From = union(out.Roots, v.Roots), out.From|v.From
 		}
 		return out
 	case *pysource.Dict:
-		out := Value{Kind: Container}
-		for i, k := range x.Keys {
-			f.maybe(k)
-			out.Roots = union(out.Roots, f.eval(x.Values[i]).Roots)
-		}
-		return out
+		return f.dict(x)
 	case *pysource.Comprehension:
 		return f.comprehension(x)
 	case *pysource.Await:
 		return f.eval(x.X)
 	case *pysource.Yield:
 		f.exit(x.X)
+		if f.s.Func != nil {
+			f.s.Func.Generator = true
+		}
 		return Value{}
 	case *pysource.Walrus:
 		v := f.eval(x.Value)
@@ -113,10 +111,29 @@ func (f *follower) evalCompound(x pysource.Expr) Value {
 	return Value{}
 }
 
+// dict follows a dict display; where all its keys are written out, its parts stay apart.
+func (f *follower) dict(x *pysource.Dict) Value {
+	out := Value{Kind: Container}
+	known := true
+	for i, k := range x.Keys {
+		f.maybe(k)
+		v := f.eval(x.Values[i])
+		out.Roots, out.From = union(out.Roots, v.Roots), out.From|v.From
+		key, ok := k.(*pysource.String)
+		if known = known && ok && !key.Formatted; known {
+			out.Keys, out.Items = append(out.Keys, key.Value), append(out.Items, v)
+		}
+	}
+	if !known {
+		out.Keys, out.Items = nil, nil
+	}
+	return out
+}
+
 // comprehension follows [f(x) for x in xs]: its element's graph is the list's.
 func (f *follower) comprehension(x *pysource.Comprehension) Value {
 	v, _ := f.elements(x)
-	return Value{Kind: Container, Roots: v.Roots, Trained: v.Trained}
+	return Value{Kind: Container, Roots: v.Roots, From: v.From, Trained: v.Trained, OnGPU: v.OnGPU}
 }
 
 // elements follows a comprehension to what it collects, and tells whether it runs over a loader.
@@ -130,10 +147,7 @@ func (f *follower) elements(x *pysource.Comprehension) (v Value, loader bool) {
 		if iter.Kind == Loader {
 			kind, loader = LoaderLoop, true
 		}
-		v := element(iter, kind)
-		for _, name := range targets(c.Target) {
-			f.env.vars[name] = v
-		}
+		f.bindLoop(c.Target, c.Iter, iter, kind, nil)
 		for _, cond := range c.Conds {
 			f.eval(cond)
 		}
@@ -146,7 +160,7 @@ func (f *follower) lookup(name string) Value {
 	if v, ok := f.env.get(name); ok {
 		return v
 	}
-	if _, imported := f.m.Imports[name]; imported || f.m.Functions[name] != nil || f.m.Classes[name] != nil {
+	if _, imported := f.m.Imports[name]; imported || f.m.Functions[name] != nil || f.m.Classes[name] != nil || usual[name] != "" {
 		return Value{}
 	}
 	return f.m.guess(name)
@@ -162,6 +176,11 @@ func (f *follower) attribute(x *pysource.Attribute) Value {
 		}
 	}
 	base := f.eval(x.X)
+	if base.Class != "" {
+		if v := f.m.attributeOf(base, x.Attr); v.Kind != Unknown || v.Class != "" {
+			return v
+		}
+	}
 	switch {
 	case base.Kind == Tensor || base.HasGraph():
 		return tensorAttribute(base, x.Attr)
@@ -169,7 +188,7 @@ func (f *follower) attribute(x *pysource.Attribute) Value {
 		if anyOf(x.Attr, "shape", "device", "dtype", "ndim") {
 			return scalar()
 		}
-		return base
+		return base.whole()
 	case base.Kind == Model && anyOf(x.Attr, "module"):
 		base.Wrap = ""
 		return base
@@ -178,6 +197,20 @@ func (f *follower) attribute(x *pysource.Attribute) Value {
 		if v := named(x.Attr); v.Kind != Unknown && f.m.Imports[firstName(x)] == "" {
 			return v
 		}
+	}
+	if base.From != 0 && base.Kind == Unknown {
+		return tensorAttribute(base, x.Attr)
+	}
+	return Value{}
+}
+
+// attributeOf is what an object of a known class holds under a name.
+func (m *Module) attributeOf(v Value, attr string) Value {
+	if c := m.Classes[v.Class]; c != nil {
+		return m.attrOf(c, attr, 0)
+	}
+	if facts := m.classFactsOf(v.Class); facts != nil {
+		return facts.Attrs[attr]
 	}
 	return Value{}
 }
@@ -204,11 +237,13 @@ func tensorAttribute(base Value, attr string) Value {
 	case "loss":
 		base.Reduced = true
 	}
-	base.Items = nil
-	return base
+	if part, ok := base.at(attr); ok {
+		return part
+	}
+	return base.whole()
 }
 
-// selfAttribute knows what __init__ put there, else goes by the name.
+// selfAttribute knows what the class's methods put there, else goes by the name.
 func (f *follower) selfAttribute(attr string) Value {
 	fn := f.s.Func
 	for fn != nil && fn.Class == nil {
@@ -217,41 +252,49 @@ func (f *follower) selfAttribute(attr string) Value {
 	if fn == nil {
 		return f.m.guess("self." + attr)
 	}
-	c := fn.Class
-	if c.attrs == nil {
-		c.attrs = map[string]Value{}
-		if init := c.Methods["__init__"]; init != nil && init != fn {
-			f.m.analyze(init)
-			for key, v := range init.Scope.env.vars {
-				if rest, ok := strings.CutPrefix(key, "self."); ok {
-					v.Roots = nil
-					c.attrs[rest] = v
-				}
-			}
-		}
+	if property := f.m.method(fn.Class, attr); property != nil && property != fn && isProperty(property) {
+		f.m.analyze(property)
+		return f.given(&property.facts, nil)
 	}
-	if v, ok := c.attrs[attr]; ok && v.Kind != Unknown {
+	if v := f.m.attrOf(fn.Class, attr, 0); v.Kind != Unknown || v.Class != "" {
 		return v
 	}
 	return f.m.guess("self." + attr)
 }
 
+func isProperty(fn *Function) bool {
+	for _, d := range fn.Node.Decorators {
+		if name, ok := d.(*pysource.Name); ok && anyOf(name.ID, "property", "cached_property") {
+			return true
+		}
+	}
+	return false
+}
+
 func (f *follower) subscript(x *pysource.Subscript) Value {
 	base, index := f.eval(x.X), f.eval(x.Index)
-	if index.HasNum && int(index.Num) >= 0 && int(index.Num) < len(base.Items) {
+	if key, ok := x.Index.(*pysource.String); ok {
+		if part, ok := base.at(key.Value); ok {
+			return part
+		}
+	}
+	if index.HasNum && int(index.Num) >= 0 && int(index.Num) < len(base.Items) && !base.dict() {
 		return base.Items[index.Num]
 	}
-	base.Items = nil
+	base = base.whole()
 	if base.Kind == Container {
 		base.Kind = Unknown
 		if base.HasGraph() {
 			base.Kind = Tensor
 		}
 	}
-	if base.Kind == Loader || base.Kind == Model || base.Kind == Scalar || base.Kind == Optimizer {
+	switch base.Kind {
+	case Loader, Model, Optimizer, Criterion: // a dict or list of them
+		base.Guess, base.Class = true, ""
+		return base
+	case Scalar:
 		return Value{Guess: true}
-	}
-	if base.Kind == Checkpoint {
+	case Checkpoint:
 		return Value{}
 	}
 	return base
@@ -266,7 +309,7 @@ func (f *follower) binary(x *pysource.Binary) Value {
 		return scalar()
 	}
 	if x.Op == "*" && (l.Kind == Container || r.Kind == Container) || x.Op == "+" && l.Kind == Container && r.Kind == Container {
-		return Value{Kind: Container, Roots: union(l.Roots, r.Roots)}
+		return Value{Kind: Container, Roots: union(l.Roots, r.Roots), From: l.From | r.From}
 	}
 	v := combine(l, r)
 	if x.Op == "/" {

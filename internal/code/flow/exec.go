@@ -131,6 +131,30 @@ func (f *follower) ifStmt(s *pysource.If) {
 		keep(f.in(&Context{Test: last, Else: true}, s.Else), s.Else)
 	}
 	f.env.merge(layers, len(s.Else) > 0 && len(layers) > 0)
+	if len(s.Branches) == 1 && len(layers) == 1 && len(s.Else) == 0 {
+		f.converted(s.Branches[0].Test, layers[0])
+	}
+}
+
+// converted follows "if torch.is_tensor(x): x = x.item()": what goes past the test is no tensor either.
+func (f *follower) converted(test pysource.Expr, layer *env) {
+	c, ok := test.(*pysource.Call)
+	if !ok || len(c.Args) == 0 {
+		return
+	}
+	key := Key(c.Args[0].Value)
+	v, rebound := layer.vars[key]
+	if !rebound || v.Carries() {
+		return
+	}
+	name := Last(Key(c.Func))
+	text := ""
+	if len(c.Args) == 2 {
+		text = string(f.m.File.Text(c.Args[1].Value))
+	}
+	if name == "is_tensor" || name == "isinstance" && (strings.Contains(text, "Tensor") || strings.Contains(text, "Variable")) || name == "hasattr" {
+		f.env.vars[key] = v
+	}
 }
 
 // leaves tells whether a block ends by going elsewhere.
@@ -145,84 +169,6 @@ func leaves(body []pysource.Stmt) bool {
 		return s.Keyword == "break" || s.Keyword == "continue"
 	}
 	return false
-}
-
-func (f *follower) forStmt(s *pysource.For) {
-	iter := f.eval(s.Iter)
-	loop := &Loop{Node: s, Iter: s.Iter, Body: s.Body, Targets: targets(s.Target)}
-	switch {
-	case iter.Kind == Loader:
-		loop.Kind = LoaderLoop
-	case f.isRange(s.Iter):
-		loop.Kind = RangeLoop
-		if len(loop.Targets) > 0 && anyOf(loop.Targets[0], "epoch", "ep", "epochs", "e", "_epoch") {
-			loop.Kind = EpochLoop
-		}
-	}
-	f.loop(loop, func() { f.bindTarget(s.Target, element(iter, loop.Kind), s) }, s.Else)
-}
-
-func (f *follower) isRange(x pysource.Expr) bool {
-	c, ok := x.(*pysource.Call)
-	if !ok {
-		return false
-	}
-	switch Last(f.m.Dotted(c.Func)) {
-	case "range", "trange":
-		return true
-	case "tqdm", "enumerate", "track":
-		return len(c.Args) > 0 && f.isRange(c.Args[0].Value)
-	}
-	return false
-}
-
-// element is what a loop variable holds.
-func element(iter Value, kind LoopKind) Value {
-	switch {
-	case kind == LoaderLoop:
-		return Value{Kind: Batch}
-	case kind == RangeLoop || kind == EpochLoop:
-		return scalar()
-	case iter.Kind == Container || iter.IsTensor():
-		v := iter
-		v.Items = nil
-		if v.Kind == Container {
-			v.Kind = Unknown
-			if v.HasGraph() {
-				v.Kind = Tensor
-			}
-		}
-		return v
-	}
-	return Value{}
-}
-
-func targets(x pysource.Expr) []string {
-	var names []string
-	pysource.Walk(x, func(n pysource.Node) bool {
-		if name, ok := n.(*pysource.Name); ok {
-			names = append(names, name.ID)
-		}
-		return true
-	})
-	return names
-}
-
-func (f *follower) loop(l *Loop, enter func(), orelse []pysource.Stmt) {
-	l.Parent, l.Ctx = f.ctx.InnermostLoop(), f.ctx
-	if len(f.s.Loops) < maxRecords {
-		f.s.Loops = append(f.s.Loops, l)
-	}
-	outerEnv, outerCtx := f.env, f.ctx
-	f.env, f.ctx = outerEnv.fork(), &Context{Parent: outerCtx, Loop: l, NoGrad: outerCtx.NoGrad}
-	if enter != nil {
-		enter()
-	}
-	f.body(l.Body)
-	layer := f.env
-	f.env, f.ctx = outerEnv, outerCtx
-	f.env.merge([]*env{layer}, false)
-	f.body(orelse)
 }
 
 func (f *follower) with(s *pysource.With) {
@@ -376,18 +322,14 @@ func (f *follower) assign(s *pysource.Assign) {
 func (f *follower) augmented(s *pysource.Assign) {
 	t := s.Targets[0]
 	old, v := f.eval(t), f.eval(s.Value)
-	base := t
-	if sub, ok := t.(*pysource.Subscript); ok {
-		base = sub.X
-	}
-	key := Key(base)
+	key := Key(innermost(t))
 	if key != "" && (s.Op == "+=" || s.Op == "-=") {
 		f.store(&Store{Kind: Accumulate, Node: s, Base: key, Target: t, Value: v, Expr: s.Value})
 	}
 	result := combine(old, v)
 	if old.Kind == Container {
 		result = old
-		result.Roots = union(old.Roots, v.Roots)
+		result.Roots, result.From = union(old.Roots, v.Roots), old.From|v.From
 	}
 	result.Divided = result.Divided || s.Op == "/="
 	if k := Key(t); k != "" {
@@ -416,8 +358,15 @@ func (f *follower) selfReference(s *pysource.Assign, t pysource.Expr, v Value) {
 				f.store(&Store{Kind: Accumulate, Node: s, Base: key, Target: t, Value: f.quiet(side.other), Expr: side.other})
 				return
 			}
+			if scaled(side.self, key) { // a running average: avg = 0.9 * avg + 0.1 * x
+				f.store(&Store{Kind: Average, Node: s, Base: key, Target: t, Value: f.quiet(side.other), Expr: side.other})
+				return
+			}
 		}
 	case *pysource.Call:
+		if f.addedTo(s, t, x, key) {
+			return
+		}
 		if !anyOf(f.m.Dotted(x.Func), "torch.cat", "torch.concat", "torch.concatenate", "torch.vstack", "torch.hstack") || len(x.Args) == 0 {
 			return
 		}
@@ -427,6 +376,28 @@ func (f *follower) selfReference(s *pysource.Assign, t pysource.Expr, v Value) {
 		}
 		f.store(&Store{Kind: Concat, Node: s, Base: key, Target: t, Value: f.quiet(list.Items[1]), Expr: list.Items[1]})
 	}
+}
+
+// addedTo recognises "x = x.add(value)" and "x = torch.add(x, value)".
+func (f *follower) addedTo(s *pysource.Assign, t pysource.Expr, x *pysource.Call, key string) bool {
+	var other pysource.Expr
+	a, method := x.Func.(*pysource.Attribute)
+	switch {
+	case method && a.Attr == "add" && Key(a.X) == key && len(x.Args) > 0:
+		other = x.Args[0].Value
+	case f.m.Dotted(x.Func) == "torch.add" && len(x.Args) > 1 && Key(x.Args[0].Value) == key:
+		other = x.Args[1].Value
+	default:
+		return false
+	}
+	f.store(&Store{Kind: Accumulate, Node: s, Base: key, Target: t, Value: f.quiet(other), Expr: other})
+	return true
+}
+
+// scaled recognises a place that is multiplied by something: (1 - m) * avg.
+func scaled(x pysource.Expr, key string) bool {
+	b, ok := x.(*pysource.Binary)
+	return ok && b.Op == "*" && (Key(b.Left) == key || Key(b.Right) == key)
 }
 
 // collected takes "outs = [model(x) for x in loader]" for the loop it stands for.
@@ -461,8 +432,20 @@ func (f *follower) keep(key string, v Value) {
 	if old.Kind == Unknown {
 		old.Kind = Container
 	}
-	old.Roots = union(old.Roots, v.Roots)
+	old.Roots, old.From = union(old.Roots, v.Roots), old.From|v.From
+	old.Items, old.Keys = nil, nil
 	f.env.vars[key] = old
+}
+
+// innermost is what a chain of subscripts starts at: d of d[a][b].
+func innermost(x pysource.Expr) pysource.Expr {
+	for {
+		sub, ok := x.(*pysource.Subscript)
+		if !ok {
+			return x
+		}
+		x = sub.X
+	}
 }
 
 func (f *follower) bindTarget(t pysource.Expr, v Value, s pysource.Stmt) { f.bindExpr(t, v, s, nil) }
@@ -475,8 +458,8 @@ func (f *follower) bindExpr(t pysource.Expr, v Value, s pysource.Stmt, x pysourc
 		f.bindExpr(t.X, v, s, nil)
 	case *pysource.Subscript:
 		f.eval(t.Index)
-		key := Key(t.X)
-		if key != "" {
+		key := Key(innermost(t.X))
+		if key != "" && s != nil {
 			f.store(&Store{Kind: Index, Node: s, Base: key, Target: t, Key: t.Index, Value: v, Expr: x})
 			f.keep(key, v)
 		}
@@ -487,7 +470,7 @@ func (f *follower) bindExpr(t pysource.Expr, v Value, s pysource.Stmt, x pysourc
 		}
 		if v.Kind == Unknown && !v.HasGraph() {
 			if guess := f.m.guess(key); guess.Kind != Unknown && plausible(x) {
-				guess.Wrap = v.Wrap
+				guess.Wrap, guess.Class = v.Wrap, v.Class
 				v = guess
 			}
 		}
@@ -500,7 +483,7 @@ func (f *follower) bindExpr(t pysource.Expr, v Value, s pysource.Stmt, x pysourc
 }
 
 func (f *follower) bound(b *Bind) {
-	if len(f.s.Binds) < maxRecords {
+	if b.Node != nil && len(f.s.Binds) < maxRecords { // the variables of a comprehension are nobody else's
 		f.s.Binds = append(f.s.Binds, b)
 	}
 }
@@ -525,12 +508,15 @@ func plausible(x pysource.Expr) bool {
 func (f *follower) unpack(t *pysource.Sequence, v Value, s pysource.Stmt, x pysource.Expr) {
 	values, _ := x.(*pysource.Sequence)
 	for i, item := range t.Items {
-		part := v
-		part.Items, part.HasNum, part.Reduced = nil, false, false
+		part := v.whole()
+		part.HasNum, part.Reduced = false, false
 		if part.Kind == Container {
 			part.Kind = Unknown
+			if part.HasGraph() {
+				part.Kind = Tensor
+			}
 		}
-		if i < len(v.Items) && len(v.Items) == len(t.Items) {
+		if i < len(v.Items) && len(v.Items) == len(t.Items) && !v.dict() {
 			part = v.Items[i]
 		}
 		var from pysource.Expr = x

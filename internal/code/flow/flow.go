@@ -8,8 +8,6 @@
 package flow
 
 import (
-	"strings"
-
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
 )
 
@@ -26,7 +24,7 @@ type Module struct {
 	lookup Lookup
 	byNode map[*pysource.Function]*Function
 	nested map[nestedKey]*Function
-	models map[string]bool               // names that are used like a module: encoder.eval(), encoder.parameters()
+	uses   map[string]Kind               // names that are used like a model, an optimizer, a loss function
 	does   map[string]map[*Function]bool // method → functions that reach it; filled when first asked
 	sites  map[*Function][]*Call
 	roots  int
@@ -53,10 +51,15 @@ type Class struct {
 	Methods map[string]*Function
 	// Module, Dataset and Lightning tell what it derives from, as far as the file and its neighbours show.
 	Module, Dataset, Lightning bool
+	// Bare modules have no parameters of their own: a loss, a metric.
+	Bare bool
+	// Foreign are the dotted names of bases outside the project: "transformers.Trainer".
+	Foreign []string
 	// Ambiguous classes share their name with another of the file.
 	Ambiguous bool
 
-	attrs map[string]Value // self.x as __init__ leaves it
+	attrs   map[string]Value       // self.x as __init__ leaves it
+	setters map[string][]*Function // methods that assign self.x
 }
 
 // Function is a function or method.
@@ -68,7 +71,10 @@ type Function struct {
 	NoGrad bool      // decorated so that no graph is recorded
 	Return Value     // what it gives back
 	Scope  *Scope
+	// Generator functions yield.
+	Generator bool
 
+	facts FunctionFacts
 	state analysis
 	env   *env // where it was defined
 }
@@ -122,6 +128,7 @@ const (
 	Append                      // list.append(x), .extend, .add
 	Index                       // d[k] = x
 	Concat                      // acc = torch.cat([acc, x])
+	Average                     // avg = 0.9 * avg + 0.1 * x
 )
 
 // Store puts a value into something that may outlive the iteration.
@@ -134,6 +141,7 @@ type Store struct {
 	Key    pysource.Expr // of an Index store
 	Value  Value
 	Expr   pysource.Expr // the stored expression
+	Via    string        // the method or function that stores it: "update"; empty for a store written out
 	Ctx    *Context
 	Order  int
 }
@@ -169,28 +177,6 @@ type Delete struct {
 	Order int
 }
 
-// Exports is what one module shows to its neighbours.
-type Exports struct {
-	Functions map[string]FunctionFacts
-	Classes   map[string]ClassFacts
-}
-
-// FunctionFacts sums a function up for callers in other files.
-type FunctionFacts struct {
-	Return   Value
-	NoGrad   bool
-	Backward bool // it runs a backward
-	ZeroGrad bool
-	Step     bool
-}
-
-// ClassFacts sums a class up.
-type ClassFacts struct{ Module, Dataset, Lightning bool }
-
-// Lookup finds the exports of a module by the name an import gives it ("utils", ".engine", "..pkg.data"); nil where
-// it is not a local file.
-type Lookup func(module string) *Exports
-
 // Analyze follows a whole file. A nil lookup knows no neighbours.
 func Analyze(path string, file *pysource.File, lookup Lookup) *Module {
 	lookup = remembering(lookup)
@@ -200,7 +186,7 @@ func Analyze(path string, file *pysource.File, lookup Lookup) *Module {
 		byNode: map[*pysource.Function]*Function{}, nested: map[nestedKey]*Function{}, does: map[string]map[*Function]bool{},
 	}
 	m.collectImports()
-	m.collectModels()
+	m.collectUses()
 	m.collectDefinitions(file.Body, nil, nil)
 	m.classify()
 	root := &Scope{Module: m, Body: file.Body, env: &env{vars: map[string]Value{}}}
@@ -231,8 +217,9 @@ func remembering(lookup Lookup) Lookup {
 	}
 }
 
-// analyze follows a function once; a call to one that is being followed already learns nothing.
-func (m *Module) analyze(fn *Function) {
+// analyze follows a function once; a call to one that is being followed already learns nothing. What the first call hands
+// over tells what parameters are that their names do not.
+func (m *Module) analyze(fn *Function, given ...Value) {
 	if fn.state != untouched || m.depth >= maxDepth {
 		return
 	}
@@ -246,14 +233,30 @@ func (m *Module) analyze(fn *Function) {
 	s := &Scope{Module: m, Func: fn, Body: fn.Node.Body, env: &env{parent: outer, vars: map[string]Value{}}}
 	fn.Scope = s
 	m.Scopes = append(m.Scopes, s)
-	for _, p := range fn.Node.Params {
-		s.env.vars[p.Name] = m.paramValue(p)
+	for i, p := range fn.Node.Params {
+		var hint Value
+		if i < len(given) {
+			hint = given[i]
+		}
+		s.env.vars[p.Name] = m.paramValue(fn, i, p, hint)
 	}
 	m.follow(s, &Context{NoGrad: no(!fn.NoGrad)})
 	for _, r := range s.Returns {
 		fn.Return = join(fn.Return, r.Value)
 	}
+	if len(s.Returns) > 0 && fn.Generator {
+		fn.Return = yielded(fn.Return)
+	}
+	m.sumUp(fn)
 	fn.state = done
+}
+
+// yielded is what a call of a generator gives: something to loop over.
+func yielded(v Value) Value {
+	if v.Kind == Batch {
+		return Value{Kind: Loader}
+	}
+	return Value{Kind: Container, Roots: v.Roots, From: v.From}
 }
 
 func no(recording bool) Grad {
@@ -261,21 +264,6 @@ func no(recording bool) Grad {
 		return Recording
 	}
 	return Off
-}
-
-// Exports sums the module up for its neighbours.
-func (m *Module) Exports() *Exports {
-	e := &Exports{map[string]FunctionFacts{}, map[string]ClassFacts{}}
-	for name, fn := range m.Functions {
-		e.Functions[name] = FunctionFacts{
-			Return: fn.Return, NoGrad: fn.NoGrad,
-			Backward: m.Reaches(fn, "backward"), ZeroGrad: m.Reaches(fn, "zero_grad"), Step: m.Reaches(fn, "step"),
-		}
-	}
-	for name, c := range m.Classes {
-		e.Classes[name] = ClassFacts{c.Module, c.Dataset, c.Lightning}
-	}
-	return e
 }
 
 // Reaches tells whether the function calls a method of that name, itself or through functions it calls.
@@ -304,8 +292,7 @@ func (m *Module) reaching(method string) map[*Function]bool {
 			if callee := m.callee(fn, c); callee != nil {
 				callers[callee] = append(callers[callee], fn)
 			}
-			facts, _ := m.neighbour(c.Name)
-			if (c.Method == method || facts.does(method)) && !found[fn] {
+			if (c.Method == method || m.elsewhere(c).does(method)) && !found[fn] {
 				found[fn] = true
 				queue = append(queue, fn)
 			}
@@ -322,18 +309,6 @@ func (m *Module) reaching(method string) map[*Function]bool {
 	return found
 }
 
-func (f FunctionFacts) does(method string) bool {
-	switch method {
-	case "backward":
-		return f.Backward
-	case "zero_grad":
-		return f.ZeroGrad
-	case "step":
-		return f.Step
-	}
-	return false
-}
-
 // Callee finds the function of this file that a call runs, or nil.
 func (s *Scope) Callee(c *Call) *Function { return s.Module.callee(s.Func, c) }
 
@@ -342,8 +317,7 @@ func (s *Scope) CallReaches(c *Call, method string) bool {
 	if c.Method == method || s.Module.Reaches(s.Callee(c), method) {
 		return true
 	}
-	facts, ok := s.Module.neighbour(c.Name)
-	return ok && facts.does(method)
+	return s.Module.elsewhere(c).does(method)
 }
 
 func (m *Module) callee(from *Function, c *Call) *Function {
@@ -356,25 +330,46 @@ func (m *Module) callee(from *Function, c *Call) *Function {
 		}
 		return m.Functions[f.ID]
 	case *pysource.Attribute:
-		if x, ok := f.X.(*pysource.Name); ok && x.ID == "self" && from != nil && from.Class != nil {
-			return from.Class.Methods[f.Attr]
+		if class := m.receiverClass(from, f.X, c.RecvValue); class != nil {
+			return m.method(class, f.Attr)
 		}
 	}
 	return nil
 }
 
-// neighbour finds what is known of a function imported from a local file.
-func (m *Module) neighbour(dotted string) (FunctionFacts, bool) {
-	i := strings.LastIndexByte(dotted, '.')
-	if i <= 0 || i == len(dotted)-1 {
-		return FunctionFacts{}, false
+// receiverClass is the class of this file whose method a call runs: self's own, super()'s, or that of a known object.
+func (m *Module) receiverClass(from *Function, x pysource.Expr, v Value) *Class {
+	if name, ok := x.(*pysource.Name); ok && (name.ID == "self" || name.ID == "cls") {
+		for fn := from; fn != nil; fn = fn.Outer {
+			if fn.Class != nil {
+				return fn.Class
+			}
+		}
 	}
-	e := m.lookup(dotted[:i])
-	if e == nil {
-		return FunctionFacts{}, false
+	if name, ok := x.(*pysource.Name); ok && v.Class == "" && m.Imports[name.ID] == "" {
+		return m.Classes[name.ID] // Class.method(…)
 	}
-	facts, ok := e.Functions[dotted[i+1:]]
-	return facts, ok
+	return m.Classes[v.Class]
+}
+
+// method finds a method in a class of this file or its bases here.
+func (m *Module) method(c *Class, name string) *Function {
+	for range 8 {
+		if fn := c.Methods[name]; fn != nil {
+			return fn
+		}
+		var next *Class
+		for _, b := range c.Bases {
+			if next = m.Classes[b]; next != nil {
+				break
+			}
+		}
+		if next == nil || next == c {
+			return nil
+		}
+		c = next
+	}
+	return nil
 }
 
 // CallSites lists the calls of a function within the file.

@@ -34,7 +34,13 @@ func (f *follower) library(c *Call, args Value) (Value, bool) {
 		return functional(last, args), true
 	case strings.HasPrefix(name, "torch.nn.") && capital(last):
 		return moduleInstance(last), true
-	case name == "copy.deepcopy" && len(c.Args) == 1:
+	case last == "Variable" && len(c.Args) > 0: // since PyTorch 0.4 a Variable is its tensor
+		v := c.Args[0]
+		if v.Kind == Unknown && v.From == 0 {
+			v.Kind = Leaf
+		}
+		return v, true
+	case (name == "copy.deepcopy" || name == "functools.partial" || name == "partial") && len(c.Args) > 0:
 		return c.Args[0], true
 	case strings.HasPrefix(name, "numpy.") || strings.HasPrefix(name, "sklearn."):
 		return Value{Kind: Unknown, OnCPU: true}, true
@@ -143,7 +149,7 @@ func (f *follower) torchFunction(c *Call, last string, args Value) (Value, bool)
 		indices := args.detached()
 		indices.Reduced = true
 		if len(c.Node.Args) > 1 {
-			return Value{Kind: Container, Roots: args.Roots, Items: []Value{args, indices}}, true
+			return Value{Kind: Container, Roots: args.Roots, From: args.From, Items: []Value{args, indices}}, true
 		}
 		return args, true
 	case noGraph[last]:
@@ -197,7 +203,7 @@ func builtin(c *Call, args Value) (Value, bool) {
 		if loaderAmong(c.Args) {
 			return Value{Kind: Loader}, true
 		}
-		return Value{Kind: Container, Roots: args.Roots}, true
+		return Value{Kind: Container, Roots: args.Roots, From: args.From}, true
 	case "sum", "max", "min", "abs", "getattr", "next", "iter":
 		if loaderAmong(c.Args) {
 			if c.Method == "next" {
@@ -208,13 +214,12 @@ func builtin(c *Call, args Value) (Value, bool) {
 		if args.HasGraph() {
 			args.Kind = Tensor
 		}
-		args.Items = nil
-		return args, true
+		return args.whole(), true
 	case "enumerate", "zip", "tqdm", "islice", "cycle", "track", "progress_bar", "chain":
 		if loaderAmong(c.Args) {
 			return Value{Kind: Loader}, true
 		}
-		return Value{Kind: Container, Roots: args.Roots}, true
+		return Value{Kind: Container, Roots: args.Roots, From: args.From}, true
 	}
 	return Value{}, false
 }

@@ -19,7 +19,9 @@ func (m *Module) collectImports() {
 		for _, a := range imp.Aliases {
 			local := a.As
 			switch {
-			case imp.From && a.Name != "*":
+			case imp.From && a.Name == "*":
+				m.importAll(imp.Module)
+			case imp.From:
 				if local == "" {
 					local = a.Name
 				}
@@ -36,6 +38,20 @@ func (m *Module) collectImports() {
 		}
 		return false
 	})
+}
+
+// importAll takes over the names of "from utils import *" where utils is a file of the project.
+func (m *Module) importAll(module string) {
+	e := m.lookup(module)
+	if e == nil {
+		return
+	}
+	for name := range e.Functions {
+		m.Imports[name] = module + "." + name
+	}
+	for name := range e.Classes {
+		m.Imports[name] = module + "." + name
+	}
 }
 
 // usual are names so settled in PyTorch code that a fragment without imports may use them.
@@ -79,36 +95,160 @@ func Key(x pysource.Expr) string {
 	return ""
 }
 
-// collectModels notes the names on which eval() or parameters() is called: only modules have both.
-func (m *Module) collectModels() {
-	m.models = map[string]bool{}
+// collectUses notes what names must be by how the file uses them: only modules have eval() and parameters(), only optimizers
+// both step() and zero_grad(), and what gives the value that backward() is called on is a loss function.
+func (m *Module) collectUses() {
+	m.uses = map[string]Kind{}
+	steps, zeros := map[string]bool{}, map[string]bool{}
+	losses, made := map[string]bool{}, map[string][]string{}
 	pysource.WalkBody(m.File.Body, func(n pysource.Node) bool {
-		c, ok := n.(*pysource.Call)
-		if !ok || len(c.Args) > 0 {
-			return true
-		}
-		if a, ok := c.Func.(*pysource.Attribute); ok && anyOf(a.Attr, "eval", "parameters", "named_parameters") {
-			if key := Key(a.X); key != "" && key != "self" && m.Imports[key] == "" && !strings.HasPrefix(key, "super") {
-				m.models[key] = true
+		switch n := n.(type) {
+		case *pysource.Assign:
+			if c, ok := n.Value.(*pysource.Call); ok && n.Op == "" {
+				noteMaker(made, n.Targets[0], c)
+			}
+		case *pysource.Call:
+			a, ok := n.Func.(*pysource.Attribute)
+			if !ok {
+				return true
+			}
+			key := Key(a.X)
+			if key == "" || key == "self" || m.Imports[key] != "" || strings.HasPrefix(key, "super") {
+				return true
+			}
+			switch a.Attr {
+			case "eval", "parameters", "named_parameters", "train":
+				if len(n.Args) == 0 || a.Attr == "train" && len(n.Args) == 1 && isConstant(n.Args[0].Value) {
+					m.uses[key] = Model
+				}
+			case "step":
+				steps[key] = true
+			case "zero_grad":
+				zeros[key] = true
+			case "backward":
+				losses[key] = true
+				if len(n.Args) > 0 && n.Args[0].Name == "" {
+					losses[Key(n.Args[0].Value)] = true
+				}
 			}
 		}
 		return true
 	})
+	for key := range zeros {
+		if steps[key] && m.uses[key] == Unknown {
+			m.uses[key] = Optimizer
+		}
+	}
+	for loss := range losses {
+		for _, maker := range made[loss] {
+			if m.uses[maker] == Unknown {
+				m.uses[maker] = Criterion
+			}
+		}
+	}
 }
+
+// noteMaker notes that a name is given what a call gives: loss = crit(out, y).
+func noteMaker(made map[string][]string, target pysource.Expr, c *pysource.Call) {
+	if seq, ok := target.(*pysource.Sequence); ok && len(seq.Items) > 0 {
+		target = seq.Items[0]
+	}
+	name, maker := Key(target), Key(c.Func)
+	if name != "" && maker != "" && len(c.Args) >= 2 && !strings.Contains(strings.TrimPrefix(maker, "self."), ".") {
+		made[name] = append(made[name], maker)
+	}
+}
+
+func isConstant(x pysource.Expr) bool { _, ok := x.(*pysource.Constant); return ok }
 
 // guess is what a name promises: by how the file uses it, else by the name itself.
 func (m *Module) guess(key string) Value {
-	if v := named(key); v.Kind != Unknown || !m.models[key] {
+	if v := named(key); v.Kind != Unknown {
 		return v
 	}
-	return Value{Kind: Model, Guess: true}
+	kind := m.uses[key]
+	if kind == Unknown || kind == Criterion && (m.Functions[key] != nil || m.Imports[key] != "") {
+		return Value{}
+	}
+	return Value{Kind: kind, Guess: true}
 }
 
-func (m *Module) paramValue(p pysource.Param) Value {
+// paramValue is what a parameter is: by its annotation, what the first call hands over, its name or its use.
+func (m *Module) paramValue(fn *Function, i int, p pysource.Param, hint Value) Value {
 	if p.Star > 0 {
 		return Value{}
 	}
-	return m.guess(p.Name)
+	if i == 0 && p.Name == "self" && fn.Class != nil {
+		return m.selfValue(fn.Class)
+	}
+	v := m.annotated(p.Annotation)
+	if v.Kind == Unknown && v.Class == "" {
+		v = m.guess(p.Name)
+	}
+	if v.Kind == Unknown && v.Class == "" || v.Guess && hint.Class != "" {
+		v = asParameter(hint)
+	}
+	if v.Kind == Unknown || v.IsTensor() {
+		v.From = bit(i)
+	}
+	return v
+}
+
+// selfValue is what self is inside a class's methods.
+func (m *Module) selfValue(c *Class) Value {
+	if c.Module {
+		return Value{Kind: Model, Class: c.Name}
+	}
+	return Value{Class: c.Name}
+}
+
+// asParameter is what a function may rely on of a value it is handed: what it is, not what it was computed from.
+func asParameter(v Value) Value {
+	switch v.Kind {
+	case Model, Criterion, Optimizer, Scaler, Loader, Dataset, Helper, Activation:
+		return Value{Kind: v.Kind, Class: v.Class, Wrap: v.Wrap, Guess: true}
+	case Unknown:
+		return Value{Class: v.Class, Guess: v.Class != ""}
+	}
+	return Value{}
+}
+
+// annotated is what a type annotation says.
+func (m *Module) annotated(x pysource.Expr) Value {
+	switch x := x.(type) {
+	case *pysource.Subscript: // Optional[X]
+		if Last(m.Dotted(x.X)) == "Optional" {
+			return m.annotated(x.Index)
+		}
+		return Value{}
+	case *pysource.Binary: // X | None
+		return m.annotated(x.Left)
+	case *pysource.Name, *pysource.Attribute:
+		return m.typed(m.Dotted(x))
+	}
+	return Value{}
+}
+
+func (m *Module) typed(dotted string) Value {
+	switch dotted {
+	case "torch.Tensor", "torch.autograd.Variable":
+		return Value{}
+	case "torch.nn.Module", "torch.jit.ScriptModule", "transformers.PreTrainedModel", "torch.nn.parallel.DistributedDataParallel":
+		return Value{Kind: Model}
+	case "torch.utils.data.DataLoader":
+		return Value{Kind: Loader}
+	case "torch.optim.Optimizer", "torch.optim.optimizer.Optimizer":
+		return Value{Kind: Optimizer}
+	case "accelerate.Accelerator":
+		return Value{Kind: Helper}
+	}
+	if c := m.Classes[dotted]; c != nil {
+		return instance(c.facts(), c.Name)
+	}
+	if facts := m.remoteClass(dotted); facts != nil {
+		return instance(*facts, m.remoteClassName(dotted))
+	}
+	return Value{}
 }
 
 // named guesses what a value is from its name alone.
@@ -118,7 +258,7 @@ func named(name string) Value {
 	switch {
 	case anyOf(n, "loader", "dataloader") || strings.HasSuffix(n, "_dl") || strings.HasSuffix(n, "loader") || strings.HasPrefix(n, "loader_"):
 		kind = Loader
-	case anyOf(n, "criterion", "loss_fn", "loss_func", "loss_function", "loss_fct", "lossfn") || strings.HasPrefix(n, "criterion_") ||
+	case anyOf(n, "criterion", "crit", "loss_fn", "loss_func", "loss_function", "loss_fct", "lossfn", "loss_criterion", "criterions") || strings.HasPrefix(n, "criterion_") ||
 		strings.HasSuffix(n, "_criterion") || strings.HasSuffix(n, "_loss_fn"):
 		kind = Criterion
 	case anyOf(n, "optimizer", "optim", "opt") || strings.HasSuffix(n, "optimizer") || strings.HasPrefix(n, "optimizer_") || strings.HasPrefix(n, "optim_") ||
@@ -149,106 +289,4 @@ func anyOf(s string, words ...string) bool {
 		}
 	}
 	return false
-}
-
-// collectDefinitions notes every class and function, however deep.
-func (m *Module) collectDefinitions(body []pysource.Stmt, class *Class, outer *Function) {
-	for _, s := range body {
-		m.collectDefinition(s, class, outer)
-	}
-}
-
-func (m *Module) collectDefinition(s pysource.Stmt, class *Class, outer *Function) {
-	switch s := s.(type) {
-	case *pysource.Class:
-		c := &Class{Name: s.Name, Node: s, Methods: map[string]*Function{}}
-		for _, a := range s.Args {
-			if a.Name == "" && a.Star == 0 {
-				c.Bases = append(c.Bases, m.Dotted(a.Value))
-			}
-		}
-		if other, taken := m.Classes[s.Name]; taken {
-			other.Ambiguous = true
-		} else {
-			m.Classes[s.Name] = c
-		}
-		m.collectDefinitions(s.Body, c, outer)
-	case *pysource.Function:
-		fn := &Function{Name: s.Name, Node: s, Class: class, Outer: outer, NoGrad: m.noGradDecorated(s)}
-		m.All = append(m.All, fn)
-		m.byNode[s] = fn
-		if class != nil {
-			class.Methods[s.Name] = fn
-		} else if outer == nil {
-			m.Functions[s.Name] = fn
-		} else {
-			m.nested[nestedKey{outer, s.Name}] = fn
-		}
-		m.collectDefinitions(s.Body, nil, fn)
-	default:
-		pysource.Children(s, func(n pysource.Node) {
-			if inner, ok := n.(pysource.Stmt); ok {
-				m.collectDefinition(inner, class, outer)
-			}
-		})
-	}
-}
-
-func (m *Module) noGradDecorated(f *pysource.Function) bool {
-	for _, d := range f.Decorators {
-		if c, ok := d.(*pysource.Call); ok {
-			d = c.Func
-		}
-		if noGradName(Last(m.Dotted(d))) {
-			return true
-		}
-	}
-	return false
-}
-
-func noGradName(last string) bool {
-	l := strings.ToLower(last)
-	return strings.Contains(l, "no_grad") || strings.Contains(l, "nograd") || strings.Contains(l, "inference_mode") || l == "inferencemode"
-}
-
-// classify decides what each class derives from; bases of this file are followed, others go by name.
-func (m *Module) classify() {
-	for _, c := range m.Classes {
-		facts := m.classFacts(c, map[*Class]bool{})
-		c.Module, c.Dataset, c.Lightning = facts.Module, facts.Dataset, facts.Lightning
-	}
-}
-
-func (m *Module) classFacts(c *Class, seen map[*Class]bool) ClassFacts {
-	if seen[c] {
-		return ClassFacts{}
-	}
-	seen[c] = true
-	var out ClassFacts
-	for _, b := range c.Bases {
-		f := m.baseFacts(b, seen)
-		out.Module, out.Dataset, out.Lightning = out.Module || f.Module, out.Dataset || f.Dataset, out.Lightning || f.Lightning
-	}
-	return out
-}
-
-func (m *Module) baseFacts(base string, seen map[*Class]bool) ClassFacts {
-	if c := m.Classes[base]; c != nil {
-		return m.classFacts(c, seen)
-	}
-	if i := strings.LastIndexByte(base, '.'); i > 0 && !strings.HasPrefix(base, "torch.") {
-		if e := m.lookup(base[:i]); e != nil {
-			if f, ok := e.Classes[base[i+1:]]; ok {
-				return f
-			}
-		}
-	}
-	last := Last(base)
-	lightning := anyOf(last, "LightningModule", "LightningDataModule") || strings.HasSuffix(last, "LightningModule")
-	torchModule := strings.HasPrefix(base, "torch.nn.") && !strings.Contains(base, "functional")
-	return ClassFacts{
-		Module:    lightning || torchModule || last == "Module" || strings.HasSuffix(last, "PreTrainedModel") || strings.HasSuffix(last, "PretrainedModel"),
-		Dataset:   anyOf(last, "Dataset", "IterableDataset", "VisionDataset", "ImageFolder", "DatasetFolder") || strings.HasPrefix(base, "torchvision.datasets."),
-		Lightning: lightning,
-	}
 }

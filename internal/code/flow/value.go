@@ -28,14 +28,17 @@ const (
 // Value is what is known of a value.
 type Value struct {
 	Kind    Kind
-	Roots   []int   // model calls whose graph it keeps alive, sorted; none: no graph, or not known
-	Items   []Value // of a tuple whose parts are known
-	Class   string  // of a Model or Dataset made from a class of this file
-	Wrap    string  // of a Model: dotted name of the wrapper around it (DistributedDataParallel, FSDP)
-	Num     int64   // where HasNum
+	Roots   []int    // model calls whose graph it keeps alive, sorted; none: no graph, or not known
+	Items   []Value  // of a tuple whose parts are known
+	Keys    []string // of a dict whose parts are known: Items[i] stands at Keys[i]
+	Class   string   // what it is an instance of: "Name" of this file, "Name@path" of another, "torch.nn.Linear"
+	Wrap    string   // of a Model: dotted name of the wrapper around it (DistributedDataParallel, FSDP)
+	Num     int64    // where HasNum
 	HasNum  bool
-	Guess   bool // only its name says what it is
+	Guess   bool   // only its name says what it is
+	From    uint32 // parameters of the function it is computed from, graph included: bit i for the i-th
 	OnCPU   bool
+	OnGPU   bool // was moved there in so many words
 	Reduced bool // a scalar, a mean, an argmax: small whatever the batch
 	Divided bool // went through a division
 	Double  bool // float64
@@ -54,8 +57,33 @@ func (v Value) Shares(w Value) bool {
 	return slices.ContainsFunc(v.Roots, func(r int) bool { return slices.Contains(w.Roots, r) })
 }
 
+// Carries tells whether it has a graph, or would have the graph of what its function was given.
+func (v Value) Carries() bool { return len(v.Roots) > 0 || v.From != 0 }
+
+// dict tells whether its items stand at names.
+func (v Value) dict() bool { return len(v.Keys) > 0 && len(v.Keys) == len(v.Items) }
+
+// at is the part of a dict at a name.
+func (v Value) at(key string) (Value, bool) {
+	if !v.dict() {
+		return Value{}, false
+	}
+	for i, k := range v.Keys {
+		if k == key {
+			return v.Items[i], true
+		}
+	}
+	return Value{}, false
+}
+
 func (v Value) detached() Value {
-	v.Roots, v.Items = nil, nil
+	v.Roots, v.Items, v.Keys, v.From = nil, nil, nil, 0
+	return v
+}
+
+// whole forgets the parts.
+func (v Value) whole() Value {
+	v.Items, v.Keys = nil, nil
 	return v
 }
 
@@ -93,23 +121,34 @@ func join(a, b Value) Value {
 	if a.Kind == Unknown || a.Kind == Scalar && b.Kind != Unknown || a.Guess && !b.Guess && b.Kind != Unknown && b.Kind != Scalar {
 		out = b
 	}
-	out.Roots = union(a.Roots, b.Roots)
-	if len(a.Items) != len(b.Items) {
-		out.Items = nil
-		if len(a.Items) > 0 && len(b.Items) == 0 && b.Kind == Unknown {
-			out.Items = a.Items
-		} else if len(b.Items) > 0 && len(a.Items) == 0 && a.Kind == Unknown {
-			out.Items = b.Items
-		}
-	}
+	out.Roots, out.From = union(a.Roots, b.Roots), a.From|b.From
+	out.Items, out.Keys = joinItems(a, b)
 	out.HasNum = a.HasNum && b.HasNum && a.Num == b.Num
 	if a.Class != b.Class && a.Kind == Model && b.Kind == Model {
 		out.Class = ""
 	}
 	out.Divided = a.Divided || b.Divided
 	out.Trained = a.Trained || b.Trained
+	out.OnGPU = a.OnGPU || b.OnGPU
 	out.OnCPU = out.OnCPU && (a.Kind == Unknown || a.OnCPU) && (b.Kind == Unknown || b.OnCPU)
 	return out
+}
+
+// joinItems joins the parts of two tuples, or of two dicts with the same names.
+func joinItems(a, b Value) ([]Value, []string) {
+	switch {
+	case len(b.Items) == 0 && b.Kind == Unknown && !b.Carries():
+		return a.Items, a.Keys
+	case len(a.Items) == 0 && a.Kind == Unknown && !a.Carries():
+		return b.Items, b.Keys
+	case len(a.Items) != len(b.Items) || !slices.Equal(a.Keys, b.Keys):
+		return nil, nil
+	}
+	items := make([]Value, len(a.Items))
+	for i := range items {
+		items[i] = join(a.Items[i], b.Items[i])
+	}
+	return items, a.Keys
 }
 
 // combine is the result of an operation on several values: their graphs together.
@@ -119,7 +158,8 @@ func combine(values ...Value) Value {
 	}
 	out := Value{}
 	for _, v := range values {
-		out.Roots = union(out.Roots, v.Roots)
+		out.Roots, out.From = union(out.Roots, v.Roots), out.From|v.From
+		out.OnGPU = out.OnGPU || v.OnGPU
 		out.Divided = out.Divided || v.Divided
 		out.Trained = out.Trained || v.Trained || v.Kind == Params || v.Kind == Unknown || v.Kind == Model || v.Grad
 		if rank(v.Kind) > rank(out.Kind) {

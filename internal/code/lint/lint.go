@@ -9,7 +9,11 @@ package lint
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
 	"sort"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
@@ -27,6 +31,16 @@ const (
 
 func (s Severity) String() string { return [...]string{"note", "warning", "error"}[min(s, Error)] }
 
+// ParseSeverity reads a severity from its word.
+func ParseSeverity(word string) (Severity, error) {
+	for s := Note; s <= Error; s++ {
+		if s.String() == word {
+			return s, nil
+		}
+	}
+	return 0, fmt.Errorf("a severity is error, warning or note, not %q", word)
+}
+
 // MarshalText writes the severity as its word.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
@@ -38,25 +52,30 @@ type Finding struct {
 	Cell     int // of a notebook, counted from 1; 0 in a plain file
 	// Line and Column count from 1, the column in bytes; End is exclusive.
 	Line, Column, EndLine, EndColumn int
-	Message                          string // what is wrong here and why it matters
-	Fix                              string // what to do
-	Source                           string // the text of Line
-	Edits                            []Edit // set where the fix cannot change meaning
+	Message                          string  // what is wrong here and why it matters
+	Fix                              string  // what to do
+	Source                           string  // the text of Line
+	Repair                           *Repair // nil where no change of the source was found that keeps the program right
+	Within                           string  // the function (flow.Module.ID) whose callers may prove it harmless
 	// First and Last are the lines whose allocations it explains: the loop around what is kept, or the lines of the finding.
 	First, Last int
 }
 
-// Edit replaces bytes of the source.
-type Edit struct {
-	Start, End int
-	Text       string
+// Options choose what is reported.
+type Options struct {
+	Select   []string            // rules to apply, the quiet ones too; none: all that are not quiet
+	Ignore   []string            // rules or prefixes to leave out
+	Severity map[string]Severity // by rule, prefix or name: reported as this instead of its own; the longest that matches counts
+	Quiet    map[string]bool     // functions that only run while autograd is off
+	Lookup   flow.Lookup
 }
 
-// Options choose what is looked for.
-type Options struct {
-	Select []string // rules to apply, the quiet ones too; none: all that are not quiet
-	Ignore []string // rules or prefixes to leave out
-	Lookup flow.Lookup
+// Report is everything that was seen in one file, before anything is chosen: it depends on the source alone.
+type Report struct {
+	Findings     []Finding // of every rule, the quiet ones too
+	Suppressions []Suppression
+	Exports      *flow.Exports // what files that import it need to know
+	Uses         []flow.Use    // the calls it makes of the project's functions
 }
 
 // pass is one rule at work on one file; known is shared by all rules of the file.
@@ -82,54 +101,107 @@ type derivedKey struct {
 // maxDerived bounds the names that are followed from one container.
 const maxDerived = 32
 
-// Source checks one Python file.
+// Source checks one Python file and gives the findings that the options and the comments in it leave.
 func Source(path string, src []byte, opts Options) []Finding {
+	report := Check(path, src, opts.Lookup)
+	if opts.Quiet == nil {
+		opts.Quiet = Quiet([]*Report{report})
+	}
+	return report.Choose(opts)
+}
+
+// Check looks at one Python file with every rule.
+func Check(path string, src []byte, lookup flow.Lookup) *Report {
+	return check(path, src, lookup, nil)
+}
+
+// check also knows where the cells of a notebook end.
+func check(path string, src []byte, lookup flow.Lookup, cells []int) *Report {
 	file := pysource.Parse(src)
-	findings := syntax(path, file)
+	report := &Report{Findings: syntax(path, file)}
+	m := flow.Analyze(path, file, lookup)
 	if !relevant(src) {
-		return findings
+		report.Exports, report.Uses = m.Exports(), m.Uses()
+		return report
 	}
-	m := flow.Analyze(path, file, opts.Lookup)
-	return append(findings, checkModule(m, opts)...)
+	report.Findings = append(report.Findings, checkModule(m)...)
+	report.Suppressions = suppressions(file)
+	report.Exports, report.Uses = m.Exports(), m.Uses()
+	return report
 }
 
-// Exports sums a file up for the files that import it.
-func Exports(path string, src []byte) *flow.Exports {
-	return flow.Analyze(path, pysource.Parse(src), nil).Exports()
+// Exports sums a file up for the files that import it, without looking for findings.
+func Exports(path string, src []byte, lookup flow.Lookup) *flow.Exports {
+	return flow.Analyze(path, pysource.Parse(src), lookup).Exports()
 }
 
-// relevant tells whether a file can have anything to do with training.
+// relevant tells whether a file can have anything to do with training: it speaks of PyTorch, or runs a model and of no other
+// framework.
 func relevant(src []byte) bool {
-	for _, word := range []string{"torch", "backward(", "optimizer", "PYTORCH_", "transformers", "accelerate", "lightning"} {
-		if bytes.Contains(src, []byte(word)) {
-			return true
-		}
+	if contains(src, "torch", "PYTORCH_", "transformers", "accelerate", "lightning") {
+		return true
 	}
-	return false
+	return contains(src, "backward(", "optimizer", "model(", "criterion(", ".eval()") && !contains(src, "tensorflow", "jax", "keras", "mxnet", "paddle", "mindspore", "oneflow", "tinygrad")
 }
 
-func checkModule(m *flow.Module, opts Options) []Finding {
+func contains(src []byte, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(src, []byte(w)) })
+}
+
+func checkModule(m *flow.Module) []Finding {
 	var out []Finding
 	shared := &known{map[string]bool{}, map[*flow.Scope][]backward{}, map[derivedKey][]string{}}
 	for i := range rules {
 		r := &rules[i]
 		p := &pass{m, r, &out, shared}
-		if chosen(r, opts) && (r.word == "" || p.sourceHas(r.word)) {
+		if r.word == "" || p.sourceHas(r.word) {
 			r.check(p)
 		}
 	}
-	out = suppress(m.File, out)
-	sort.SliceStable(out, func(i, j int) bool {
-		a, b := out[i], out[j]
-		if a.Line != b.Line {
-			return a.Line < b.Line
-		}
-		if a.Column != b.Column {
-			return a.Column < b.Column
-		}
-		return a.Rule < b.Rule
-	})
+	sortFindings(out)
 	return out
+}
+
+func sortFindings(findings []Finding) {
+	sort.SliceStable(findings, func(i, j int) bool {
+		a, b := findings[i], findings[j]
+		return cmp.Or(cmp.Compare(a.Cell, b.Cell), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), strings.Compare(a.Rule, b.Rule)) < 0
+	})
+}
+
+// Choose gives the findings that the options ask for and no comment answers, and the comments that answer nothing.
+func (r *Report) Choose(opts Options) []Finding {
+	var out []Finding
+	for _, f := range r.Findings {
+		rule, ok := RuleByID(f.Rule)
+		if f.Within != "" && opts.Quiet[f.Within] {
+			continue
+		}
+		if ok && !chosen(&rule, opts) || !ok && ignored(f.Rule, opts) {
+			continue
+		}
+		f.Severity = severityOf(f, opts)
+		out = append(out, f)
+	}
+	out = suppress(out, r.Suppressions, opts)
+	sortFindings(out)
+	return out
+}
+
+// severityOf is the severity that the options give a finding; the longest name that means its rule decides.
+func severityOf(f Finding, opts Options) Severity {
+	severity, longest := f.Severity, 0
+	rule, _ := RuleByID(f.Rule)
+	for id, s := range opts.Severity {
+		if len(id) > longest && (id == f.Rule || rule.ID != "" && matches(id, &rule)) {
+			severity, longest = s, len(id)
+		}
+	}
+	return severity
+}
+
+func ignored(id string, opts Options) bool {
+	return slices.ContainsFunc(opts.Ignore, func(prefix string) bool { return len(prefix) >= 2 && strings.HasPrefix(id, prefix) })
 }
 
 func chosen(r *Rule, opts Options) bool {
@@ -188,7 +260,10 @@ func (p *pass) explains(l *flow.Loop) {
 // report adds a finding at a node.
 func (p *pass) report(n pysource.Node, severity Severity, message, fix string, edits ...Edit) {
 	found := place(p.m.File, p.m.Path, n.Pos())
-	found.Rule, found.Severity, found.Message, found.Fix, found.Edits = p.rule.ID, severity, message, fix, edits
+	found.Rule, found.Severity, found.Message, found.Fix = p.rule.ID, severity, message, fix
+	if len(edits) > 0 {
+		found.Repair = &Repair{Edits: edits, Safe: true}
+	}
 	*p.out = append(*p.out, found)
 }
 
@@ -199,5 +274,5 @@ func Known(id string) bool {
 			return true
 		}
 	}
-	return id == SyntaxRule
+	return id == SyntaxRule || id == UnusedRule
 }

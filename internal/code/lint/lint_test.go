@@ -33,15 +33,28 @@ func TestACommentAnswersAFinding(t *testing.T) {
 	for comment, want := range map[string]string{
 		line: "LM001:4",
 		line + "  # plimsoll: ignore[LM001] summed for the log":            "",
-		line + "  # plimsoll: ignore[LM002] another rule":                  "LM001:4",
-		line + "  # plimsoll: ignore[LM002, LM001] both":                   "",
+		line + "  # plimsoll: ignore[LM002] another rule":                  "LM001:4 LM099:4",
+		line + "  # plimsoll: ignore[LM002, LM001] both":                   "LM099:4",
+		line + "  # plimsoll: ignore[graph-retained-across-iterations]":    "",
+		line + "  # plimsoll: ignore[LM00] a group of rules":               "",
+		line + "  # plimsoll: ignore[LM777] no such rule":                  "LM001:4 LM099:4",
+		line + "  # noqa: LM001":                                           "",
+		line + "  # NOQA:E501,LM001 and why":                               "",
+		line + "  # noqa: E501 LM001":                                      "",
+		line + "  # noqa: E501":                                            "LM001:4",
+		line + "  # noqa: LM003, E501":                                     "LM001:4 LM099:4",
+		line + "  # noqa":                                                  "",
+		line + "  # type: ignore  # noqa: LM001":                           "",
+		line + "\n    print(x)  # noqa":                                    "LM001:4",
+		line + "\n    print(x)  # plimsoll: ignore":                        "LM001:4 LM099:5",
+		line + "  # plimsoll: ignored by whom?":                            "LM001:4",
 		line + "  # plimsoll: ignore":                                      "",
 		line + "  # plimsoll: ignore[LM001":                                "LM001:4",
 		"    # plimsoll: ignore[LM001] the line below\n" + line:            "",
-		line + "\n    # plimsoll: ignore[LM001] too late":                  "LM001:4",
+		line + "\n    # plimsoll: ignore[LM001] too late":                  "LM001:4 LM099:5",
 		line + "\n# plimsoll: ignore-file[LM001] generated":                "",
 		line + "  # ignore[LM001] without the name of the tool":            "LM001:4",
-		line + "\n# plimsoll: ignore-file[LM003] another rule of the file": "LM001:4",
+		line + "\n# plimsoll: ignore-file[LM003] another rule of the file": "LM001:4 LM099:5",
 	} {
 		if got := ids(lint.Source("t.py", []byte(strings.Replace(leaky, line, comment, 1)), lint.Options{})); got != want {
 			t.Errorf("%s\n want %q\n  got %q", comment, want, got)
@@ -108,7 +121,7 @@ with torch.cuda.amp.autocast(False):
 a = torch.randn(3)
 b = torch.tensor(a)
 `)
-	got, fixed := lint.Fix(src, lint.Source("t.py", src, lint.Options{}))
+	got, fixed := lint.Fix(src, lint.Source("t.py", src, lint.Options{}), false)
 	want := `import torch
 scaler = torch.amp.GradScaler("cuda")
 with torch.amp.autocast("cuda", enabled=flag):
@@ -121,7 +134,7 @@ b = a.detach().clone()
 	if string(got) != want || fixed != 3 {
 		t.Errorf("%d fixed:\n%s", fixed, got)
 	}
-	if again, n := lint.Fix(got, lint.Source("t.py", got, lint.Options{})); n != 0 || string(again) != want {
+	if again, n := lint.Fix(got, lint.Source("t.py", got, lint.Options{}), false); n != 0 || string(again) != want {
 		t.Errorf("a second run changed something:\n%s", again)
 	}
 }
@@ -162,7 +175,7 @@ def quietly(model, x):
     return model(x).mean()
 class Net(torch.nn.Module):
     pass
-`))
+`), nil)
 	lookup := func(module string) *flow.Exports {
 		if module == "engine" {
 			return helper
@@ -202,7 +215,7 @@ func FuzzSource(f *testing.F) {
 				t.Fatalf("a finding without place or words: %+v", x)
 			}
 		}
-		lint.Fix(src, found)
+		lint.Fix(src, found, true)
 		if _, err := lint.Notebook("t.ipynb", src, lint.Options{}); err != nil {
 			return
 		}

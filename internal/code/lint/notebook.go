@@ -5,29 +5,48 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/code/flow"
 )
 
 // cellLine is where a line of the joined source comes from.
 type cellLine struct{ cell, line int }
 
-// Notebook checks the code cells of a Jupyter notebook (nbformat 3 or 4) as one program, in their order. Lines for the shell and
-// for IPython ("!pip", "%magic", "?") are left out. Findings name the cell, counted from 1 over all cells, and the line within it.
+// Notebook checks a notebook and gives the findings that the options and the comments in it leave.
 func Notebook(path string, src []byte, opts Options) ([]Finding, error) {
+	report, err := CheckNotebook(path, src, opts.Lookup)
+	if err != nil {
+		return nil, err
+	}
+	return report.Choose(opts), nil
+}
+
+// CheckNotebook checks the code cells of a Jupyter notebook (nbformat 3 or 4) as one program, in their order. Lines for the shell and
+// for IPython ("!pip", "%magic", "?") are left out. Findings name the cell, counted from 1 over all cells, and the line within it.
+func CheckNotebook(path string, src []byte, lookup flow.Lookup) (*Report, error) {
 	joined, origin, err := joinCells(src)
 	if err != nil {
 		return nil, fmt.Errorf("read notebook %s: %w", path, err)
 	}
-	findings := Source(path, joined, opts)
-	for i := range findings {
-		f := &findings[i]
-		f.Edits = nil // offsets into the joined text mean nothing in the file
+	report := Check(path, joined, lookup)
+	move := func(f *Finding) {
 		if f.Line-1 < len(origin) {
 			at := origin[f.Line-1]
 			shift := at.line - f.Line
 			f.Cell, f.Line, f.EndLine, f.First, f.Last = at.cell, f.Line+shift, f.EndLine+shift, f.First+shift, f.Last+shift
 		}
 	}
-	return findings, nil
+	for i := range report.Findings {
+		report.Findings[i].Repair = nil // offsets into the joined text mean nothing in the file
+		move(&report.Findings[i])
+	}
+	for i := range report.Suppressions {
+		s := &report.Suppressions[i]
+		before := s.At.Line
+		move(&s.At)
+		s.Cell, s.Line = s.At.Cell, s.Line+s.At.Line-before
+	}
+	return report, nil
 }
 
 type notebook struct {

@@ -11,6 +11,9 @@ var pages embed.FS
 // SyntaxRule is the id under which lines that are not Python are reported.
 const SyntaxRule = "LM000"
 
+// UnusedRule is the id under which comments that silence nothing are reported.
+const UnusedRule = "LM099"
+
 // Page gives the text that explains a rule, in Markdown, without its title; empty for a rule that does not exist.
 func Page(id string) string {
 	text, err := pages.ReadFile("pages/" + id + ".md")

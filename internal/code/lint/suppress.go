@@ -1,72 +1,154 @@
 package lint
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
 )
 
-// suppress drops the findings a comment answers: "# plimsoll: ignore[LM003] reason" on the line itself or alone on the line
-// above, "# plimsoll: ignore" for all rules, "# plimsoll: ignore-file[LM003] reason" for the whole file.
-func suppress(f *pysource.File, findings []Finding) []Finding {
-	byLine := map[int][]string{}
-	var whole []string
+// Suppression is a comment that answers findings:
+//
+//	# plimsoll: ignore[LM003, hidden-state-not-detached] reason    on the line, or alone on the line above
+//	# plimsoll: ignore-file[LM003] reason                          for the whole file
+//	# noqa: LM003                                                  on the line, as flake8 and ruff read it
+//
+// Without a list it answers every rule.
+type Suppression struct {
+	Cell, Line int      // the line it speaks of
+	Whole      bool     // it speaks of the whole file
+	Rules      []string // ids, prefixes or names; none: every rule
+	Shared     bool     // "# noqa", which other tools read too: what it names beside our rules is theirs
+	At         Finding  // where the comment stands, as the finding that it is unused
+	comment    pysource.Span
+}
+
+// suppressions lists the comments of a file that answer findings.
+func suppressions(f *pysource.File) []Suppression {
+	var out []Suppression
 	for _, c := range f.Comments {
-		ids, file, ok := directive(c.Text)
+		s, ok := directive(c.Text)
 		if !ok {
 			continue
 		}
-		if file {
-			whole = append(whole, ids...)
-			continue
+		s.comment = pysource.Span{Start: c.Start, End: c.Start + int32(len(strings.TrimRight(c.Text, "\r\n")))}
+		s.At = place(f, "", s.comment)
+		s.Line = s.At.Line
+		if strings.HasPrefix(strings.TrimSpace(f.Line(s.Line)), "#") && !s.Shared {
+			s.Line++
 		}
-		line := f.Position(c.Start).Line
-		if strings.HasPrefix(strings.TrimSpace(f.Line(line)), "#") {
-			line++
+		out = append(out, s)
+	}
+	return out
+}
+
+// The forms of a directive. flake8 and ruff read "# noqa" anywhere in a comment, without regard to case, and codes after a colon that are
+// separated by commas or spaces (https://docs.astral.sh/ruff/linter/#error-suppression).
+var (
+	ignoreComment = regexp.MustCompile(`#\s*plimsoll:\s*ignore(-file)?(?:\[([^\]]*)\]|([^\w\[-]|$))`)
+	noqaComment   = regexp.MustCompile(`(?i)#\s*noqa(?::\s*([A-Z][A-Z]*[0-9]+(?:[,\s]+[A-Z][A-Z]*[0-9]+)*))?`)
+)
+
+func directive(comment string) (Suppression, bool) {
+	if m := ignoreComment.FindStringSubmatch(comment); m != nil {
+		s := Suppression{Whole: m[1] != ""}
+		for id := range strings.SplitSeq(m[2], ",") {
+			if id = strings.TrimSpace(id); id != "" {
+				s.Rules = append(s.Rules, id)
+			}
 		}
-		byLine[line] = append(byLine[line], ids...)
+		return s, true
 	}
-	if len(byLine) == 0 && len(whole) == 0 {
-		return findings
+	if m := noqaComment.FindStringSubmatch(comment); m != nil {
+		s := Suppression{Shared: true}
+		for _, code := range strings.FieldsFunc(m[1], func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }) {
+			s.Rules = append(s.Rules, strings.ToUpper(code))
+		}
+		return s, true
 	}
-	kept := findings[:0]
-	for _, found := range findings {
-		if !listed(whole, found.Rule) && !listed(byLine[found.Line], found.Rule) && !listed(byLine[found.EndLine], found.Rule) {
-			kept = append(kept, found)
+	return Suppression{}, false
+}
+
+// suppress drops the findings that a comment answers, and adds a finding for each comment, or rule named in one, that answers nothing.
+func suppress(findings []Finding, comments []Suppression, opts Options) []Finding {
+	used := make([]map[string]bool, len(comments)) // by what the comment names; "" for a comment that names nothing
+	for i := range used {
+		used[i] = map[string]bool{}
+	}
+	var kept []Finding
+	for _, f := range findings {
+		if f.Rule == SyntaxRule || !answered(f, comments, used) {
+			kept = append(kept, f)
+		}
+	}
+	if ignored(UnusedRule, opts) || len(opts.Select) > 0 && !slices.ContainsFunc(opts.Select, func(id string) bool { return id == "ALL" || id == UnusedRule }) {
+		return kept
+	}
+	for i, c := range comments {
+		if unused := c.unused(used[i], opts); len(unused) > 0 {
+			kept = append(kept, c.finding(unused, opts))
 		}
 	}
 	return kept
 }
 
-// directive reads a suppression comment; "*" stands for every rule.
-func directive(comment string) (ids []string, file, ok bool) {
-	text, found := strings.CutPrefix(strings.TrimSpace(strings.TrimLeft(comment, "#")), "plimsoll:")
-	if !found {
-		return nil, false, false
-	}
-	text, found = strings.CutPrefix(strings.TrimSpace(text), "ignore")
-	if !found {
-		return nil, false, false
-	}
-	text, file = strings.CutPrefix(text, "-file")
-	if !strings.HasPrefix(text, "[") {
-		return []string{"*"}, file, true
-	}
-	list, _, closed := strings.Cut(text[1:], "]")
-	if !closed {
-		return nil, false, false
-	}
-	for id := range strings.SplitSeq(list, ",") {
-		ids = append(ids, strings.TrimSpace(id))
-	}
-	return ids, file, true
-}
-
-func listed(ids []string, rule string) bool {
-	for _, id := range ids {
-		if id == "*" || id == rule {
-			return true
+func answered(f Finding, comments []Suppression, used []map[string]bool) bool {
+	found := false
+	rule, _ := RuleByID(f.Rule)
+	for i, c := range comments {
+		if !c.Whole && (c.Cell != f.Cell || c.Line != f.Line && c.Line != f.EndLine) {
+			continue
+		}
+		if len(c.Rules) == 0 {
+			found, used[i][""] = true, true
+		}
+		for _, id := range c.Rules {
+			if matches(id, &rule) {
+				found, used[i][id] = true, true
+			}
 		}
 	}
-	return false
+	return found
+}
+
+// unused lists what the comment names in vain. A rule that is not applied here could not be answered; codes of other tools, and a bare noqa,
+// are not ours to judge.
+func (c Suppression) unused(used map[string]bool, opts Options) []string {
+	if len(c.Rules) == 0 {
+		if c.Shared || used[""] {
+			return nil
+		}
+		return []string{"every rule"}
+	}
+	var out []string
+	for _, id := range c.Rules {
+		if used[id] || c.Shared && !Known(id) || Known(id) && !applied(id, opts) {
+			continue
+		}
+		out = append(out, id)
+	}
+	return out
+}
+
+// applied tells whether any rule that an id stands for is reported.
+func applied(id string, opts Options) bool {
+	return slices.ContainsFunc(rules, func(r Rule) bool { return matches(id, &r) && chosen(&r, opts) })
+}
+
+func (c Suppression) finding(unused []string, opts Options) Finding {
+	f := c.At
+	f.Rule, f.Severity, f.Cell = UnusedRule, Note, c.At.Cell
+	f.Severity = severityOf(f, opts)
+	what, where := strings.Join(unused, ", "), "on this line"
+	if c.Whole {
+		where = "in this file"
+	}
+	f.Message = "this comment silences " + what + ", and " + where + " there is nothing to silence"
+	f.Fix = "remove it"
+	if i := slices.IndexFunc(unused, func(id string) bool { return !c.Shared && id != "every rule" && !Known(id) }); i >= 0 {
+		f.Message = "this comment names " + unused[i] + ", and there is no such rule"
+		f.Fix = "name an id (LM001), a prefix (LM00) or a rule's name, or remove it"
+	}
+	return f
 }

@@ -83,7 +83,10 @@ func (p *Process) cachedCast(t *Tensor, d tensor.DType) *Tensor {
 	if c, ok := p.casting.cache[t]; ok {
 		return c
 	}
+	was := p.grad
+	p.grad = true // under no_grad too, since 2.11: a later pass with gradients finds the cast here (https://github.com/pytorch/pytorch/pull/165068)
 	c := t.To(d).Retain()
+	p.grad = was
 	if p.casting.cache == nil {
 		p.casting.cache = map[*Tensor]*Tensor{}
 	}

@@ -1,6 +1,7 @@
 package eager
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
@@ -176,7 +177,7 @@ func (n *Node) forget() {
 // Backward runs the graph behind a scalar (loss.backward()).
 func (p *Process) Backward(loss *Tensor) {
 	if !loss.requires {
-		panic(fault("the loss does not depend on any trainable parameter"))
+		panic(refusal{errors.New("the loss does not depend on any trainable parameter")})
 	}
 	grad, thread := p.grad, p.thread
 	p.grad, p.thread = false, 1

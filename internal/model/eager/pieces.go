@@ -93,7 +93,7 @@ func (b *Bench) Turns(optimizer torch.Optimizer) (Turns, error) {
 		made := len(p.tape.Events)
 		opt, err := newOptimizer(p, optimizer, b.params)
 		if err != nil {
-			panic(Fault(err.Error()))
+			panic(refusal{err})
 		}
 		out.Made = p.turn(made)
 		first := len(p.tape.Events)

@@ -8,6 +8,7 @@
 package eager
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -90,17 +91,25 @@ func (f Fault) Error() string { return string(f) }
 
 func fault(format string, args ...any) Fault { return Fault(fmt.Sprintf(format, args...)) }
 
+// refusal is the value of a panic for a setting that the model cannot be trained with; Guard hands its error out.
+type refusal struct{ error }
+
+// ErrMisfit is in the chain of an error of Guard where the description of the model is at fault, not a setting.
+var ErrMisfit = errors.New("the model's operators do not fit together")
+
 // Guard runs work and turns a Fault or a tensor.Mismatch into an error that names the module.
 func (p *Process) Guard(work func()) (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
+		case refusal:
+			err = r.error
 		case Fault:
-			err = fmt.Errorf("%s%w", p.where(), r)
+			err = fmt.Errorf("%w%s: %w", ErrMisfit, p.where(), r)
 		case tensor.Mismatch:
-			err = fmt.Errorf("%s%w", p.where(), r)
+			err = fmt.Errorf("%w%s: %w", ErrMisfit, p.where(), r)
 		case runtime.Error: // a graph from a file may do what no model does; its operators run again in backward
-			err = fmt.Errorf("%sdoes not fit together: %w", p.where(), r)
+			err = fmt.Errorf("%w%s: %w", ErrMisfit, p.where(), r)
 		default:
 			panic(r)
 		}
@@ -111,7 +120,7 @@ func (p *Process) Guard(work func()) (err error) {
 
 func (p *Process) where() string {
 	if m := p.module(); m != "" {
-		return "in " + m + " (" + p.op + "): "
+		return " in " + m + " (" + p.op + ")"
 	}
 	return ""
 }

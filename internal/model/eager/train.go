@@ -52,7 +52,7 @@ func (p *Process) Train(m Model, o Options) error {
 		p.seams.Made = len(p.tape.Events)
 		opt, err := newOptimizer(p, o.Optimizer, trainable(m.Root()))
 		if err != nil {
-			panic(Fault(err.Error()))
+			panic(refusal{err})
 		}
 		loop := &loop{p: p, m: m, o: o, opt: opt}
 		steps := o.Steps
@@ -90,7 +90,7 @@ func (p *Process) load(m Model, o Options) {
 	p.Mark(tape.Moment{Phase: PhaseLoad})
 	if o.LoRA != nil {
 		if err := m.Root().AttachLoRA(*o.LoRA); err != nil {
-			panic(Fault(err.Error()))
+			panic(refusal{err})
 		}
 	}
 	m.Root().Load()

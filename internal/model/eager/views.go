@@ -28,7 +28,7 @@ func (t *Tensor) viewOp(name string, l tensor.Layout, back func(g *Tensor) *Tens
 func (t *Tensor) View(sizes ...int) *Tensor {
 	l, ok := t.Layout.View(tensor.Infer(t.Numel(), sizes))
 	if !ok {
-		panic(fault("view %v of a tensor of shape %v and strides %v; use Reshape", sizes, t.Sizes, t.Strides))
+		panic(fault("a tensor of shape %v and strides %v cannot be viewed as %v", t.Sizes, t.Strides, sizes))
 	}
 	from := t.Sizes
 	return t.viewOp("ViewBackward0", l, func(g *Tensor) *Tensor { return g.Reshape(from...) })
@@ -128,6 +128,24 @@ func (t *Tensor) Select(dim, index int) *Tensor {
 	_ = index
 	return t.viewOp("SelectBackward0", t.Layout.Select(dim), func(g *Tensor) *Tensor {
 		return t.p.placed(g, layout)
+	})
+}
+
+// AsStrided views the storage with sizes and strides of its own (windows that overlap, in attention over chunks). Backward makes zeros of the whole input; where
+// places of the view overlap, two lists of indices say where each is added (as_strided_backward,
+// https://github.com/pytorch/pytorch/blob/v2.11.0/torch/csrc/autograd/FunctionsManual.cpp#L2784).
+func (t *Tensor) AsStrided(sizes, strides []int) *Tensor {
+	p, layout := t.p, t.Layout
+	view := tensor.Layout{Sizes: slices.Clone(sizes), Strides: slices.Clone(strides)}
+	return t.viewOp("AsStridedBackward0", view, func(g *Tensor) *Tensor {
+		if g.Numel() <= layout.Numel() {
+			return p.placed(g, layout)
+		}
+		all := p.emptyOf(tensor.Int64, layout.Numel())
+		out := p.zerosLike(layout, g.DType)
+		at := p.emptyOf(tensor.Int64, g.Numel())
+		drop(at, all)
+		return out
 	})
 }
 

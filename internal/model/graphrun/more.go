@@ -94,12 +94,18 @@ var moreResults = map[string]func(o *graphOp) []*eager.Tensor{
 		start := o.int("start", 0)
 		return o.self().Slice(o.int("dim", 0), start, start+o.int("length", 1))
 	}),
-	"unsafe_chunk": (*graphOp).chunk,
-	"unsafe_split": (*graphOp).split,
-	"movedim":      one((*graphOp).moveDims),
-	"swapdims":     one(func(o *graphOp) *eager.Tensor { return o.self().Transpose(o.int("dim0", 0), o.int("dim1", 1)) }),
-	"mT":           one(func(o *graphOp) *eager.Tensor { return o.self().Transpose(-1, -2) }),
-	"T":            one(func(o *graphOp) *eager.Tensor { return o.self().Transpose(0, 1) }),
+	"as_strided": one(func(o *graphOp) *eager.Tensor { return o.self().AsStrided(o.ints("size"), o.ints("stride")) }),
+	// Their formulas keep what they read and what they give, as an operator nobody wrote down is taken to do
+	// (https://github.com/pytorch/pytorch/blob/v2.11.0/tools/autograd/derivatives.yaml).
+	"linalg_vector_norm":      (*graphOp).keepsAll,
+	"linalg_solve_triangular": (*graphOp).keepsAll,
+	"linalg_inv_ex":           (*graphOp).keepsAll,
+	"unsafe_chunk":            (*graphOp).chunk,
+	"unsafe_split":            (*graphOp).split,
+	"movedim":                 one((*graphOp).moveDims),
+	"swapdims":                one(func(o *graphOp) *eager.Tensor { return o.self().Transpose(o.int("dim0", 0), o.int("dim1", 1)) }),
+	"mT":                      one(func(o *graphOp) *eager.Tensor { return o.self().Transpose(-1, -2) }),
+	"T":                       one(func(o *graphOp) *eager.Tensor { return o.self().Transpose(0, 1) }),
 }
 
 // undifferentiable are operators no gradient passes, whatever they read: new tensors, comparisons, indices.
@@ -126,7 +132,7 @@ func (o *graphOp) extreme() []*eager.Tensor {
 	case !o.differentiable():
 		return o.plain()
 	}
-	return o.conservative()
+	return o.keepsAll() // evenly_distribute_backward compares the input with the result
 }
 
 func (o *graphOp) transposed() *eager.Tensor {

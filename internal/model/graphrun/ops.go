@@ -162,6 +162,11 @@ func (o *graphOp) moduleType() tensor.DType {
 // conservative runs an operator nobody has written down, and remembers its name.
 func (o *graphOp) conservative() []*eager.Tensor {
 	o.unknown[o.node.Target]++
+	return o.keepsAll()
+}
+
+// keepsAll runs an operator whose formula keeps what it reads and what it gives.
+func (o *graphOp) keepsAll() []*eager.Tensor {
 	var layouts []tensor.Layout
 	var types []tensor.DType
 	for i, v := range o.node.Outputs {

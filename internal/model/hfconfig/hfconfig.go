@@ -182,9 +182,11 @@ func labels(raw map[string]json.RawMessage, f Family) (int, error) {
 		if err := json.Unmarshal(text, &named); err != nil {
 			return 0, fmt.Errorf("config.json: id2label is not an object of label names")
 		}
-		return len(named), nil
+		if len(named) > 0 {
+			return len(named), nil
+		}
 	}
-	if text, ok := raw["num_labels"]; ok {
+	if text, ok := raw["num_labels"]; ok && string(text) != "null" {
 		v, err := kindInt.decode(text)
 		if err != nil {
 			return 0, fmt.Errorf("config.json: num_labels: %w", err)
@@ -278,6 +280,12 @@ func (c *Config) check() error {
 		if err := believable(name, c.values[name]); err != nil {
 			return fmt.Errorf("config.json: %s: %w", name, err)
 		}
+		if c.values[name] == nil && c.Family.Fields[name].standard != nil && sized(name) {
+			return fmt.Errorf("config.json: %s is null; a %s model needs a number", name, c.Type)
+		}
+	}
+	if c.labels < 1 {
+		return fmt.Errorf("config.json: num_labels %d is not a number of classes", c.labels)
 	}
 	for _, pair := range [][2]string{{"hidden_size", "num_attention_heads"}, {"d_model", "encoder_attention_heads"}, {"d_model", "decoder_attention_heads"}} {
 		if err := c.divides(pair[0], pair[1]); err != nil {
@@ -326,12 +334,25 @@ func believable(name string, v any) error {
 	return nil
 }
 
+// A field that counts things of which every model has at least one is neither 0 nor null. Fields are told by the start or the end of
+// their names; those that only sound alike come first.
+var (
+	countsNothing = []string{"dropout", "sliding_window", "max_window_layers", "type_vocab_size", "layerdrop", "max_relative_positions"}
+	countsThings  = []string{
+		"hidden_size", "hidden_sizes", "vocab_size", "_heads", "n_head", "n_embd", "d_model", "d_kv", "d_ff", "dim", "ffn_dim", "embed_dim", "hidden_dim", "patch_size", "patch_sizes",
+		"image_size", "num_channels", "intermediate_size", "embedding_size", "_layers", "n_layer", "depths", "window_size", "strides", "num_encoder_blocks",
+		"position_embeddings", "_positions", "num_mel_bins", "num_hidden_groups", "inner_group_num", "experts", "experts_per_tok",
+	}
+)
+
 // sized tells which fields count things of which a model has at least one.
 func sized(name string) bool {
-	if strings.Contains(name, "dropout") || strings.Contains(name, "window") {
-		return false
+	for _, part := range countsNothing {
+		if strings.Contains(name, part) {
+			return false
+		}
 	}
-	for _, part := range []string{"hidden_size", "vocab_size", "_heads", "n_head", "n_embd", "d_model", "ffn_dim", "patch_size", "image_size", "num_channels", "embed_dim", "intermediate_size"} {
+	for _, part := range countsThings {
 		if strings.HasSuffix(name, part) || strings.HasPrefix(name, part) {
 			return true
 		}
@@ -349,7 +370,7 @@ func believableInt(name string, n int) error {
 		return fmt.Errorf("%d is more than any model has", n)
 	case n < 0 && name != "pad_token_id" && name != "layer_norm_eps" && name != "max_relative_positions":
 		return fmt.Errorf("%d is negative", n)
-	case n == 0 && sized(name) && name != "type_vocab_size":
+	case n == 0 && sized(name):
 		return fmt.Errorf("0 is not a size")
 	}
 	return nil

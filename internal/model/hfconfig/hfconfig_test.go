@@ -136,6 +136,13 @@ func TestUnbelievableConfigurationsAreRefused(t *testing.T) {
 		"a word for a number":  `{"model_type":"llama","hidden_size":"big"}`,
 		"a billion layers":     `{"model_type":"gpt2","n_layer":1000000000}`,
 		"half a layer":         `{"model_type":"gpt2","n_layer":1.5}`,
+		"no layers":            `{"model_type":"gpt2","n_layer":0}`,
+		"layers of null":       `{"model_type":"gpt2","n_layer":null}`,
+		"layers, other name":   `{"model_type":"llama","num_hidden_layers":null}`,
+		"a vocabulary of null": `{"model_type":"llama","vocab_size":null}`,
+		"no positions":         `{"model_type":"gpt2","n_positions":0}`,
+		"no classes":           `{"model_type":"bert","num_labels":0}`,
+		"an empty stage":       `{"model_type":"swin","depths":[2,0,6,2]}`,
 		"layer_types too many": `{"model_type":"qwen3","num_hidden_layers":1,"layer_types":["a","b"]}`,
 	} {
 		if _, err := Parse([]byte(text)); err == nil {

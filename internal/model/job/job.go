@@ -8,6 +8,7 @@ package job
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,6 +104,9 @@ const (
 	maxInput  = 1 << 40 // elements of one sample
 )
 
+// ErrNoModel says that a job names no model.
+var ErrNoModel = errors.New("no model: give config_file (a Hugging Face config.json) or graph (a file of torch.export)")
+
 // Check fills the defaults and refuses what no training script could mean.
 func (j *Job) Check() error {
 	for _, check := range []func() error{j.checkSource, j.checkWords, j.checkSizes, j.checkContradictions} {
@@ -125,7 +129,7 @@ func (j *Job) checkSource() error {
 		case hasConfig:
 			j.Source = "hf"
 		default:
-			return fmt.Errorf("no model: give a config.json (source hf, config or config_file) or an exported graph (source graph, graph)")
+			return ErrNoModel
 		}
 	}
 	if err := word("source", j.Source, sources); err != nil {
@@ -133,13 +137,13 @@ func (j *Job) checkSource() error {
 	}
 	switch {
 	case hasConfig && j.Graph != "":
-		return fmt.Errorf("both a config and a graph are given: which one is the model?")
+		return fmt.Errorf("both a config and a graph are given; keep one of them")
 	case len(j.Config) > 0 && j.ConfigFile != "":
-		return fmt.Errorf("both config and config_file are given: which one is the model?")
+		return fmt.Errorf("both config and config_file are given; keep one of them")
 	case j.Source == "hf" && !hasConfig:
 		return fmt.Errorf("source hf needs config (the content of a config.json) or config_file")
 	case j.Source == "graph" && j.Graph == "":
-		return fmt.Errorf("source graph needs graph, the file torch.export.save wrote")
+		return fmt.Errorf("source graph needs graph, a file written by torch.export.save")
 	}
 	return nil
 }
@@ -155,12 +159,23 @@ func (j *Job) checkWords() error {
 	if j.LoRARank > 0 && len(j.LoRATargets) == 0 {
 		j.LoRATargets = strings.Split(DefaultTargets, ",")
 	}
+	for _, d := range []*torch.DType{&j.ParamDType, &j.Autocast} {
+		if named, ok := torch.DTypeNamed(strings.ToLower(string(*d))); ok {
+			*d = named
+		}
+	}
+	var err error
+	if j.Attn != "" {
+		if j.Attn, err = setup.ParseAttention(string(j.Attn)); err != nil {
+			return err
+		}
+	}
 	for _, w := range []struct {
 		field, word string
 		known       []string
 	}{
 		{"task", j.Task, tasks}, {"loss", j.Loss, losses}, {"param_dtype", string(j.ParamDType), torch.DTypes()}, {"autocast", string(j.Autocast), casts},
-		{"attn", string(j.Attn), setup.Words(setup.Attentions())}, {"loop", string(j.Loop), setup.Words(setup.Loops())}, {"zero_grad", j.ZeroGrad, zeroings}, {"attention_mask", j.AttentionMask, masks},
+		{"loop", string(j.Loop), setup.Words(setup.Loops())}, {"zero_grad", j.ZeroGrad, zeroings}, {"attention_mask", j.AttentionMask, masks},
 	} {
 		if w.word == "" {
 			continue
@@ -169,7 +184,6 @@ func (j *Job) checkWords() error {
 			return err
 		}
 	}
-	var err error
 	j.Optimizer, err = torch.ParseOptimizer(string(j.Optimizer))
 	return err
 }
@@ -189,7 +203,7 @@ func word(field, w string, known []string) error {
 
 func (j *Job) checkSizes() error {
 	if j.Batch == 0 {
-		return fmt.Errorf("no batch: how many samples has one micro-batch?")
+		return fmt.Errorf("batch is missing: set --batch (\"batch\" in a job file), the number of samples in one micro-batch, for example --batch 8")
 	}
 	if j.Accumulate == 0 {
 		j.Accumulate = 1
@@ -203,10 +217,10 @@ func (j *Job) checkSizes() error {
 		{"checkpoint_layers", j.Layers, maxFrames}, {"resident_bytes", int(j.ResidentBytes), maxInput},
 	} {
 		if s.value < 0 {
-			return fmt.Errorf("%s %d is negative", s.field, s.value)
+			return fmt.Errorf("%s %d must not be negative", s.field, s.value)
 		}
 		if s.value > s.most {
-			return fmt.Errorf("%s %d is more than any job has (at most %d)", s.field, s.value, s.most)
+			return fmt.Errorf("%s %d is too large (at most %d)", s.field, s.value, s.most)
 		}
 	}
 	if len(j.Input) > 8 {
@@ -215,10 +229,10 @@ func (j *Job) checkSizes() error {
 	elements := 1
 	for _, n := range j.Input {
 		if n <= 0 {
-			return fmt.Errorf("input %v: sizes are positive", j.Input)
+			return fmt.Errorf("input %v: every size must be at least 1", j.Input)
 		}
 		if n > maxInput || elements > maxInput/n {
-			return fmt.Errorf("input %v is larger than any sample", j.Input)
+			return fmt.Errorf("input %v is too large for one sample", j.Input)
 		}
 		elements *= n
 	}
@@ -229,35 +243,35 @@ func (j *Job) checkContradictions() error {
 	text := slices.Contains([]string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm"}, j.Task)
 	switch {
 	case j.Autocast != "" && j.ParamDType != torch.FP32:
-		return fmt.Errorf("autocast %s with %s parameters: autocast is for fp32 parameters; choose one", j.Autocast, j.ParamDType)
+		return fmt.Errorf("autocast %s needs fp32 parameters, but they are %s: choose amp-%[1]s or %[2]s", j.Autocast, j.ParamDType)
 	case j.TF32 && (j.Autocast != "" || j.ParamDType != torch.FP32):
-		return fmt.Errorf("tf32 is a way to compute fp32: it contradicts the 16-bit setting")
+		return fmt.Errorf("tf32 applies to fp32 only: drop it or the 16-bit setting")
 	case j.Source == "graph" && j.Attn != "":
-		return fmt.Errorf("attn %s: a graph contains its attention already", j.Attn)
+		return fmt.Errorf("attn %s has no effect on a graph, which contains its attention already", j.Attn)
 	case j.Source == "graph" && j.Task != "":
-		return fmt.Errorf("task %s: a graph contains its head already; a graph that ends in logits takes loss", j.Task)
+		return fmt.Errorf("task %s has no effect on a graph, which contains its head already; for a graph that ends in logits set loss", j.Task)
 	case j.Source == "hf" && (j.Loss != "" || j.LossOutput != ""):
-		return fmt.Errorf("loss and loss_output are for graphs; a Hugging Face model computes its loss itself (task)")
+		return fmt.Errorf("loss and loss_output are for graphs only; a Hugging Face model computes its own loss (set task)")
 	case text && j.Image != 0:
-		return fmt.Errorf("task %s has no image", j.Task)
+		return fmt.Errorf("task %s takes no image", j.Task)
 	case j.Task == "image-cls" && j.Seq != 0:
-		return fmt.Errorf("task image-cls has no seq")
+		return fmt.Errorf("task image-cls takes no seq (set image instead)")
 	case text && j.Seq == 0:
-		return fmt.Errorf("task %s needs seq: how many tokens has one sample?", j.Task)
+		return fmt.Errorf("seq is missing: set --seq (\"seq\" in a job file), the number of tokens in one sample, for example --seq 2048")
 	case j.TargetSeq != 0 && j.Task != "" && !strings.HasSuffix(j.Task, "seq2seq-lm") && j.Task != "speech-seq2seq":
-		return fmt.Errorf("task %s has no target_seq", j.Task)
+		return fmt.Errorf("task %s takes no target_seq", j.Task)
 	case j.Layers != 0 && !j.Checkpointing:
-		return fmt.Errorf("checkpoint_layers %d without checkpointing", j.Layers)
+		return fmt.Errorf("checkpoint_layers %d needs checkpointing", j.Layers)
 	case j.LoRARank == 0 && (len(j.LoRATargets) > 0 || j.LoRADropout != 0 || j.BaseBits != 0):
 		return fmt.Errorf("lora_targets, lora_dropout and base_bits need lora_rank")
 	case j.LoRARank > 0 && j.Source == "graph":
-		return fmt.Errorf("lora_rank: a graph's layers cannot be given adapters; use a config.json")
+		return fmt.Errorf("lora_rank needs a config.json; adapters cannot be added to a graph")
 	case j.LoRARank > 0 && len(j.Freeze) > 0:
-		return fmt.Errorf("freeze with lora_rank: LoRA freezes the whole model already")
-	case j.LoRADropout < 0 || j.LoRADropout >= 1:
-		return fmt.Errorf("lora_dropout %g is no probability below one", j.LoRADropout)
+		return fmt.Errorf("freeze has no effect with lora_rank, which freezes the whole model already")
+	case !(j.LoRADropout >= 0 && j.LoRADropout < 1): // NaN is neither
+		return fmt.Errorf("lora_dropout %g must be at least 0 and below 1", j.LoRADropout)
 	case j.BaseBits != 0 && j.BaseBits != 4:
-		return fmt.Errorf("base_bits %d: only 4 (NF4) is known", j.BaseBits)
+		return fmt.Errorf("base_bits %d is not supported; 4 (NF4) is", j.BaseBits)
 	case slices.Contains(j.Freeze, ""):
 		return fmt.Errorf("freeze has an empty prefix, which would freeze everything")
 	}

@@ -1,8 +1,12 @@
 package job
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/plimsoll/plimsoll/internal/torch"
 )
@@ -29,18 +33,18 @@ func TestWhatNoScriptCouldMeanIsRefused(t *testing.T) {
 		`{`:                                      "JSON",
 		`{"batch":1}`:                            "no model",
 		`{"graph":"g","batch":-1}`:               "negative",
-		`{"graph":"g"}`:                          "no batch",
-		`{"graph":"g","batch":99999999}`:         "more than any job",
+		`{"graph":"g"}`:                          "--batch",
+		`{"graph":"g","batch":99999999}`:         "too large",
 		minimal + `,"optimizer":"adamv"}`:        "did you mean adam",
 		minimal + `,"optimiser":"adam"}`:         "did you mean optimizer",
 		minimal + `,"config":{"model_type":""}}`: "both a config and a graph",
 		minimal + `,"param_dtype":"bf16","autocast":"bf16"}`:                   "autocast",
 		minimal + `,"attn":"eager"}`:                                           "attention",
 		minimal + `,"freeze":[""]}`:                                            "empty prefix",
-		minimal + `,"input":[0]}`:                                              "positive",
-		minimal + `,"input":[1099511627776,1099511627776]}`:                    "larger than any sample",
+		minimal + `,"input":[0]}`:                                              "at least 1",
+		minimal + `,"input":[1099511627776,1099511627776]}`:                    "too large",
 		minimal + `,"batch":"four"}`:                                           "job",
-		`{"config":{},"batch":1,"task":"causal-lm"}`:                           "needs seq",
+		`{"config":{},"batch":1,"task":"causal-lm"}`:                           "--seq",
 		`{"config":{},"batch":1,"task":"image-cls","seq":5}`:                   "no seq",
 		`{"config":{},"batch":1,"seq":5,"loss":"cross-entropy"}`:               "for graphs",
 		`{"config":{},"batch":1,"seq":5,"task":"causal-lm","target_seq":7}`:    "no target_seq",
@@ -72,18 +76,27 @@ func TestPrecisionWordsGoBothWays(t *testing.T) {
 
 func TestLinesAreReadInOrderAndBrokenOnesNamed(t *testing.T) {
 	t.Parallel()
-	var ids []string
-	var broken error
-	text := minimal + `,"id":"a"}` + "\n\n" + minimal + `,"id":"b"}` + "\n{\n"
-	text = "{\n" + text
-	err := ReadLines(strings.NewReader(text), func(j Job, err error) {
-		if err != nil && broken == nil {
-			broken = err
+	text := "{\n" + minimal + `,"id":"a"}` + "\n\n" + `"` + strings.Repeat("x", maxLine) + "\"\n" + minimal + `,"id":"b"}`
+	var got []string
+	for l := range Lines(strings.NewReader(text)) {
+		if (l.Err != nil) != (l.Job.ID == "") || l.Err != nil && !strings.HasPrefix(l.Err.Error(), fmt.Sprintf("line %d: ", l.Number)) {
+			t.Errorf("%+v", l)
 		}
-		ids = append(ids, j.ID)
-	})
-	if strings.Join(ids, "") != "ab" || len(ids) != 4 || err != nil || broken == nil || !strings.Contains(broken.Error(), "line 1") {
-		t.Errorf("ids %v, errors %v and %v", ids, err, broken)
+		got = append(got, fmt.Sprint(l.Number, l.Job.ID))
+	}
+	if strings.Join(got, " ") != "1 2a 4 5b" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestAFileThatEndsInAnErrorGivesItsLinesFirst(t *testing.T) {
+	t.Parallel()
+	var got []Line
+	for l := range Lines(io.MultiReader(strings.NewReader(minimal+"}\n"), iotest.ErrReader(errors.New("disk")))) {
+		got = append(got, l)
+	}
+	if len(got) != 2 || got[0].Err != nil || got[1].Err == nil {
+		t.Errorf("%+v", got)
 	}
 }
 

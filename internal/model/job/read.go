@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -54,26 +55,58 @@ func Read(r io.Reader) (Job, error) {
 	return Parse(data)
 }
 
-// ReadLines reads a JSONL file, one job a line, and calls each in order with the job or with what is wrong with its line. Empty lines are
-// skipped.
-func ReadLines(r io.Reader, each func(Job, error)) error {
-	scan := bufio.NewScanner(r)
-	scan.Buffer(make([]byte, 0, 1<<16), maxLine)
-	for line := 1; scan.Scan(); line++ {
-		text := bytes.TrimSpace(scan.Bytes())
-		if len(text) == 0 {
+// Line is one line of a file of jobs: the job, or what is wrong with the line.
+type Line struct {
+	Number int // from 1
+	Job    Job
+	Err    error // names the line
+}
+
+// Lines reads a JSONL file, one job a line, as far as it is asked to. Empty lines are skipped; a bad line costs that line.
+func Lines(r io.Reader) iter.Seq[Line] {
+	return func(yield func(Line) bool) {
+		in := bufio.NewReaderSize(r, 64<<10)
+		for number := 1; ; number++ {
+			text, err := readLine(in)
+			l := Line{Number: number}
+			switch {
+			case err == io.EOF:
+				return
+			case err != nil:
+				yield(Line{Number: number, Err: fmt.Errorf("line %d: %w", number, err)})
+				return
+			case len(text) > maxLine:
+				l.Err = fmt.Errorf("line %d: it has more than %d bytes", number, maxLine)
+			case len(text) == 0:
+				continue
+			default:
+				if l.Job, err = Parse(text); err != nil {
+					l.Err = fmt.Errorf("line %d: %w", number, err)
+				}
+			}
+			if !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+// readLine reads to the end of a line and keeps no more than is needed to see that it is too long. io.EOF: there is no further line.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line) <= maxLine {
+			line = append(line, part...)
+		}
+		switch {
+		case err == bufio.ErrBufferFull:
 			continue
+		case err == io.EOF && len(line) > 0:
+			return bytes.TrimSpace(line), nil
 		}
-		j, err := Parse(text)
-		if err != nil {
-			err = fmt.Errorf("line %d: %w", line, err)
-		}
-		each(j, err)
+		return bytes.TrimSpace(line), err
 	}
-	if err := scan.Err(); err != nil {
-		return fmt.Errorf("read jobs: %w", err)
-	}
-	return nil
 }
 
 // fields lists the names of a job's members.

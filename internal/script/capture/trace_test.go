@@ -137,3 +137,29 @@ func predicted(t *testing.T, path string) *predict.Result {
 	}
 	return res
 }
+
+func TestAScriptFindsTheFilesItWroteAndNoneIsWritten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "old.txt"), []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	trace, res := followed(t, "checkpoints.py", dir)
+	if trace.Ended != traced.AtEnd {
+		t.Errorf("ended %q", trace.Ended)
+	}
+	if copies := 10 * units.Bytes(1024*1024*4); res.Report.Peak.Allocated < copies { // the model, and nine that were loaded to the GPU
+		t.Errorf("peak %s; checkpoints loaded to the GPU take %s", res.Report.Peak.Allocated, copies)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || left[0].Name() != "old.txt" {
+		t.Errorf("the script's folder has %v (%v), not only what it had before", left, err)
+	}
+}
+
+func TestDistributionsAreBelievedToBeValid(t *testing.T) {
+	t.Parallel()
+	if trace, _ := followed(t, "policy.py"); trace.Ended != traced.AtEnd || trace.Steps != 3 {
+		t.Errorf("ended %q after %d steps", trace.Ended, trace.Steps)
+	}
+}

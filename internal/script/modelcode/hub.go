@@ -26,7 +26,7 @@ func Locate(name string, env []string) (string, error) {
 	case err == nil:
 		return name, nil
 	case !repository.MatchString(name) || strings.HasSuffix(name, ".json"):
-		return "", fmt.Errorf("%s: there is no such file, and it is no name of a model like Qwen/Qwen3-8B", name)
+		return "", fmt.Errorf("%s: no such file (the name of a model on the Hugging Face hub looks like Qwen/Qwen3-8B)", name)
 	}
 	dir := hubCache(env)
 	repo := filepath.Join(dir, "models--"+strings.ReplaceAll(name, "/", "--"))
@@ -42,7 +42,7 @@ func Locate(name string, env []string) (string, error) {
 type NotCached struct{ Name, Dir string }
 
 func (n NotCached) Error() string {
-	return fmt.Sprintf("%s is not in the Hugging Face cache (%s). Its configuration is a few kB; fetch it with\n  hf download %s config.json\nor add --download", n.Name, n.Dir, n.Name)
+	return fmt.Sprintf("%s is not in the local Hugging Face cache (%s).\nIts config.json is enough, a few kB. Add --download to fetch it, or run:\n  hf download %s config.json", n.Name, n.Dir, n.Name)
 }
 
 func configIn(dir string) (string, error) {

@@ -139,7 +139,7 @@ func JSON(w io.Writer, s Summary) error {
 	findings := make([]jsonFinding, 0, len(s.Findings))
 	for _, f := range s.Findings {
 		r, _ := lint.RuleByID(f.Rule)
-		findings = append(findings, jsonFinding{f.Rule, r.Name, f.Severity, f.File, f.Cell, f.Line, f.Column, f.EndLine, f.EndColumn, f.Message, f.Fix, len(f.Edits) > 0})
+		findings = append(findings, jsonFinding{f.Rule, r.Name, f.Severity, f.File, f.Cell, f.Line, f.Column, f.EndLine, f.EndColumn, f.Message, f.Fix, f.Repair != nil})
 	}
 	return encode(w, struct {
 		Schema   string        `json:"schema"`

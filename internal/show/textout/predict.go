@@ -185,22 +185,58 @@ func largestLine(s *screen.Screen, r *report.Prediction) {
 	s.Paragraph(0, text)
 }
 
-// Predictions prints one line a job.
-func Predictions(s *screen.Screen, rs []report.Prediction) {
-	width := 12
-	for i := range rs {
-		width = max(width, min(screen.Columns(rs[i].ID), 28))
+// PredictionTable prints one line a job as results come. It waits for the first few to see how wide their names are.
+type PredictionTable struct {
+	s       *screen.Screen
+	waiting []report.Prediction
+	width   int // of the names; 0: not known yet
+}
+
+const (
+	tableWaits           = 16
+	minName, maxName     = 12, 28
+	predictionTableTitle = "  allocated   reserved       safe  peak in    fits"
+)
+
+// NewPredictionTable begins a table.
+func NewPredictionTable(s *screen.Screen) *PredictionTable { return &PredictionTable{s: s} }
+
+// Add prints a line, or keeps it until there are enough.
+func (t *PredictionTable) Add(r report.Prediction) error {
+	if t.width > 0 {
+		t.line(&r)
+		return t.s.Err()
 	}
-	s.Line(screen.Pad("job", width), "  allocated   reserved       safe  peak in    fits")
-	for i := range rs {
-		r := &rs[i]
-		name := screen.Pad(screen.Fit(screen.Clean(r.ID), width), width)
-		if r.Error != "" {
-			s.Line(name, "  ", s.Ink(screen.Yellow, screen.Fit(screen.Clean(r.Error), s.Width()-width-2)))
-			continue
+	if t.waiting = append(t.waiting, r); len(t.waiting) < tableWaits {
+		return nil
+	}
+	return t.Close()
+}
+
+// Close prints what is waiting.
+func (t *PredictionTable) Close() error {
+	if t.width == 0 {
+		t.width = minName
+		for i := range t.waiting {
+			t.width = max(t.width, min(screen.Columns(t.waiting[i].ID), maxName))
 		}
-		s.Line(name, screen.PadLeft(r.Peak.Allocated.Short(), 11), screen.PadLeft(r.Peak.Reserved.Short(), 11), screen.PadLeft(r.Safe.Short(), 11), "  ", screen.Pad(r.Phase, 10), " ", yesNo(s, r.Fits))
+		t.s.Line(screen.Pad("job", t.width), predictionTableTitle)
 	}
+	for i := range t.waiting {
+		t.line(&t.waiting[i])
+	}
+	t.waiting = nil
+	return t.s.Err()
+}
+
+func (t *PredictionTable) line(r *report.Prediction) {
+	s := t.s
+	name := screen.Pad(screen.Fit(screen.Clean(r.ID), t.width), t.width)
+	if r.Error != "" {
+		s.Line(name, "  ", s.Ink(screen.Yellow, screen.Fit(screen.Clean(r.Error), s.Width()-t.width-2)))
+		return
+	}
+	s.Line(name, screen.PadLeft(r.Peak.Allocated.Short(), 11), screen.PadLeft(r.Peak.Reserved.Short(), 11), screen.PadLeft(r.Safe.Short(), 11), "  ", screen.Pad(r.Phase, 10), " ", yesNo(s, r.Fits))
 }
 
 // Sweep prints one line a combination, after what they have in common.
@@ -211,7 +247,8 @@ func Sweep(s *screen.Screen, rs []report.Prediction) {
 		s.Line(screen.Clean(fmt.Sprintf("%s · %s parameters · %s, %s available", name, shortCount(r.Params), r.Card, r.Capacity.Short())))
 		s.Blank()
 	}
-	Predictions(s, rs)
+	t := PredictionTable{s: s, waiting: rs}
+	t.Close()
 }
 
 func yesNo(s *screen.Screen, yes bool) string {

@@ -15,7 +15,7 @@ import sys
 import weakref
 from collections import deque
 
-from . import _files, _frames, _graph, _internals, _mode, _places, _pretend
+from . import _files, _frames, _graph, _internals, _mode, _places, _pretend, _shapes
 from ._imports import when_imported
 
 OLDEST = (2, 6)  # torch.export with automatic symbols for the batch
@@ -38,6 +38,7 @@ def attach(torch, report):
 def _attach(torch, capture):
     _pretend.a_gpu(torch, capture)
     _pretend.without_initialisation(torch)
+    _shapes.install(torch)
     when_imported("torch.utils.data.dataloader", _pretend.loaders_at_home)
     when_imported("torch.utils.data.dataloader", capture.watch_loaders)
     capture.install()

@@ -77,6 +77,8 @@ class _Answers:
             Tensor.tolist: lambda t: ones(t).tolist(), Tensor.numpy: lambda t: ones(t).numpy(), Tensor.__array__: lambda t: ones(t).numpy(),
         }
         self.finite = {torch.isfinite, Tensor.isfinite, torch.all, Tensor.all}
+        self.alls = {torch.all, Tensor.all, getattr(torch, "_is_all_true", torch.all)}
+        self.checks = capture.places.home + "distributions"
 
     # What a tensor says of its place -----------------------------------------------------------------------------------------
 
@@ -173,6 +175,12 @@ class _Answers:
             return value(args[0])
         return function(*args, **kwargs)
 
+    def holds(self, function, given, frame):
+        """Whether a result is believed to be true: that all is finite, and what PyTorch's distributions check of their parameters."""
+        if function in self.alls and frame.f_code.co_filename.startswith(self.checks):
+            return True
+        return function in self.finite and (function not in self.alls or bool(given) and "_plimsoll_true" in given[0].__dict__)
+
     def plain(self, function, args, kwargs):
         capture, device, pinned = self.capture, None, False
         if kwargs.get("device") is not None:
@@ -184,6 +192,8 @@ class _Answers:
             pinned = bool(kwargs["pin_memory"])
             kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
         out = function(*args, **kwargs)
+        if (function in self.finite or function in self.alls) and self.holds(function, capture.tensors((args, kwargs)), sys._getframe(2)):
+            setattr(out, "_plimsoll_true", True)
         if capture.in_model or out is None or isinstance(out, (bool, int, float, str)):
             return out
         results = capture.tensors(out)
@@ -193,7 +203,5 @@ class _Answers:
         self.places.follow(given, results, device)
         if pinned:
             setattr(results[0], PINNED, True)
-        if function in self.finite and (function not in (self.torch.all, self.torch.Tensor.all) or "_plimsoll_true" in given[0].__dict__):
-            setattr(results[0], "_plimsoll_true", True)
         capture.saw_function(function, args, kwargs, out)
         return out

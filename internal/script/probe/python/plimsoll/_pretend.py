@@ -6,6 +6,7 @@ first training step.
 """
 import contextlib
 import functools
+import inspect
 import types
 
 CAPABILITY = (9, 0)
@@ -212,15 +213,26 @@ def _generators(torch, places):
 
 
 def _not_compiled(torch, capture):
-    """Compiled code keeps other tensors than the model's own operators do; the capture is of those, and says so."""
+    """Compiled code keeps other tensors than the model's own operators do; the capture is of those, and says so. Libraries compile functions of theirs
+    that a script never calls: a function says so when it is called."""
+    left_out = "torch.compile was left out: compiled code fuses operators and usually keeps less for backward"
 
     def compile(model=None, *args, **kwargs):
-        capture.note("torch.compile was left out: compiled code fuses operators and usually keeps less for backward")
         if model is None:
             return lambda function: compile(function)
         if isinstance(model, torch.nn.Module):
+            capture.note(left_out)
             object.__setattr__(model, "_orig_mod", model)
-        return model
+            return model
+        if not inspect.isfunction(model):
+            return model
+
+        @functools.wraps(model)
+        def called(*args, **kwargs):
+            capture.note(left_out)
+            return model(*args, **kwargs)
+
+        return called
 
     torch.compile = compile
     torch.nn.Module.compile = lambda module, *args, **kwargs: compile(module) and None

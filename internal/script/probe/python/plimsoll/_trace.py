@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 
-from . import _cudarules, _files, _frames, _graph, _internals, _loops, _places, _pretend, _shadow, _tracemode
+from . import _cudarules, _files, _frames, _graph, _internals, _loops, _places, _pretend, _shadow, _shapes, _tracemode
 from ._imports import when_imported
 
 OLDEST = (2, 4)
@@ -78,11 +78,13 @@ class Trace:
         self.fake = FakeTensorMode(allow_non_fake_inputs=True)
         self.operators = _tracemode.operators(torch, self)
         _pretend.a_gpu(torch, self)
+        self.shadow.attach()
         _pretend.without_initialisation(torch)
         when_imported("torch.utils.data.dataloader", _pretend.loaders_at_home)
         when_imported("torch.utils.data.dataloader", self.loops.watch)
         when_imported("transformers.generation.utils", _loops.generation)
         _cudarules.install(torch, _pretend.CAPABILITY)
+        _shapes.install(torch)
         _places.install(torch, self.places)
         self.places.unreal = torch.device("cuda", 0)
         self._modules()
@@ -297,6 +299,10 @@ class Trace:
     def shapes_of(self, value):
         keep = lambda t: Shape(t.shape, t.dtype, self.places.on_gpu(t))
         return _mapped(self.torch, value, keep)
+
+    def on_gpu(self, value):
+        """A checkpoint that was loaded to the GPU."""
+        return _mapped(self.torch, value, self.to_gpu)
 
     def made_from(self, value, map_location):
         device = self.places.named(map_location)

@@ -93,7 +93,7 @@ class _Answers(_mode._Answers):
             return out
         with self.trace.recording():
             out = function(*args, **kwargs)
-        if function in self.finite and (function not in (self.torch.all, self.torch.Tensor.all) or unreal and "_plimsoll_true" in unreal[0].__dict__):
+        if self.holds(function, unreal, sys._getframe(3)):
             for t in self.trace.tensors(out):
                 setattr(t, "_plimsoll_true", True)
         return out

@@ -1,0 +1,346 @@
+package flow
+
+import (
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
+
+// Exports is what one module shows to its neighbours. It holds no part of the tree, so that it can be kept and written down.
+type Exports struct {
+	Path      string
+	Functions map[string]*FunctionFacts
+	Classes   map[string]*ClassFacts
+}
+
+// FunctionFacts sums a function up for its callers.
+type FunctionFacts struct {
+	ID       string   // Module.ID of it
+	Params   []string // names of its parameters, self included
+	Return   Value    // Value.From tells which of its parameters' graphs it carries
+	NoGrad   bool
+	Backward bool // it runs a backward
+	ZeroGrad bool
+	Step     bool
+	Backs    uint32 // parameters whose graph it runs a backward over
+	Keeps    []Keep // what it leaves in self or in a parameter
+	Runs     bool   // it calls a model while recording
+}
+
+// Keep is something that a function adds to what outlives it.
+type Keep struct {
+	Into string // "self.sum", or a parameter: "losses"
+	Kind StoreKind
+	From uint32 // the parameters whose graph is kept
+}
+
+// ClassFacts sums a class up, with what it inherits from classes of the project.
+type ClassFacts struct {
+	Module, Dataset, Lightning, Bare bool
+	Foreign                          []string
+	Methods                          map[string]*FunctionFacts
+	Attrs                            map[string]Value
+}
+
+// Lookup finds the exports of a module by the name an import gives it ("utils", ".engine", "..pkg.data"), or of a file by its
+// path after an "@"; nil where it is not a local file.
+type Lookup func(module string) *Exports
+
+func (f *FunctionFacts) does(method string) bool {
+	if f == nil {
+		return false
+	}
+	switch method {
+	case "backward":
+		return f.Backward
+	case "zero_grad":
+		return f.ZeroGrad
+	case "step":
+		return f.Step
+	}
+	return false
+}
+
+// Exports sums the module up for its neighbours.
+func (m *Module) Exports() *Exports {
+	e := &Exports{m.Path, map[string]*FunctionFacts{}, map[string]*ClassFacts{}}
+	for name, fn := range m.Functions {
+		e.Functions[name] = m.exported(fn)
+	}
+	for name, c := range m.Classes {
+		e.Classes[name] = m.exportedClass(c, 0)
+	}
+	for local := range m.Imports { // what is passed on: "from .meters import AverageMeter" in an __init__.py
+		if fn := m.remoteFunction(m.Imports[local]); fn != nil && e.Functions[local] == nil {
+			e.Functions[local] = fn
+		}
+		if c := m.remoteClass(m.Imports[local]); c != nil && e.Classes[local] == nil {
+			e.Classes[local] = c
+		}
+	}
+	return e
+}
+
+func (m *Module) exported(fn *Function) *FunctionFacts {
+	facts := fn.facts
+	facts.ID = m.ID(fn)
+	facts.Return = m.portable(facts.Return, 0)
+	facts.Backward, facts.ZeroGrad, facts.Step = m.Reaches(fn, "backward"), m.Reaches(fn, "zero_grad"), m.Reaches(fn, "step")
+	return &facts
+}
+
+func (m *Module) exportedClass(c *Class, depth int) *ClassFacts {
+	facts := &ClassFacts{
+		Module: c.Module, Dataset: c.Dataset, Lightning: c.Lightning, Bare: c.Bare, Foreign: c.Foreign,
+		Methods: map[string]*FunctionFacts{}, Attrs: map[string]Value{},
+	}
+	for _, base := range c.Bases {
+		parent := m.remoteClass(base)
+		if local := m.Classes[base]; local != nil && local != c && depth < maxBases {
+			parent = m.exportedClass(local, depth+1)
+		}
+		if parent != nil {
+			for name, fn := range parent.Methods {
+				facts.Methods[name] = fn
+			}
+			for name, v := range parent.Attrs {
+				facts.Attrs[name] = v
+			}
+		}
+	}
+	for name, fn := range c.Methods {
+		facts.Methods[name] = m.exported(fn)
+	}
+	for name, v := range m.classAttrs(c) {
+		if v.Kind != Unknown || v.Class != "" {
+			facts.Attrs[name] = m.portable(v, 0)
+		}
+	}
+	return facts
+}
+
+// maxBases bounds how far up a chain of base classes is followed, and how deep the parts of a value are.
+const maxBases = 8
+
+// portable is a value as another file can hold it: classes of this file get its path, model calls of this file become one.
+func (m *Module) portable(v Value, depth int) Value {
+	if m.Classes[v.Class] != nil {
+		v.Class += "@" + m.Path
+	}
+	if len(v.Roots) > 1 {
+		v.Roots = v.Roots[:1]
+	}
+	if len(v.Items) > 0 {
+		items := make([]Value, len(v.Items))
+		for i := range items {
+			if depth < maxBases {
+				items[i] = m.portable(v.Items[i], depth+1)
+			}
+		}
+		v.Items = items
+	}
+	return v
+}
+
+// remote finds the exports that hold a dotted name, and the name within them.
+func (m *Module) remote(dotted string) (*Exports, string) {
+	i := strings.LastIndexByte(dotted, '.')
+	if i <= 0 || i == len(dotted)-1 || strings.HasPrefix(dotted, "torch.") {
+		return nil, ""
+	}
+	module := dotted[:i]
+	if strings.Trim(module, ".") == "" { // "from . import engine": ".engine" is a module, not a name of one
+		return nil, ""
+	}
+	return m.lookup(module), dotted[i+1:]
+}
+
+// remoteFunction finds what is known of a function imported from a local file.
+func (m *Module) remoteFunction(dotted string) *FunctionFacts {
+	e, name := m.remote(dotted)
+	if e == nil {
+		return nil
+	}
+	return e.Functions[name]
+}
+
+func (m *Module) remoteClass(dotted string) *ClassFacts {
+	e, name := m.remote(dotted)
+	if e == nil {
+		return nil
+	}
+	return e.Classes[name]
+}
+
+// remoteClassName is the portable name of a class imported from a local file.
+func (m *Module) remoteClassName(dotted string) string {
+	e, name := m.remote(dotted)
+	if e == nil || e.Classes[name] == nil {
+		return ""
+	}
+	return name + "@" + e.Path
+}
+
+// classFactsOf resolves a Value's class in another file.
+func (m *Module) classFactsOf(class string) *ClassFacts {
+	name, path, ok := strings.Cut(class, "@")
+	if !ok {
+		return nil
+	}
+	if e := m.lookup("@" + path); e != nil {
+		return e.Classes[name]
+	}
+	return nil
+}
+
+// elsewhere is what is known of a call's function or method where another file holds it.
+func (m *Module) elsewhere(c *Call) *FunctionFacts {
+	if facts := m.remoteFunction(c.Name); facts != nil {
+		return facts
+	}
+	if class := m.classFactsOf(c.RecvValue.Class); class != nil && c.Recv != nil {
+		return class.Methods[c.Method]
+	}
+	if name, ok := c.Recv.(*pysource.Name); ok && name.ID == "self" && c.Scope.Func != nil {
+		return m.inherited(c.Scope.Func, c.Method)
+	}
+	return nil
+}
+
+// inherited finds a method that self has from a class of another file.
+func (m *Module) inherited(fn *Function, method string) *FunctionFacts {
+	for ; fn != nil; fn = fn.Outer {
+		if fn.Class == nil {
+			continue
+		}
+		for _, base := range fn.Class.Bases {
+			if facts := m.remoteClass(base); facts != nil && facts.Methods[method] != nil {
+				return facts.Methods[method]
+			}
+		}
+	}
+	return nil
+}
+
+// Facts sums up what a call runs, as far as the project shows it; nil where it does not.
+func (s *Scope) Facts(c *Call) *FunctionFacts {
+	if fn := s.Callee(c); fn != nil && fn.state == done {
+		return &fn.facts
+	}
+	return s.Module.elsewhere(c)
+}
+
+// sumUp fills in the facts of a function that was followed.
+func (m *Module) sumUp(fn *Function) {
+	s := fn.Scope
+	facts := FunctionFacts{Return: fn.Return, NoGrad: fn.NoGrad}
+	for _, p := range fn.Node.Params {
+		facts.Params = append(facts.Params, p.Name)
+	}
+	for _, st := range s.Stores {
+		if st.Value.From != 0 && st.Ctx.NoGrad != Off && len(facts.Keeps) < maxKeeps && outlives(fn, st.Base) {
+			facts.Keeps = append(facts.Keeps, Keep{st.Base, st.Kind, st.Value.From})
+		}
+	}
+	for _, c := range s.Calls {
+		switch {
+		case c.Method == "backward" || c.Method == "manual_backward":
+			facts.Backs |= c.RecvValue.From
+			for _, a := range c.Args {
+				facts.Backs |= a.From
+			}
+		default:
+			if callee := s.Facts(c); callee != nil && callee.Backs != 0 {
+				for i, v := range m.arranged(c, callee.Params) {
+					if callee.Backs&bit(i) != 0 {
+						facts.Backs |= v.From
+					}
+				}
+			}
+		}
+		facts.Runs = facts.Runs || c.Ctx.NoGrad == Recording && (runsModel(c) || m.runs(s, c))
+	}
+	fn.facts = facts
+}
+
+// maxKeeps bounds what is remembered of one function.
+const maxKeeps = 16
+
+func (m *Module) runs(s *Scope, c *Call) bool {
+	facts := s.Facts(c)
+	return facts != nil && facts.Runs && !facts.NoGrad
+}
+
+func runsModel(c *Call) bool {
+	return c.Callee.Kind == Model || c.RecvValue.Kind == Model && (c.Method == "forward" || c.Method == "__call__")
+}
+
+func bit(i int) uint32 {
+	if i < 0 || i >= 32 {
+		return 0
+	}
+	return 1 << i
+}
+
+// outlives tells whether what stands at a key is still there when the function has returned: an attribute of self, or a parameter.
+func outlives(fn *Function, key string) bool {
+	first, _, _ := strings.Cut(key, ".")
+	if first == "self" {
+		return key != first
+	}
+	for _, p := range fn.Node.Params {
+		if p.Name == first {
+			return true
+		}
+	}
+	return false
+}
+
+// arranged puts the arguments of a call in the order of the parameters; a receiver fills self.
+func (m *Module) arranged(c *Call, params []string) []Value {
+	out := make([]Value, len(params))
+	next := 0
+	if len(params) > 0 && (params[0] == "self" || params[0] == "cls") {
+		out[0], next = c.RecvValue, 1
+	}
+	for i, a := range c.Node.Args {
+		if i >= len(c.Args) || a.Star > 0 {
+			break
+		}
+		if a.Name == "" {
+			if next < len(out) {
+				out[next] = c.Args[i]
+			}
+			next++
+			continue
+		}
+		for j, p := range params {
+			if p == a.Name {
+				out[j] = c.Args[i]
+			}
+		}
+	}
+	return out
+}
+
+// argument finds the expression that fills a parameter.
+func argumentFor(c *Call, params []string, name string) pysource.Expr {
+	next := 0
+	if len(params) > 0 && (params[0] == "self" || params[0] == "cls") {
+		next = 1
+	}
+	for _, a := range c.Node.Args {
+		switch {
+		case a.Star > 0:
+			return nil
+		case a.Name == name:
+			return a.Value
+		case a.Name == "":
+			if next < len(params) && params[next] == name {
+				return a.Value
+			}
+			next++
+		}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package workspace
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// foreign are packages that are never a file of the project.
+var foreign = map[string]bool{"torch": true, "numpy": true, "os": true, "sys": true, "typing": true, "math": true, "re": true, "json": true, "time": true, "__future__": true}
+
+// topImports lists the modules that a file imports in lines that start at the margin, as written: "utils", ".engine". Imports
+// inside functions are there to break circles; following them would bring the circles back. A name that is imported from a package
+// may be a module itself.
+func topImports(src []byte) []string {
+	var out []string
+	for len(src) > 0 {
+		line := src
+		if i := bytes.IndexByte(src, '\n'); i >= 0 {
+			line, src = src[:i], src[i+1:]
+		} else {
+			src = nil
+		}
+		switch {
+		case bytes.HasPrefix(line, []byte("import ")):
+			for _, part := range strings.Split(string(line[7:]), ",") {
+				if fields := strings.Fields(part); len(fields) > 0 {
+					out = append(out, fields[0])
+				}
+			}
+		case bytes.HasPrefix(line, []byte("from ")):
+			module, names, ok := strings.Cut(string(line[5:]), " import ")
+			if module = strings.TrimSpace(module); !ok || module == "" {
+				continue
+			}
+			if strings.Trim(module, ".") != "" {
+				out = append(out, module)
+			}
+			names, _, _ = strings.Cut(names, "#")
+			if strings.Contains(names, "(") && !strings.Contains(names, ")") {
+				rest, _, _ := bytes.Cut(src, []byte(")"))
+				names += string(rest[:min(len(rest), 4096)])
+			}
+			for _, part := range strings.Split(strings.Trim(names, "() \t\r\n"), ",") {
+				if fields := strings.Fields(part); len(fields) > 0 && fields[0] != "*" {
+					out = append(out, joinModule(module, fields[0]))
+				}
+			}
+		}
+	}
+	return out
+}
+
+func joinModule(module, name string) string {
+	if strings.Trim(module, ".") == "" {
+		return module + name
+	}
+	return module + "." + name
+}
+
+// resolver finds the files that imports of one file mean: relative ones from its folder, absolute ones beside it, from the folder
+// that holds its package, and from the folders that people put on the path.
+type resolver struct {
+	exists func(string) bool
+	dir    string
+	roots  []string
+}
+
+func (w *Workspace) resolver(path string) resolver {
+	dir := filepath.Dir(path)
+	roots := []string{dir}
+	if root := w.packageRoot(dir); root != dir {
+		roots = append(roots, root)
+	}
+	return resolver{w.exists, dir, append(roots, filepath.Join(roots[len(roots)-1], ".."))}
+}
+
+// find gives the path of the file that a module name means, or "".
+func (r resolver) find(module string) string {
+	if path, ok := strings.CutPrefix(module, "@"); ok {
+		return path
+	}
+	name := strings.TrimLeft(module, ".")
+	dots := len(module) - len(name)
+	if name == "" || dots == 0 && foreign[strings.SplitN(name, ".", 2)[0]] {
+		return ""
+	}
+	bases := r.roots
+	if dots > 0 {
+		bases = []string{filepath.Join(r.dir, strings.Repeat("../", dots-1))}
+	}
+	for _, base := range bases {
+		target := filepath.Join(base, filepath.FromSlash(strings.ReplaceAll(name, ".", "/")))
+		for _, candidate := range []string{target + ".py", filepath.Join(target, "__init__.py")} {
+			if r.exists(candidate) {
+				return candidate
+			}
+		}
+	}
+	return ""
+}
+
+// packageRoot climbs out of a package: the first folder without __init__.py, which absolute imports start from.
+func (w *Workspace) packageRoot(dir string) string {
+	for range 12 {
+		if !w.exists(filepath.Join(dir, "__init__.py")) {
+			return dir
+		}
+		dir = filepath.Join(dir, "..")
+	}
+	return dir
+}
+
+// exists remembers which files there are: most imports lead nowhere, and are looked for again and again.
+func (w *Workspace) exists(path string) bool {
+	if _, ok := w.open[path]; ok {
+		return true
+	}
+	w.mu.Lock()
+	found, known := w.there[path]
+	w.mu.Unlock()
+	if known {
+		return found
+	}
+	info, err := os.Stat(path)
+	found = err == nil && info.Mode().IsRegular()
+	w.mu.Lock()
+	w.there[path] = found
+	w.mu.Unlock()
+	return found
+}

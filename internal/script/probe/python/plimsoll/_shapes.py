@@ -1,0 +1,36 @@
+"""Shapes of operators whose own descriptions in PyTorch refuse on the CPU what a GPU takes.
+
+Tensors without data lie on the CPU in a capture or a trace. Two operators of every mixture of experts are described for them as narrowly as the CPU's kernels are.
+"""
+import warnings
+
+_libraries = []  # kernels live as long as these
+
+
+def install(torch):
+    """Put the GPU's descriptions in their place, once for the process."""
+    import torch._meta_registrations as shapes
+
+    if hasattr(shapes, "_meta_grouped_mm_common"):
+        shapes._meta_grouped_mm_common = grouped_mm
+    library = torch.library.Library("aten", "IMPL")
+    _libraries.append(library)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch warns of kernels that take another's place
+        getattr(torch.library, "_impls", set()).discard("aten/histc/Meta")  # PyTorch allows one kernel of Python's, and has its own
+        library.impl("histc", histc, "Meta")
+
+
+def histc(x, bins=100, min=0, max=0):
+    """Integers too: https://github.com/pytorch/pytorch/blob/v2.11.0/torch/_meta_registrations.py refuses them for the CPU."""
+    return x.new_empty(bins)
+
+
+def grouped_mm(mat_a, mat_b, *args, offs=None, out_dtype=None, **kwargs):
+    """The result of a grouped product; PyTorch's own description refuses fp32, which its kernels take."""
+    dtype = out_dtype or mat_a.dtype
+    if mat_a.dim() == 2 and mat_b.dim() == 2:
+        return mat_a.new_empty(offs.shape[0], mat_a.shape[0], mat_b.shape[1], dtype=dtype)
+    if mat_a.dim() == 2 or mat_b.dim() == 2:
+        return mat_a.new_empty(mat_a.shape[-2], mat_b.shape[-1], dtype=dtype)
+    return mat_a.new_empty(mat_a.shape[0], mat_a.shape[1], mat_b.shape[2], dtype=dtype)
