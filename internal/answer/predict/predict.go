@@ -49,6 +49,7 @@ type Machine struct {
 	Card     gpu.Card
 	Assumed  bool          // nobody named the card
 	Capacity units.Bytes   // memory there is; 0: the card's
+	Cap      units.Bytes   // what PyTorch may reserve of it (torch.cuda.set_per_process_memory_fraction); 0: all
 	Torch    torch.Version // 0: the version of the measurements
 	Conf     alloc.Conf    // allocator settings
 
@@ -114,7 +115,9 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	r.ByCategory["context"] = m.context()
 	r.Params, r.Trainable = count(model.Root())
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
-	r.Fits = r.Safe+m.context() <= r.Capacity
+	if err := judged(&r, p.Tape(), m); err != nil {
+		return nil, err
+	}
 	r.Range = conv.between(played.peak, m)
 	if g, ok := model.(*graphrun.Graph); ok {
 		r.Unknown = g.Unknown()

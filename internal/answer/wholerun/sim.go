@@ -114,6 +114,9 @@ func (s *Sim) part(i int) part {
 
 // prepare makes the turns of a schedule that are not known yet.
 func (s *Sim) prepare(r *Schedule) error {
+	if len(r.Train) == 0 {
+		return fmt.Errorf("a run without batches")
+	}
 	var missing []turnKey
 	seen := map[turnKey]bool{}
 	want := func(k turnKey) {
@@ -162,7 +165,9 @@ func (s *Sim) make(missing []turnKey) error {
 				if err != nil && failed == nil {
 					failed = err
 				}
-				s.turns[k] = &t
+				if err == nil {
+					s.turns[k] = &t
+				}
 				s.mu.Unlock()
 			}
 		})
@@ -210,9 +215,6 @@ func (s *Sim) stretch(k turnKey) (t *tape.Tape, from, to int, err error) {
 
 // Play runs a schedule under a policy.
 func (s *Sim) Play(r *Schedule, p alloc.Policy) (*Trace, error) {
-	if len(r.Train) == 0 {
-		return nil, fmt.Errorf("a run without batches")
-	}
 	if err := s.prepare(r); err != nil {
 		return nil, err
 	}

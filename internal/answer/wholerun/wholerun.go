@@ -3,6 +3,7 @@ package wholerun
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
@@ -18,7 +19,6 @@ type Question struct {
 	Job     job.Job
 	Source  predict.Source
 	Machine predict.Machine
-	Cap     units.Bytes // what PyTorch may reserve (set_per_process_memory_fraction); 0: all there is
 
 	Lengths    Lengths
 	Batching   lengths.Batching
@@ -88,17 +88,12 @@ func (q *Question) schedule(order int) (*Schedule, []int, error) {
 
 // policy is the allocator under the limit there is.
 func (q *Question) policy() alloc.Policy {
-	p := alloc.Policy{Conf: q.Machine.Conf, Torch: q.Machine.Torch, Device: max(predict.Room(q.Machine), 1), Cap: q.Cap}
-	return p
+	return alloc.Policy{Conf: q.Machine.Conf, Torch: q.Machine.Torch, Device: q.room(), Cap: q.Machine.Cap}
 }
 
 // room is what may be reserved under it.
 func (q *Question) room() units.Bytes {
-	room := max(predict.Room(q.Machine), 1)
-	if q.Cap > 0 {
-		return min(room, q.Cap)
-	}
-	return room
+	return max(predict.Room(q.Machine), 1)
 }
 
 // Answer simulates a run.
@@ -125,15 +120,9 @@ func (s *Sim) Answer(q Question) (*report.Run, report.Verdict, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		unlimited, err := s.Play(schedule, alloc.Policy{Conf: q.Machine.Conf, Torch: q.Machine.Torch})
+		unlimited, within, err := s.both(&q, schedule)
 		if err != nil {
 			return nil, "", err
-		}
-		within := unlimited
-		if unlimited.MaxReserved > q.room() {
-			if within, err = s.Play(schedule, q.policy()); err != nil {
-				return nil, "", err
-			}
 		}
 		r.MaxAllocated, r.MaxReserved = max(r.MaxAllocated, unlimited.MaxAllocated), max(r.MaxReserved, unlimited.MaxReserved)
 		if order == 0 {
@@ -159,6 +148,21 @@ func (s *Sim) Answer(q Question) (*report.Run, report.Verdict, error) {
 		r.Free = curve(free.Levels)
 	}
 	return r, verdict(r, shown), nil
+}
+
+// both plays a schedule on a card without limit and, at the same time, within the limit there is.
+func (s *Sim) both(q *Question, r *Schedule) (unlimited, within *Trace, err error) {
+	if err := s.prepare(r); err != nil {
+		return nil, nil, err
+	}
+	var other sync.WaitGroup
+	other.Go(func() { within, _ = s.Play(r, q.policy()) }) // everything is prepared
+	unlimited, err = s.Play(r, alloc.Policy{Conf: q.Machine.Conf, Torch: q.Machine.Torch})
+	other.Wait()
+	if unlimited != nil && unlimited.MaxReserved <= q.room() {
+		within = unlimited
+	}
+	return unlimited, within, err
 }
 
 func verdict(r *report.Run, shown *Trace) report.Verdict {

@@ -61,11 +61,14 @@ func Start(p alloc.Policy, t *tape.Tape, to int) (*Course, Played) {
 			count++
 		}
 	}
-	cut := cutter{t: t, born: make([]int32, t.Allocs)}
+	cut := newCutter(t)
 	cut.read(0, to)
-	for id, k := range cut.keys(Training) {
-		s := &c.slots[c.slot(k)]
-		s.ids[0], s.live = id, true
+	ordinals := cut.ordinals()
+	for id, live := range cut.live {
+		if live {
+			s := &c.slots[c.slot(cut.key(uint32(id), Training, ordinals))]
+			s.ids[0], s.live = uint32(id), true
+		}
 	}
 	return c, c.played(alloc.Stats{})
 }

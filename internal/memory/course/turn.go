@@ -7,7 +7,9 @@
 package course
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/torch"
@@ -62,9 +64,10 @@ func Cut(t *tape.Tape, from, to int, kind Kind) (Turn, error) {
 	if from < 0 || to > len(t.Events) || from >= to {
 		return Turn{}, fmt.Errorf("a tape of %d events has no turn from %d to %d", len(t.Events), from, to)
 	}
-	c := cutter{t: t, born: make([]int32, t.Allocs), turn: Turn{kind: kind}}
+	c := newCutter(t)
+	c.turn.kind = kind
 	c.read(0, from)
-	before := c.keys(kind)
+	before := c.ordinals()
 	own := make(map[uint32]int)
 	for i := from; i < to; i++ {
 		switch e := &t.Events[i]; e.Kind {
@@ -83,49 +86,57 @@ func Cut(t *tape.Tape, from, to int, kind Kind) (Turn, error) {
 				break
 			}
 			c.turn.ops = append(c.turn.ops, forget|op(len(c.turn.gets)))
-			c.turn.gets = append(c.turn.gets, before[e.ID])
+			c.turn.gets = append(c.turn.gets, c.key(e.ID, kind, before))
 		}
 	}
 	c.read(from, to)
-	for id, k := range c.keys(kind) {
-		if n, ok := own[id]; ok {
-			c.turn.left = append(c.turn.left, left{n, k})
-		}
+	after := c.ordinals()
+	for id, n := range own {
+		c.turn.left = append(c.turn.left, left{n, c.key(id, kind, after)})
 	}
+	slices.SortFunc(c.turn.left, func(a, b left) int { return cmp.Compare(a.own, b.own) })
 	return c.turn, nil
 }
 
 // cutter follows what is alive.
 type cutter struct {
 	t    *tape.Tape
-	born []int32 // by id: the event of its allocation plus one; 0: not alive
+	born []int32 // by id: the event of its allocation plus one
+	live []bool
 	turn Turn
+}
+
+func newCutter(t *tape.Tape) *cutter {
+	return &cutter{t: t, born: make([]int32, t.Allocs), live: make([]bool, t.Allocs)}
 }
 
 func (c *cutter) read(from, to int) {
 	for i := from; i < to; i++ {
 		switch e := &c.t.Events[i]; e.Kind {
 		case tape.Alloc:
-			c.born[e.ID] = int32(i) + 1
+			c.born[e.ID], c.live[e.ID] = int32(i)+1, true
 		case tape.Free:
-			c.born[e.ID] = 0
+			c.live[e.ID] = false
 		}
 	}
 }
 
-// keys name all that is alive; ids are numbered in the order of their allocation.
-func (c *cutter) keys(kind Kind) map[uint32]key {
-	out := map[uint32]key{}
-	count := map[tape.Owner]int{}
-	for id, at := range c.born {
-		if at == 0 {
-			continue
+// ordinals count all that is alive by owner; ids are numbered in the order of their allocation.
+func (c *cutter) ordinals() []int32 {
+	out := make([]int32, len(c.live))
+	count := make([]int32, len(c.t.Owners))
+	for id, live := range c.live {
+		if live {
+			o := c.t.Events[c.born[id]-1].Owner
+			out[id] = count[o]
+			count[o]++
 		}
-		o := c.t.Owners[c.t.Events[at-1].Owner]
-		out[uint32(id)] = key{kind, o, count[o]}
-		count[o]++
 	}
 	return out
+}
+
+func (c *cutter) key(id uint32, kind Kind, ordinals []int32) key {
+	return key{kind, c.t.Owners[c.t.Events[c.born[id]-1].Owner], int(ordinals[id])}
 }
 
 // Steps are where the steps of a tape begin, and its end: step n lies between the entries n-1 and n.
