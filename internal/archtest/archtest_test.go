@@ -44,20 +44,20 @@ var layers = []layer{
 		"internal/answer/finding", "internal/answer/diagnose", "internal/answer/compare", "internal/answer/explain", "internal/answer/cost", "internal/answer/predict",
 		"internal/answer/wholerun", "internal/answer/plan", "internal/answer/planfile",
 	}},
-	{name: "code: what source says", packages: []string{"internal/code/pysource", "internal/code/flow", "internal/code/lint", "internal/code/blame"}},
+	{name: "code: what source says", packages: []string{"internal/code/pysource", "internal/code/notebook", "internal/code/flow", "internal/code/lint", "internal/code/repair", "internal/code/baseline", "internal/code/blame"}},
 	{name: "watch: what the machine's cards do now", packages: []string{"internal/live/watch", "internal/live/simgpu", "internal/live/doctor"}},
 	{name: "script: deciding how a script may fit", packages: []string{"internal/script/attempt", "internal/script/forecast", "internal/script/verdict"}},
 	{name: "show: how answers look", packages: []string{
 		"internal/show/screen", "internal/show/viewdata", "internal/show/textout", "internal/show/traceout", "internal/show/lintout", "internal/show/page",
 	}},
 	{name: "machine: what asks and changes the outside", effects: true, packages: []string{
-		"internal/live/nvml", "internal/live/proc", "internal/live/machine", "internal/live/listener", "internal/live/metrics", "internal/code/workspace",
+		"internal/live/nvml", "internal/live/proc", "internal/live/machine", "internal/live/listener", "internal/live/metrics", "internal/code/workspace", "internal/code/langserver",
 		"internal/script/runner", "internal/script/probe", "internal/script/capture", "internal/script/modelcode", "internal/script/observe", "internal/script/fitrun",
-		"internal/show/web", "internal/show/tui",
+		"internal/show/web", "internal/show/tui", "internal/show/mcpserver",
 	}},
 	{name: "command line", effects: true, packages: []string{"internal/cli", "cmd/plimsoll"}},
-	{name: "for tests only", effects: true, packages: []string{
-		"internal/model/cudnn/grow", "internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/script/probe/probetest", "internal/archtest",
+	{name: "for tests and releases", effects: true, packages: []string{
+		"internal/model/cudnn/grow", "internal/release", "internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/script/probe/probetest", "internal/archtest",
 	}},
 }
 

@@ -112,7 +112,7 @@ func Run(ctx context.Context, env Env, args []string) (code int) {
 		}
 	}()
 	root := newRootCommand(env)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // of nil cobra would make the arguments of the process
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
@@ -178,9 +178,6 @@ fit, or a problem was found; 4 the input cannot be read.`,
 	return root
 }
 
-// Version is set when a release is built.
-var Version = "dev"
-
 // commands lists every verb.
 func commands(env Env) []*cobra.Command {
 	return []*cobra.Command{
@@ -195,6 +192,8 @@ func commands(env Env) []*cobra.Command {
 		newMetricsCommand(env),
 		newDoctorCommand(env),
 		newRunCommand(env),
+		newMCPCommand(env),
+		newVersionCommand(env),
 		newHelperCommand(),
 	}
 }
@@ -214,3 +213,6 @@ func wrapArgs(c *cobra.Command) {
 		return usageError("plimsoll %s takes no arguments, but got %q (see plimsoll %[1]s --help)", cmd.Name(), strings.Join(args, " "))
 	}
 }
+
+// Command is the whole command line, for those who write its manual.
+func Command() *cobra.Command { return newRootCommand(Env{}) }

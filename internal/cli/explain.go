@@ -82,6 +82,7 @@ func runExplain(env Env, o explainOptions, args []string) error {
 	if len(r.Devices) == 0 && r.Message == nil {
 		return unreadable(fmt.Errorf("no memory snapshot and no out-of-memory message in %s\n%s", strings.Join(args, ", "), readable))
 	}
+	r.Next = afterExplanation(r, args)
 	if o.JSON {
 		err = printJSON(env.Stdout, r)
 	} else {

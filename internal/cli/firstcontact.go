@@ -7,12 +7,17 @@ import (
 )
 
 // firstContact is what plimsoll alone prints: what to type in the situations people are in when they first need it.
-const firstContact = `plimsoll: why PyTorch ran out of GPU memory, and how to make a job fit
+const firstContact = `Plimsoll finds out why PyTorch ran out of GPU memory, and
+how to make a job fit.
 
-  It failed with "CUDA out of memory"    python train.py 2>&1 | plimsoll explain
-  Find out while it runs                 plimsoll run -- python train.py
-  Will it fit on a card?                 plimsoll predict --gpu 4090 -- python train.py
-  Which settings fit?                    plimsoll fit Qwen/Qwen3-8B --gpu 4090
+It failed with "CUDA out of memory":
+  python train.py 2>&1 | plimsoll explain
+Watch a run, and explain it if it fails:
+  plimsoll run -- python train.py
+Will my script fit on another card?
+  plimsoll predict --gpu 4090 -- python train.py
+Which settings make a model fit?
+  plimsoll fit Qwen/Qwen3-8B --gpu 4090
 
 All commands: plimsoll --help
 `

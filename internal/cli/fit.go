@@ -31,6 +31,7 @@ type fitOptions struct {
 	Write     string
 	Plan      int
 	JSON      bool
+	Verbose   bool
 }
 
 func newFitCommand(env Env) *cobra.Command {
@@ -87,6 +88,7 @@ Exit code 3: nothing fits; the answer then says what the least is that would.`,
 	flags.StringVar(&o.Write, "write", "", "print what a framework reads: "+strings.Join(planfile.Formats(), ", "))
 	flags.IntVar(&o.Plan, "plan", 1, "with --write: which plan of the table")
 	flags.BoolVar(&o.JSON, "json", false, "print JSON ("+report.FitSchema+")")
+	flags.BoolVarP(&o.Verbose, "verbose", "v", false, "print what the numbers assume")
 	return cmd
 }
 
@@ -117,6 +119,7 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 		return err
 	}
 	stop()
+	fit.Next = o.afterFit(cmd, r, fit)
 	switch {
 	case o.JSON:
 		err = json.NewEncoder(env.Stdout).Encode(fit)
@@ -124,7 +127,7 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 		return writePlan(env, o, r, fit)
 	default:
 		s := screen.New(env.Stdout, env.Style)
-		textout.Fit(s, fit)
+		textout.Fit(s, fit, o.Verbose)
 		err = s.Err()
 	}
 	if err != nil {

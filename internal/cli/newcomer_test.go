@@ -66,6 +66,8 @@ func TestWhatNewUsersTypeIsUnderstood(t *testing.T) {
 		"a file without a verb":           {args: []string{recordings + "oom-batch.pickle.gz"}, code: 2, want: "plimsoll explain " + recordings},
 		"plimsoll alone":                  {want: "plimsoll run -- python train.py"},
 		"a wrong type in a job":           {stdin: `{"config_file": "x.json", "batch": "four"}`, args: []string{"predict"}, code: 4, want: `"batch" is a string here and must be a number`, lacks: "Go "},
+		"bf16 on a T4":                    {args: with("--gpu", "t4", "--precision", "amp-bf16"), want: "T4 has no bf16"},
+		"LoRA in GPT-2's Conv1D":          {args: []string{"predict", "../../docs/answers/gpt2.json", "--batch", "1", "--seq", "128", "--lora-rank", "8", "--lora-targets", "c_attn"}, want: "LoRA 8"},
 		"a job that is not JSON":          {stdin: `batch=4`, args: []string{"predict"}, code: 4, want: "not valid JSON", lacks: "invalid character"},
 	} {
 		r := plimsoll(t, c.stdin, c.args...)
@@ -73,6 +75,39 @@ func TestWhatNewUsersTypeIsUnderstood(t *testing.T) {
 		plain := strings.Join(strings.Fields(text), " ")
 		if r.code != c.code || !strings.Contains(plain, c.want) || c.lacks != "" && strings.Contains(text, c.lacks) {
 			t.Errorf("%s: plimsoll %s: exit %d (want %d), want %q without %q in\n%s", name, strings.Join(c.args, " "), r.code, c.code, c.want, c.lacks, text)
+		}
+	}
+}
+
+// TestNextStepsWorkAsPrinted takes the command at the end of an answer and runs it.
+func TestNextStepsWorkAsPrinted(t *testing.T) {
+	t.Parallel()
+	tiny := tinyModel(t)
+	for _, c := range []struct {
+		args []string
+		want string // in the command
+	}{
+		{[]string{"predict", tiny, "--batch", "64", "--seq", "2048", "--memory", "2"}, "plimsoll fit " + tiny},
+		{[]string{"predict", "--config", tiny, "--batch_size", "64", "--seq", "2048", "--memory", "2", "--optimizer", "sgdm", "--checkpointing"}, "plimsoll fit --batch 64"},
+		{[]string{"fit", tiny, "--gpu", "4090"}, "--write trainer"},
+		{[]string{"fit", "--config", tiny, "--seq", "1024", "--effective-batch", "16", "--precision", "bf16", "--memory", "4"}, "--write trainer"},
+		{[]string{"fit", "--config", tiny, "--seq", "1024", "--effective-batch", "16", "--gpus", "2", "--memory", "4"}, "--write"},
+		{[]string{"explain", recordings + "alloc-varlen-default-capped.pickle.gz"}, "plimsoll replay"},
+		{[]string{"explain", recordings + "oom-batch.pickle.gz"}, "plimsoll view"},
+	} {
+		answer := plimsoll(t, "", c.args...).stdout
+		_, after, found := strings.Cut(answer, "\nNext: ")
+		_, command, _ := strings.Cut(strings.ReplaceAll(after, "\\\n", " "), "\n")
+		if !found || !strings.Contains(strings.Join(strings.Fields(command), " "), c.want) || strings.Count(answer, "Next: ") != 1 {
+			t.Errorf("plimsoll %v ends with %q, want %s in it", c.args, command, c.want)
+			continue
+		}
+		next := strings.Fields(command)[1:]
+		if next[0] == "view" { // it would wait for a browser
+			next = append(next, "--html", filepath.Join(t.TempDir(), "page.html"))
+		}
+		if r := plimsoll(t, "", next...); r.code != exitOK && !(next[0] == "replay" && r.code == exitFinding) {
+			t.Errorf("plimsoll %v, as printed: exit %d\n%s", next, r.code, r.stderr)
 		}
 	}
 }

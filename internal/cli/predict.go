@@ -39,8 +39,9 @@ type predictOptions struct {
 	Moments int
 	JSON    bool
 
-	trace  *traced.Trace // of a command: what it did past its first step
-	script string        // its name
+	command []string      // to predict, where one was given
+	trace   *traced.Trace // of a command: what it did past its first step
+	script  string        // its name
 }
 
 func newPredictCommand(env Env) *cobra.Command {
@@ -93,6 +94,7 @@ Exit code 3: it does not fit.`,
 			if len(args) == 0 {
 				return usageError("no command after --: plimsoll predict -- python train.py")
 			}
+			o.command = args
 			return o.predictScript(env, cmd, args)
 		},
 	}
@@ -123,6 +125,9 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		return predictMany(env, cmd, o, m, files)
 	}
 	j, err := o.job(env, cmd)
+	if err != nil && o.trace != nil { // an optimizer nobody has written down, or a model that cannot be described
+		return o.printFollowed(env, m, fmt.Errorf("the captured step: %w", err))
+	}
 	if err != nil {
 		return err
 	}
@@ -130,18 +135,18 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		return predictSweep(env, o, j, m, files)
 	}
 	if o.Lengths != "" {
-		return predictRun(env, o, j, files, m)
+		return predictRun(env, cmd, o, j, files, m)
 	}
 	src, err := files.source(&j)
 	if err != nil {
 		return err
 	}
 	if o.asked() {
-		return predictSpread(env, o, j, src, m)
+		return predictSpread(env, cmd, o, j, src, m)
 	}
 	res, err := predict.Run(j.Job, src, m)
 	if err != nil && o.trace != nil {
-		return o.printFollowed(env, m, fmt.Errorf("the captured step: %w", err))
+		return o.printFollowed(env, cmd, m, fmt.Errorf("the captured step: %w", err))
 	}
 	if err != nil {
 		return cannotPredict(&j, err)
@@ -160,7 +165,7 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	if err := compareWeights(o.Weights, &r); err != nil {
 		return err
 	}
-	return printPrediction(env, o.JSON, r)
+	return o.print(env, cmd, r)
 }
 
 // cannotPredict tells a model that contradicts itself from a setting that it cannot be trained with.
@@ -204,7 +209,7 @@ func (o *predictOptions) contradiction(cmd *cobra.Command) error {
 }
 
 // predictSpread predicts a job on several cards.
-func predictSpread(env Env, o predictOptions, j fileJob, src predict.Source, m predict.Machine) error {
+func predictSpread(env Env, cmd *cobra.Command, o predictOptions, j fileJob, src predict.Source, m predict.Machine) error {
 	s, err := o.spread()
 	if err != nil {
 		return err
@@ -213,7 +218,7 @@ func predictSpread(env Env, o predictOptions, j fileJob, src predict.Source, m p
 	if err != nil {
 		return cannotPredict(&j, err)
 	}
-	return printPrediction(env, o.JSON, res.Report)
+	return o.print(env, cmd, res.Report)
 }
 
 // spreadFlags say how a job is distributed over cards.
@@ -251,8 +256,12 @@ func (f *spreadFlags) spread() (predict.Spread, error) {
 
 const maxMoments = 100_000
 
-func printPrediction(env Env, asJSON bool, r report.Prediction) error {
-	if asJSON {
+func (o *predictOptions) print(env Env, cmd *cobra.Command, r report.Prediction) error {
+	if r.NoCard = o.GPU == "" && o.Memory == "" && o.Cap == ""; r.NoCard {
+		r.Largest = nil // of a card nobody named
+	}
+	r.Next = o.afterPrediction(env, cmd, &r)
+	if o.JSON {
 		if err := json.NewEncoder(env.Stdout).Encode(r); err != nil {
 			return fmt.Errorf("write the prediction: %w", err)
 		}
@@ -263,7 +272,7 @@ func printPrediction(env Env, asJSON bool, r report.Prediction) error {
 			return fmt.Errorf("write the prediction: %w", err)
 		}
 	}
-	if !r.Fits {
+	if !r.Fits && !r.NoCard {
 		return findingExit()
 	}
 	return nil
@@ -335,6 +344,7 @@ type jobFlags struct {
 	Python    string // for models that are not built in
 	Download  bool   // the configuration may be fetched
 	own       bool   // the model was named: its own precision is the default
+	given     string // MODEL as it was written
 	named     string // --model, for people who write it as a flag
 	attnSaid  string // --attn as it was written, where it is counted as another
 }

@@ -58,17 +58,17 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 		return err
 	}
 	o.trace, o.script = t, scriptName(args)
-	return o.printFollowed(env, m, why)
+	return o.printFollowed(env, cmd, m, why)
 }
 
 // printFollowed answers from the trace of a script alone, with the reason why its step is not known operator by operator.
-func (o *predictOptions) printFollowed(env Env, m predict.Machine, why error) error {
+func (o *predictOptions) printFollowed(env Env, cmd *cobra.Command, m predict.Machine, why error) error {
 	res, err := predict.Followed(o.trace, o.script, m)
 	if err != nil {
 		return err
 	}
 	res.Report.Assumptions = append(res.Report.Assumptions, "only this batch size is known: "+why.Error())
-	return printPrediction(env, o.JSON, res.Report)
+	return o.print(env, cmd, res.Report)
 }
 
 // notFollowed says why there is no answer from either way of looking at a script.
@@ -124,7 +124,7 @@ func scriptName(args []string) string {
 // command's own output goes to stderr: stdout carries the prediction.
 func (o *predictOptions) captureInto(env Env, args []string) (forget func(), err error) {
 	if o.JobFile != "" || o.Jobs != "" || o.ConfigFile != "" || o.Graph != "" {
-		return nil, usageError("a command and --config, --graph, --job or --jobs: which one is the job?")
+		return nil, usageError("give either a command after -- or a model with --config, --graph, --job or --jobs, not both")
 	}
 	forget = func() {}
 	dir := o.Capture

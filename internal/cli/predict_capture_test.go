@@ -39,6 +39,6 @@ func TestPeaksPredictedFromAScriptAreTheMeasuredOnes(t *testing.T) {
 
 func TestACommandAndAJobFileContradictEachOther(t *testing.T) {
 	t.Parallel()
-	runs(t, nil, "predict", "--job", "job.json", "--", "python", "train.py").wants(t, 2, "which one is the job?")
+	runs(t, nil, "predict", "--job", "job.json", "--", "python", "train.py").wants(t, 2, "not both")
 	runs(t, nil, "predict", "train.py").wants(t, 2, "-- python train.py")
 }

@@ -39,6 +39,7 @@ func (f *jobFlags) name(env Env, cmd *cobra.Command, args []string) (Env, error)
 	case len(args) > 1:
 		return env, usageError("%q and %q: give one model (to predict a command, put -- before it)", args[0], args[1])
 	}
+	f.given = args[0]
 	return env, f.locate(env, cmd, args[0])
 }
 
@@ -79,7 +80,7 @@ func noModel(cmd *cobra.Command) error {
 func (f *jobFlags) locate(env Env, cmd *cobra.Command, name string) error {
 	switch ending := filepath.Ext(strings.TrimSuffix(name, ".gz")); {
 	case ending == ".pt2":
-		f.Graph = name
+		f.given = ""
 		return cmd.Flags().Set("graph", name)
 	case ending == ".jsonl" && cmd.Flags().Lookup("jobs") != nil:
 		return cmd.Flags().Set("jobs", name)

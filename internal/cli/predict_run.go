@@ -63,7 +63,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 const defaultSteps = 1000
 
 // predictRun predicts a whole run.
-func predictRun(env Env, o predictOptions, j fileJob, files *modelFiles, m predict.Machine) error {
+func predictRun(env Env, cmd *cobra.Command, o predictOptions, j fileJob, files *modelFiles, m predict.Machine) error {
 	q, err := o.question(env, j, m)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func predictRun(env Env, o predictOptions, j fileJob, files *modelFiles, m predi
 	if err != nil {
 		return usageError("%w", err)
 	}
-	return printPrediction(env, o.JSON, *r)
+	return o.print(env, cmd, *r)
 }
 
 // answerRun is the prediction of a run: the step with its longest batch, and the run around it.
@@ -235,7 +235,7 @@ func (o *predictOptions) predictOwnRun(env Env, cmd *cobra.Command) error {
 	if err != nil {
 		return usageError("%w", err)
 	}
-	return printPrediction(env, o.JSON, *r)
+	return o.print(env, cmd, *r)
 }
 
 // ownBatches reads the batches a capture wrote.

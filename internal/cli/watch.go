@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -193,7 +192,7 @@ func watchScreen(ctx context.Context, env Env, interval time.Duration, w watched
 		case <-ctx.Done():
 		}
 	})
-	err := tui.Run(ctx, views, env.Stdin, env.Stdout, env.Style, func(q tui.Ask) { _ = syscall.Kill(q.PID, syscall.Signal(q.Signal)) })
+	err := tui.Run(ctx, views, env.Stdin, env.Stdout, env.Style, func(q tui.Ask) { sendSignal(q.PID, q.Signal) })
 	cancel()
 	wait()
 	return err

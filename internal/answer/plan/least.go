@@ -131,13 +131,14 @@ func (s *search) onTheHost(p point, m memory) []report.Remedy {
 		if o.err != nil || o.safe >= m.safe {
 			continue
 		}
-		verdict := "fits"
+		verdict, enough := "fits", "yes"
 		if o.safe > s.room {
+			enough = "no"
 			verdict = fmt.Sprintf("still %s too much", (o.safe - s.room).Short())
 		}
 		out = append(out, report.Remedy{
 			Action: fmt.Sprintf("%s: %s on the card, %s", way.what, (o.safe + context).Short(), verdict), Saves: m.safe - o.safe, CheckedBy: report.ByArithmetic,
-			Command: "plimsoll fit … --offload " + string(way.offload),
+			Command: "plimsoll fit … --offload " + string(way.offload), Enough: enough,
 		})
 		if o.safe <= s.room {
 			break

@@ -272,7 +272,9 @@ func (c candidate) weighed() float64 {
 const squeezed = 0.05
 
 // riskier tells that a plan has less room than another.
-func (c candidate) riskier(than candidate) bool { return c.need.limited != nil && than.need.limited == nil }
+func (c candidate) riskier(than candidate) bool {
+	return c.need.limited != nil && than.need.limited == nil
+}
 
 // ordered are the plans found, fastest first; among ties for the first place the better one, and plans that lean on less before those
 // that lean on more.

@@ -7,6 +7,7 @@
 package predict
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -193,6 +194,14 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	})
 }
 
+// HasHead tells whether the built-in family of a configuration has a head for the job's task; where it has none, its code may.
+func HasHead(j job.Job, c *hfconfig.Config) bool {
+	p := eager.NewProcess(eager.Device{})
+	var err error
+	_ = p.Guard(func() { _, err = build(p, j, Source{Config: c}) }) // what else is wrong is told where the job is run
+	return !errors.Is(err, families.ErrTask)
+}
+
 func buildGraph(p *eager.Process, j job.Job, g *exported.Graph) (eager.Model, error) {
 	if g.Trace != nil && j.Checkpointing && len(j.CheckpointModules) == 0 {
 		j.CheckpointModules = g.Trace.Checkpoints
@@ -339,6 +348,9 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 		add("no card was named: library workspaces are those of an %s", m.Card.Title)
 	case m.Card.Name != "h200":
 		add("library workspaces and kernels' buffers were measured on an H200; for the %s they follow from its size and PyTorch's source", m.Card.Title)
+	}
+	if m.Card.BF16 == 0 && !m.Assumed && (j.Autocast == torch.BF16 || j.ParamDType == torch.BF16) {
+		add("the %s has no bf16 units: bf16 is slow there; amp-fp16 is faster", m.Card.Title)
 	}
 	if m.Card.Context == 0 {
 		add("the CUDA context of this card is not known: the largest measured one is taken (%s)", m.context().Short())

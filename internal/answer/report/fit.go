@@ -28,6 +28,7 @@ type Fit struct {
 	Least        []Remedy      `json:"least,omitempty"`    // when nothing fits: the least that would
 	Warnings     []string      `json:"warnings"`
 	Assumptions  []string      `json:"assumptions"`
+	Next         *NextStep     `json:"next,omitempty"`
 }
 
 // Plan is a whole configuration.

@@ -39,7 +39,9 @@ type Prediction struct {
 	Limited  *Limited    `json:"limited,omitempty"` // in the memory there is
 	Least    units.Bytes `json:"least,omitempty"`   // reserved bytes it gets through in
 	Run      *Run        `json:"run,omitempty"`     // of a whole run
+	NoCard   bool        `json:"no_card,omitempty"` // neither a card nor its memory was named: the capacity is only a default, and the need is the answer
 	Largest  *Largest    `json:"largest,omitempty"`
+	Next     *NextStep   `json:"next,omitempty"`
 
 	Sharded *Sharded `json:"sharded,omitempty"` // where the job is spread over cards; Fits is then each card's
 

@@ -16,6 +16,13 @@ type Explain struct {
 	Findings []Finding  `json:"findings"`
 	Notes    []string   `json:"notes,omitempty"` // what is not known, and what would not help
 	Outlier  string     `json:"outlier,omitempty"`
+	Next     *NextStep  `json:"next,omitempty"`
+}
+
+// NextStep is the one command to go on with; it works as printed.
+type NextStep struct {
+	Why     string `json:"why"` // what it does, as an order: "search for settings that fit"
+	Command string `json:"command"`
 }
 
 // ExplainSchema names the form of Explain.

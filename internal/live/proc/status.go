@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -218,7 +217,7 @@ func parseStatus(data []byte, pid int) (Status, error) {
 	case raw.Step < 0 || len(raw.Phase) > 32 || math.IsNaN(raw.Time) || raw.Time < 0 || raw.Time > 1e11:
 		return Status{}, fmt.Errorf("status of %d: step, phase or time out of range", pid)
 	}
-	if raw.Asks != int(syscall.SIGUSR2) { // the one signal that the probe listens to; no file may have another sent
+	if raw.Asks != asksSignal { // the one signal that the probe listens to; no file may have another sent
 		raw.Asks = 0
 	}
 	if raw.Held != nil {

@@ -34,8 +34,12 @@ func (m *Module) AttachLoRA(o LoRA) error {
 		}
 	}
 	attached := 0
+	var names []string
 	for _, l := range m.root.linears {
 		name := l.path[strings.LastIndexByte(l.path, '.')+1:]
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 		head := name == "lm_head" || strings.HasSuffix(name, "classifier") || strings.HasSuffix(name, "score")
 		if o.NF4 && !head {
 			l.packed = true
@@ -49,7 +53,9 @@ func (m *Module) AttachLoRA(o LoRA) error {
 		attached++
 	}
 	if attached == 0 {
-		return fmt.Errorf("LoRA targets %v: the model has no linear layer of that name", o.Targets)
+		slices.Sort(names)
+		return fmt.Errorf("lora_targets %s: the model has no linear layer of that name; its linear layers are %s (--lora-targets all-linear takes every one)",
+			strings.Join(o.Targets, ","), strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -57,7 +63,8 @@ func (m *Module) AttachLoRA(o LoRA) error {
 func (l *LinearModule) adapt(o LoRA) *adapter {
 	down, up := l.Child("lora_A").Child("default"), l.Child("lora_B").Child("default")
 	down.dtype, up.dtype = tensor.Float32, tensor.Float32
-	return &adapter{a: down.Param("weight", o.Rank, l.Weight.Dim(1)), b: up.Param("weight", l.Weight.Dim(0), o.Rank), dropout: o.Dropout}
+	in, out := l.sizes()
+	return &adapter{a: down.Param("weight", o.Rank, in), b: up.Param("weight", out, o.Rank), dropout: o.Dropout}
 }
 
 // packedNF4 is half a byte a weight, one 8-bit scale for 64 of them and one fp32 scale for 256 of those (bitsandbytes
@@ -84,18 +91,22 @@ func (l *LinearModule) forwardLoRA(x *Tensor) *Tensor {
 
 // base is the frozen layer; packed weights are unpacked whole for the product and again for its gradient (bitsandbytes MatMul4Bit).
 func (l *LinearModule) base(x *Tensor) *Tensor {
-	if !l.packed {
+	switch {
+	case !l.packed && l.turned:
+		return l.conv1D(x)
+	case !l.packed:
 		return Linear(x, l.Weight, l.Bias)
 	}
+	_, width := l.sizes()
 	p := x.p
 	in := p.lower(x)
 	p.op = "bitsandbytes::MatMul4Bit"
 	n := p.record("MatMul4BitBackward", in)
 	whole := p.emptyOf(in.DType, l.Weight.Sizes...)
-	sizes := append(slices.Clone(in.Sizes[:in.Rank()-1]), l.Weight.Dim(0))
+	sizes := append(slices.Clone(in.Sizes[:in.Rank()-1]), width)
 	out := n.out(p.emptyOf(in.DType, sizes...))
 	p.useBlas()
-	p.observe(p.op, in.DType, 2*float64(in.Numel())*float64(l.Weight.Dim(0)), in.Bytes()+whole.Bytes(), out.Bytes())
+	p.observe(p.op, in.DType, 2*float64(in.Numel())*float64(width), in.Bytes()+whole.Bytes(), out.Bytes())
 	drop(whole)
 	n.backward(func(g []*Tensor) []*Tensor {
 		again := p.emptyOf(in.DType, l.Weight.Sizes...)

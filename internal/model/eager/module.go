@@ -1,6 +1,7 @@
 package eager
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -207,6 +208,7 @@ type LinearModule struct {
 
 	lora   *adapter // beside the frozen layer, where set
 	packed bool     // the weight is quantized
+	turned bool     // transformers' Conv1D: the weight is stored as (in, out)
 }
 
 // Linear registers an nn.Linear.
@@ -220,10 +222,39 @@ func (m *Module) Linear(name string, in, out int, bias bool) *LinearModule {
 	return l
 }
 
+// Conv1D registers a pytorch_utils.Conv1D of transformers, which GPT-2 is made of: a linear layer whose weight is stored as (in, out)
+// (https://github.com/huggingface/transformers/blob/v4.57.0/src/transformers/pytorch_utils.py#L93).
+func (m *Module) Conv1D(name string, in, out int) *LinearModule {
+	c := m.Child(name)
+	l := &LinearModule{Module: c, Weight: c.Param("weight", in, out), Bias: c.Param("bias", out), turned: true}
+	m.root.linears = append(m.root.linears, l)
+	return l
+}
+
+// sizes are the numbers of inputs and outputs.
+func (l *LinearModule) sizes() (in, out int) {
+	if l.turned {
+		return l.Weight.Dim(0), l.Weight.Dim(1)
+	}
+	return l.Weight.Dim(1), l.Weight.Dim(0)
+}
+
+// conv1D is Conv1D.forward.
+func (l *LinearModule) conv1D(x *Tensor) *Tensor {
+	c := l.Enter(x)
+	sizes := append(slices.Clone(x.Sizes[:x.Rank()-1]), -1)
+	x = c.Let(Addmm(l.Bias, x.View(-1, x.Dim(-1)), l.Weight))
+	c.Set(&x, x.View(sizes...))
+	return c.Return(x)
+}
+
 // Forward calls the module.
 func (l *LinearModule) Forward(x *Tensor) *Tensor {
-	if l.lora != nil || l.packed {
+	switch {
+	case l.lora != nil || l.packed:
 		return l.forwardLoRA(x)
+	case l.turned:
+		return l.conv1D(x)
 	}
 	c := l.Enter(x)
 	return c.Return(Linear(x, l.Weight, l.Bias))

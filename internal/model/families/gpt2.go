@@ -98,29 +98,10 @@ func (b *gpt2Block) forward(hidden, mask *eager.Tensor) *eager.Tensor {
 	return c.Return(hidden)
 }
 
-// conv1D is pytorch_utils.Conv1D: a linear layer whose weight lies the other way round.
-type conv1D struct {
-	*eager.Module
-	weight, bias *eager.Tensor
-}
-
-func newConv1D(m *eager.Module, name string, out, in int) *conv1D {
-	c := m.Child(name)
-	return &conv1D{c, c.Param("weight", in, out), c.Param("bias", out)}
-}
-
-func (v *conv1D) forward(x *eager.Tensor) *eager.Tensor {
-	c := v.Enter(x)
-	batch, seq := x.Dim(0), x.Dim(1)
-	x = c.Let(eager.Addmm(v.bias, x.View(-1, x.Dim(-1)), v.weight))
-	c.Set(&x, x.View(batch, seq, -1))
-	return c.Return(x)
-}
-
 // gpt2Attention is GPT2Attention without cross attention.
 type gpt2Attention struct {
 	*eager.Module
-	qkv, proj   *conv1D
+	qkv, proj   *eager.LinearModule
 	drop        *eager.DropoutModule
 	width, head int
 	impl        attention
@@ -129,8 +110,8 @@ type gpt2Attention struct {
 func newGPT2Attention(m *eager.Module, c *hfconfig.Config, s Spec) *gpt2Attention {
 	hidden := c.Int("n_embd")
 	a := &gpt2Attention{Module: m, width: hidden, head: hidden / c.Int("n_head")}
-	a.qkv = newConv1D(m, "c_attn", 3*hidden, hidden)
-	a.proj = newConv1D(m, "c_proj", hidden, hidden)
+	a.qkv = m.Conv1D("c_attn", hidden, 3*hidden)
+	a.proj = m.Conv1D("c_proj", hidden, hidden)
 	a.drop = m.Dropout("resid_dropout", c.Float("resid_pdrop"))
 	a.impl = attention{impl: s.Attn, dropout: c.Float("attn_pdrop"), causal: true}
 	return a
@@ -139,7 +120,7 @@ func newGPT2Attention(m *eager.Module, c *hfconfig.Config, s Spec) *gpt2Attentio
 func (a *gpt2Attention) forward(hidden, mask *eager.Tensor) (out, weights *eager.Tensor) {
 	c := a.Enter(hidden, mask)
 	batch, seq := hidden.Dim(0), hidden.Dim(1)
-	parts := c.Lets(a.qkv.forward(hidden).Split(2, a.width, a.width, a.width))
+	parts := c.Lets(a.qkv.Forward(hidden).Split(2, a.width, a.width, a.width))
 	for _, i := range []int{1, 2, 0} {
 		c.Set(&parts[i], parts[i].View(batch, seq, -1, a.head).Transpose(1, 2))
 	}
@@ -147,7 +128,7 @@ func (a *gpt2Attention) forward(hidden, mask *eager.Tensor) (out, weights *eager
 	c.Let(out)
 	c.Let(weights)
 	c.Set(&out, out.Reshape(batch, seq, -1).Contiguous())
-	c.Set(&out, a.proj.forward(out))
+	c.Set(&out, a.proj.Forward(out))
 	c.Set(&out, a.drop.Forward(out))
 	c.ReturnAll(out, weights)
 	return out, weights
@@ -173,7 +154,7 @@ func (a *gpt2Attention) attend(q, k, v, mask *eager.Tensor) (out, weights *eager
 // gpt2MLP is GPT2MLP.
 type gpt2MLP struct {
 	*eager.Module
-	fc, proj *conv1D
+	fc, proj *eager.LinearModule
 	act      func(*eager.Tensor) *eager.Tensor
 	drop     *eager.DropoutModule
 }
@@ -181,8 +162,8 @@ type gpt2MLP struct {
 func newGPT2MLP(m *eager.Module, c *hfconfig.Config, inner int) (*gpt2MLP, error) {
 	hidden := c.Int("n_embd")
 	l := &gpt2MLP{Module: m}
-	l.fc = newConv1D(m, "c_fc", inner, hidden)
-	l.proj = newConv1D(m, "c_proj", hidden, inner)
+	l.fc = m.Conv1D("c_fc", hidden, inner)
+	l.proj = m.Conv1D("c_proj", inner, hidden)
 	act, err := activation(m, c.String("activation_function"))
 	l.act = act
 	l.drop = m.Dropout("dropout", c.Float("resid_pdrop"))
@@ -191,9 +172,9 @@ func newGPT2MLP(m *eager.Module, c *hfconfig.Config, inner int) (*gpt2MLP, error
 
 func (l *gpt2MLP) forward(x *eager.Tensor) *eager.Tensor {
 	c := l.Enter(x)
-	x = c.Let(l.fc.forward(x))
+	x = c.Let(l.fc.Forward(x))
 	c.Set(&x, l.act(x))
-	c.Set(&x, l.proj.forward(x))
+	c.Set(&x, l.proj.Forward(x))
 	c.Set(&x, l.drop.Forward(x))
 	return c.Return(x)
 }

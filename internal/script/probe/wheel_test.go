@@ -25,7 +25,7 @@ func TestTheWheelInstallsIntoAFreshEnvironmentAndRuns(t *testing.T) {
 		}
 		return string(out)
 	}
-	run([]string{"WHEEL_DIR=" + dir}, filepath.Join("..", "..", "..", "scripts", "wheels.sh"), "0.1.0", runtime.GOOS+"/"+runtime.GOARCH)
+	run(nil, filepath.Join("..", "..", "..", "scripts", "release.sh"), "-dirty", "-out", dir, "-only", runtime.GOOS+"/"+runtime.GOARCH)
 	wheels, _ := filepath.Glob(filepath.Join(dir, "*.whl"))
 	if len(wheels) != 1 {
 		t.Fatalf("wheels: %v", wheels)
@@ -47,7 +47,9 @@ func TestTheWheelInstallsIntoAFreshEnvironmentAndRuns(t *testing.T) {
 	if found, _ := filepath.Glob(filepath.Join(report, "rank0-*.json")); len(found) != 1 {
 		t.Errorf("notes: %v", found)
 	}
-	if version := run(nil, filepath.Join(fresh, "bin", "plimsoll"), "--version"); !strings.Contains(version, "0.1.0") {
-		t.Errorf("version %q", version)
+	for _, command := range [][]string{{filepath.Join(fresh, "bin", "plimsoll")}, {filepath.Join(fresh, "bin", "python"), "-m", "plimsoll"}} {
+		if version := run(nil, command[0], append(command[1:], "version")...); !strings.Contains(version, "plimsoll 0.1.0\ncommit ") {
+			t.Errorf("%v version: %q", command, version)
+		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"syscall"
 	"time"
 )
 
@@ -95,7 +94,7 @@ func endAll(all []process) {
 		for _, p := range all {
 			if alive(p) {
 				more = append(more, descendants(p.pid)...)
-				_ = syscall.Kill(p.pid, syscall.SIGKILL)
+				kill(p.pid)
 			}
 		}
 		if len(more) == 0 {

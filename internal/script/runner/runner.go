@@ -13,10 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
-	"slices"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // Command is what to run.
@@ -89,20 +86,6 @@ func Run(c Command) (Outcome, error) {
 	return out, nil
 }
 
-var forwarded = []os.Signal{
-	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
-}
-
-// heard are the signals to hand on: not those that were ignored when plimsoll started, as under nohup; the command inherits that it ignores them. Ctrl-Z
-// stops plimsoll and the command without anyone's help, so that the shell sees what it sees without plimsoll; elsewhere a stop is handed on.
-func heard() []os.Signal {
-	all := append(slices.Clone(forwarded), syscall.SIGCONT)
-	if !terminalSentIt() {
-		all = append(all, syscall.SIGTSTP)
-	}
-	return slices.DeleteFunc(all, signal.Ignored)
-}
-
 // attend hands signals on until the command is done, ends it when told to, and returns the first signal that asked for an end.
 func attend(signals <-chan os.Signal, end, done <-chan struct{}, child *os.Process, size func()) syscall.Signal {
 	var asked syscall.Signal
@@ -115,7 +98,7 @@ func attend(signals <-chan os.Signal, end, done <-chan struct{}, child *os.Proce
 				if asked == 0 {
 					asked = number
 				}
-			case syscall.SIGWINCH:
+			case resized:
 				if size == nil {
 					continue // the terminal has told the child itself
 				}
@@ -125,8 +108,8 @@ func attend(signals <-chan os.Signal, end, done <-chan struct{}, child *os.Proce
 			if !typed || !terminalSentIt() { // else the child has it already
 				_ = child.Signal(s) // it may have ended in this moment
 			}
-			if number == syscall.SIGTSTP {
-				_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			if number == suspended {
+				stopHere()
 			}
 		case <-end:
 			endTree(child, done)
@@ -135,17 +118,6 @@ func attend(signals <-chan os.Signal, end, done <-chan struct{}, child *os.Proce
 			return asked
 		}
 	}
-}
-
-// terminalSentIt tells whether Ctrl-C reaches this process group from a terminal, and so the child too.
-func terminalSentIt() bool {
-	tty, err := os.Open("/dev/tty")
-	if err != nil {
-		return false
-	}
-	defer tty.Close()
-	foreground, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
-	return err == nil && foreground == unix.Getpgrp()
 }
 
 func ended(state *os.ProcessState) Outcome {

@@ -32,7 +32,7 @@ func endTree(child *os.Process, done <-chan struct{}) {
 	}
 	for _, p := range below {
 		if now, ok := read(p.pid); ok && now.started == p.started {
-			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+			kill(p.pid)
 		}
 	}
 }

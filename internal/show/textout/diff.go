@@ -17,7 +17,8 @@ func Diff(s *screen.Screen, d *report.Diff) {
 		s.Line(s.Ink(screen.Bold, line))
 	}
 	s.Blank()
-	s.Line("  ", screen.Pad("", 34), screen.PadLeft("before", 12), screen.PadLeft("after", 13), screen.PadLeft("change", 15))
+	c := diffColumns(s)
+	s.Line("  ", screen.Pad("", c.name), screen.PadLeft("before", c.before), screen.PadLeft("after", c.after), screen.PadLeft("change", c.change))
 	levelRow(s, "peak in use", d.Before.Peak.Requested, d.After.Peak.Requested)
 	levelRow(s, "peak held from CUDA", d.Before.Peak.Reserved, d.After.Peak.Reserved)
 	if d.Before.PerStep != 0 || d.After.PerStep != 0 {
@@ -72,8 +73,19 @@ func levelRow(s *screen.Screen, name string, before, after units.Bytes) {
 	if after != before {
 		delta = sign + (after - before).String()
 	}
-	s.Line("  ", screen.Pad(screen.Fit(screen.Clean(name), 33), 34), screen.PadLeft(before.String(), 12), screen.PadLeft(after.String(), 13),
-		s.Ink(ink, screen.PadLeft(delta, 15)))
+	c := diffColumns(s)
+	s.Line("  ", screen.Pad(screen.Fit(screen.Clean(name), c.name-1), c.name), screen.PadLeft(before.String(), c.before), screen.PadLeft(after.String(), c.after),
+		s.Ink(ink, screen.PadLeft(delta, c.change)))
+}
+
+// columns are the widths of the table of a comparison.
+type columns struct{ name, before, after, change int }
+
+func diffColumns(s *screen.Screen) columns {
+	if s.Width() < 80 {
+		return columns{s.Width() - 38, 11, 12, 13}
+	}
+	return columns{34, 12, 13, 15}
 }
 
 // linesOfSeveralKinds are lines that made memory of more than one category, and so are listed more than once.

@@ -13,7 +13,7 @@ import (
 const shownPlans = 5
 
 // Fit prints the answer of plimsoll fit.
-func Fit(s *screen.Screen, f *report.Fit) {
+func Fit(s *screen.Screen, f *report.Fit, verbose bool) {
 	card := f.Card
 	if f.GPUs > 1 {
 		card = fmt.Sprintf("%d × %s", f.GPUs, f.Card)
@@ -53,15 +53,26 @@ func Fit(s *screen.Screen, f *report.Fit) {
 		}
 		s.Hanging("  note     ", screen.Yellow, w)
 	}
-	for i, a := range f.Assumptions {
-		if i == 0 {
-			s.Blank()
-		}
-		s.Hanging("  assumed  ", screen.Faint, a)
+	fitAssumptions(s, f, verbose)
+	next(s, f.Next)
+}
+
+// fitAssumptions says what the numbers rest on: in one line, or all of it.
+func fitAssumptions(s *screen.Screen, f *report.Fit, verbose bool) {
+	if len(f.Assumptions) == 0 {
+		return
 	}
-	if len(fitting) > 0 {
-		s.Blank()
-		s.Line("Write it: plimsoll fit … --write torch|trainer|accelerate|deepspeed|fsdp2|…")
+	s.Blank()
+	if !verbose {
+		text := "Memory is predicted, times are estimates."
+		if f.GPUs > 1 {
+			text = "Memory and times on several cards are computed, not measured."
+		}
+		s.Paragraph(0, fmt.Sprintf("%s --verbose lists what they assume (%d).", text, len(f.Assumptions)))
+		return
+	}
+	for _, a := range f.Assumptions {
+		s.Hanging("  assumed  ", screen.Faint, screen.Clean(a))
 	}
 }
 
@@ -91,15 +102,6 @@ func methodTable(s *screen.Screen, f *report.Fit) {
 			continue
 		}
 		text := fmt.Sprintf("Take %s: %s.", m.Name, m.Changes)
-		if m.LoRARank > 0 {
-			text += fmt.Sprintf(" Add --lora-rank %d --lora-targets %s", m.LoRARank, m.LoRATargets)
-			if m.BaseBits > 0 {
-				text += fmt.Sprintf(" --base-bits %d", m.BaseBits)
-			}
-			text += " --write trainer to get it as a file."
-		} else {
-			text += " Add --write trainer to get it as a file."
-		}
 		s.Paragraph(0, text)
 		s.Blank()
 	}
@@ -126,6 +128,10 @@ func sameTraining(plans []report.Plan) string {
 }
 
 func planTable(s *screen.Screen, plans []report.Plan) {
+	if s.Width() < 80 {
+		narrowPlans(s, plans)
+		return
+	}
 	s.Line(s.Ink(screen.Faint, "     micro-batch  precision  checkpointing     optimizer     peak   room   time"))
 	for i, p := range plans {
 		mark := " "
@@ -145,7 +151,26 @@ func planTable(s *screen.Screen, plans []report.Plan) {
 			s.Line("       ", s.Ink(screen.Faint, extra))
 		}
 	}
-	s.Line(s.Ink(screen.Faint, "     (peak as the driver sees it and room beyond the safe bound, in GiB)"))
+	s.Line(s.Ink(screen.Faint, "     (peak: as the driver sees it; room: left beyond the safe bound; GiB)"))
+}
+
+// narrowPlans is the table of plans for a terminal without room for all columns: the settings go below the numbers.
+func narrowPlans(s *screen.Screen, plans []report.Plan) {
+	s.Line(s.Ink(screen.Faint, "     micro-batch    peak    room    time"))
+	for i, p := range plans {
+		mark := " "
+		if p.ChangesNumerics {
+			mark = "≠"
+		}
+		s.Line(fmt.Sprintf("%3d%s ", i+1, mark), screen.Pad(fmt.Sprintf("%d × %d", p.MicroBatch, p.Accumulate), 13), screen.PadLeft(p.Peak.Device.GiBString(1), 6),
+			screen.PadLeft(p.Headroom.GiBString(1), 8), screen.PadLeft(fmt.Sprintf("%.2f×", p.StepMS/plans[0].StepMS), 8))
+		settings := []string{string(p.Precision), "checkpointing " + checkpointed(p), string(p.Optimizer)}
+		if extra := planExtras(p); extra != "" {
+			settings = append(settings, extra)
+		}
+		s.Paragraph(7, strings.Join(settings, " · "))
+	}
+	s.Paragraph(5, "(peak: as the driver sees it; room: left beyond the safe bound; GiB)")
 }
 
 // planExtras are settings that have no column.
@@ -214,9 +239,6 @@ func nothingFits(s *screen.Screen, f *report.Fit) {
 		text := l.Action
 		if l.Numerics {
 			text += " (changes what is trained)"
-		}
-		if l.Command != "" {
-			text += " (" + l.Command + ")"
 		}
 		s.Hanging("  · ", screen.Plain, text)
 	}

@@ -17,7 +17,11 @@ func Predict(s *screen.Screen, r *report.Prediction) {
 		predictRun(s, r)
 		return
 	}
-	s.Paragraph(0, screen.Clean(fmt.Sprintf("%s · %s parameters · %s (%s)", r.Title, shortCount(r.Params), r.Card, r.Capacity.Short())))
+	card := fmt.Sprintf("%s (%s)", r.Card, r.Capacity.Short())
+	if r.NoCard {
+		card = "no card named"
+	}
+	s.Paragraph(0, screen.Clean(fmt.Sprintf("%s · %s parameters · %s", r.Title, shortCount(r.Params), card)))
 	s.Blank()
 	verdict, ink := predictVerdict(r)
 	for _, line := range screen.Wrap(verdict, s.Width()) {
@@ -31,7 +35,7 @@ func Predict(s *screen.Screen, r *report.Prediction) {
 	predictedCategories(s, r)
 	s.Blank()
 	s.Hanging("  ", screen.Plain, phasesLine(r))
-	s.Line(fmt.Sprintf("  %s allocated · %s held from CUDA · %s seen by the driver", r.Peak.Allocated.Short(), r.Peak.Reserved.Short(), r.Peak.Device.Short()))
+	s.Paragraph(2, fmt.Sprintf("%s allocated · %s held from CUDA · %s seen by the driver", r.Peak.Allocated.Short(), r.Peak.Reserved.Short(), r.Peak.Device.Short()))
 	largestLine(s, r)
 	if r.Range != nil {
 		s.Hanging("  ", screen.Plain, screen.Clean(fmt.Sprintf("between %s and %s allocated: %s", r.Range.Low.Short(), r.Range.High.Short(), r.Range.Why)))
@@ -46,6 +50,7 @@ func Predict(s *screen.Screen, r *report.Prediction) {
 		}
 		s.Hanging("  assumed  ", screen.Faint, screen.Clean(a))
 	}
+	next(s, r.Next)
 }
 
 // PredictHeadline is the answer in a sentence, for any kind of page.
@@ -62,6 +67,9 @@ func predictVerdict(r *report.Prediction) (string, screen.Ink) {
 		return runVerdict(r)
 	}
 	safe := r.Safe + r.ByCategory["context"]
+	if r.NoCard {
+		return fmt.Sprintf("Needs %s (at most %s). Name a card with --gpu, or its memory with --memory, to see whether it fits.", r.Peak.Device.Short(), safe.Short()), screen.Plain
+	}
 	text := fmt.Sprintf("%s needed (at most %s), %s available.", r.Peak.Device.Short(), safe.Short(), r.Capacity.Short())
 	switch r.Verdict {
 	case report.Fits:
@@ -119,6 +127,10 @@ func shardedVerdict(r *report.Prediction) (string, screen.Ink) {
 	}
 	text := fmt.Sprintf("each card needs %s (at most %s) of %s, %s.", (sh.Allocated + r.ByCategory["context"]).Short(),
 		(sh.Safe + r.ByCategory["context"]).Short(), r.Capacity.Short(), strings.Join(how, ", "))
+	if r.NoCard {
+		return fmt.Sprintf("Each card needs %s (at most %s), %s. Name the card with --gpu to see whether it fits.", (sh.Allocated + r.ByCategory["context"]).Short(),
+			(sh.Safe + r.ByCategory["context"]).Short(), strings.Join(how, ", ")), screen.Plain
+	}
 	if sh.Fits {
 		return "Fits: " + text, screen.Green
 	}
@@ -185,7 +197,7 @@ func predictedCategories(s *screen.Screen, r *report.Prediction) {
 }
 
 func categoryLine(s *screen.Screen, r *report.Prediction, label string, bytes units.Bytes) {
-	s.Line("  ", s.Bar(float64(bytes), float64(r.Peak.Device), 32), " ", screen.Pad(label, 20), screen.PadLeft(bytes.Short(), 10), screen.PadLeft(units.Percent(bytes, r.Peak.Device), 7))
+	s.Line("  ", s.Bar(float64(bytes), float64(r.Peak.Device), min(32, s.Width()-40)), " ", screen.Pad(label, 20), screen.PadLeft(bytes.Short(), 10), screen.PadLeft(units.Percent(bytes, r.Peak.Device), 7))
 }
 
 // mostly names the modules that hold most of the activations.
@@ -222,9 +234,6 @@ func largestLine(s *screen.Screen, r *report.Prediction) {
 	if r.Largest.Seq > 0 {
 		text += " Longest sequence at this batch: " + units.Count(r.Largest.Seq) + "."
 	}
-	if !r.Fits {
-		text += " plimsoll fit looks for ways to make it fit."
-	}
 	s.Paragraph(0, text)
 }
 
@@ -239,6 +248,7 @@ const (
 	tableWaits           = 16
 	minName, maxName     = 12, 28
 	predictionTableTitle = "  allocated   reserved       safe  peak in    fits"
+	narrowTableTitle     = "  allocated       safe  peak in    fits"
 )
 
 // NewPredictionTable begins a table.
@@ -263,7 +273,12 @@ func (t *PredictionTable) Close() error {
 		for i := range t.waiting {
 			t.width = max(t.width, min(screen.Columns(t.waiting[i].ID), maxName))
 		}
-		t.s.Line(screen.Pad("job", t.width), predictionTableTitle)
+		title := predictionTableTitle
+		if t.narrow() {
+			title = narrowTableTitle
+			t.width = min(t.width, max(minName, t.s.Width()-len(title)))
+		}
+		t.s.Line(screen.Pad("job", t.width), title)
 	}
 	for i := range t.waiting {
 		t.line(&t.waiting[i])
@@ -272,6 +287,9 @@ func (t *PredictionTable) Close() error {
 	return t.s.Err()
 }
 
+// narrow tells a terminal without room for the reserved bytes, of which the safe bound says more.
+func (t *PredictionTable) narrow() bool { return t.s.Width() < 80 }
+
 func (t *PredictionTable) line(r *report.Prediction) {
 	s := t.s
 	name := screen.Pad(screen.Fit(screen.Clean(r.ID), t.width), t.width)
@@ -279,7 +297,11 @@ func (t *PredictionTable) line(r *report.Prediction) {
 		s.Line(name, "  ", s.Ink(screen.Yellow, screen.Fit(screen.Clean(r.Error), s.Width()-t.width-2)))
 		return
 	}
-	s.Line(name, screen.PadLeft(r.Peak.Allocated.Short(), 11), screen.PadLeft(r.Peak.Reserved.Short(), 11), screen.PadLeft(r.Safe.Short(), 11), "  ", screen.Pad(r.Phase, 10), " ", yesNo(s, r.Fits))
+	reserved := screen.PadLeft(r.Peak.Reserved.Short(), 11)
+	if t.narrow() {
+		reserved = ""
+	}
+	s.Line(name, screen.PadLeft(r.Peak.Allocated.Short(), 11), reserved, screen.PadLeft(r.Safe.Short(), 11), "  ", screen.Pad(r.Phase, 10), " ", yesNo(s, r.Fits))
 }
 
 // Sweep prints one line a combination, after what they have in common.

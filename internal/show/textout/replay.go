@@ -74,11 +74,13 @@ func replayTable(s *screen.Screen, r *report.Replay) {
 	if r.Recorded.Partial {
 		from = "at least"
 	}
-	head := "  " + screen.Pad("setting", settingWidth) + screen.PadLeft(reserved, numberWidth) + screen.PadLeft(from, smallestWidth)
+	head := settingName(s, "setting") + screen.PadLeft(reserved, numberWidth) + screen.PadLeft(from, smallestWidth)
 	if r.Capacity > 0 {
 		head += "  at " + r.Capacity.Short()
 	}
-	s.Line(s.Ink(screen.Faint, head))
+	for line := range strings.SplitSeq(head, "\n") {
+		s.Line(s.Ink(screen.Faint, line))
+	}
 	for i := range r.Settings {
 		replayRow(s, r, &r.Settings[i])
 	}
@@ -87,10 +89,12 @@ func replayTable(s *screen.Screen, r *report.Replay) {
 func replayRow(s *screen.Screen, r *report.Replay, row *report.ReplaySetting) {
 	name := row.Conf
 	if row.Recorded {
-		name = screen.Fit(row.Conf, settingWidth-15) + " (as recorded)"
+		name += " (as recorded)"
+		if room := settingWidth - 15; !narrow(s) {
+			name = screen.Fit(row.Conf, room) + " (as recorded)"
+		}
 	}
-	line := "  " + screen.Pad(screen.Clean(screen.Fit(name, settingWidth-1)), settingWidth) +
-		screen.PadLeft(row.Peak.Reserved.Short(), numberWidth) + screen.PadLeft(smallest(row), smallestWidth)
+	line := settingName(s, screen.Clean(name)) + screen.PadLeft(row.Peak.Reserved.Short(), numberWidth) + screen.PadLeft(smallest(row), smallestWidth)
 	switch {
 	case r.Capacity == 0:
 	case row.OOM == nil && r.Recorded.Partial:
@@ -100,7 +104,20 @@ func replayRow(s *screen.Screen, r *report.Replay, row *report.ReplaySetting) {
 	default:
 		line += "  " + s.Ink(screen.Red, "OOM at event "+units.Count(row.OOM.Event))
 	}
-	s.Line(line)
+	for part := range strings.SplitSeq(line, "\n") {
+		s.Line(part)
+	}
+}
+
+// narrow tells a terminal in which a setting and its numbers need a line each.
+func narrow(s *screen.Screen) bool { return s.Width() < 80 }
+
+// settingName is the first column of the table: padded, or on a line of its own.
+func settingName(s *screen.Screen, name string) string {
+	if narrow(s) {
+		return "  " + screen.Fit(name, s.Width()-2) + "\n    "
+	}
+	return "  " + screen.Pad(screen.Fit(name, settingWidth-1), settingWidth)
 }
 
 func smallest(row *report.ReplaySetting) string {

@@ -35,6 +35,40 @@ func Explain(s *screen.Screen, r *report.Explain) {
 	causes(s, r)
 	remedies(s, r)
 	notes(s, r)
+	next(s, r.Next)
+}
+
+// next ends an answer with the one command to go on with, on a line of its own to be copied.
+func next(s *screen.Screen, n *report.NextStep) {
+	if n == nil {
+		return
+	}
+	s.Blank()
+	s.Line(s.Ink(screen.Bold, "Next: "), n.Why)
+	for _, line := range commandLines(screen.Clean(n.Command), s.Width()) {
+		s.Line(line)
+	}
+}
+
+// commandLines breaks a command before its flags, as a shell reads it.
+func commandLines(command string, width int) []string {
+	var lines []string
+	line := "  "
+	for i, part := range strings.Split(command, " --") {
+		if i > 0 {
+			part = "--" + part
+		}
+		switch {
+		case i == 0:
+			line += part
+		case screen.Columns(line)+1+screen.Columns(part)+2 <= width:
+			line += " " + part
+		default:
+			lines = append(lines, line+` \`)
+			line = "    " + part
+		}
+	}
+	return append(lines, line)
 }
 
 // Headline says in one or two sentences what happened, for any kind of page.
@@ -80,7 +114,7 @@ func verdict(r *report.Explain) (string, screen.Ink) {
 func oomVerdict(r *report.Explain, d *report.Device, o *report.OOM) string {
 	who := fmt.Sprintf("GPU %d", d.Device)
 	if r.Outlier != "" && len(r.Devices) > 1 {
-		who = fmt.Sprintf("%s: ", r.Outlier) + who
+		who = fmt.Sprintf("%s: ", shortNames(r)[r.Outlier]) + who
 	}
 	text := who + " ran out of memory" + during(o.Phase)
 	left := max(0, o.Capacity-o.Held)
@@ -136,17 +170,25 @@ func messageVerdict(r *report.Explain) string {
 	return text + "."
 }
 
+// levelWidth is the column of the first of two numbers side by side.
+const levelWidth = 40
+
 // levels prints the two numbers people mix up, side by side.
 func levels(s *screen.Screen, r *report.Explain, d *report.Device) {
 	if len(r.Devices) > 1 {
-		s.Line("  ", s.Ink(screen.Bold, fmt.Sprintf("%s, GPU %d", screen.Clean(d.Input), d.Device)))
+		s.Line("  ", s.Ink(screen.Bold, tail(screen.Clean(shortNames(r)[d.Input]), s.Width()-10)+fmt.Sprintf(", GPU %d", d.Device)))
 	}
 	left := fmt.Sprintf("%s in use at the peak", d.Peak.Requested)
 	if d.Events == 0 {
 		left = fmt.Sprintf("%s in use", d.End.Requested)
 	}
 	right := fmt.Sprintf("%s held from CUDA", d.Peak.Reserved)
-	s.Line("  ", screen.Pad(left, 40), right)
+	if 2+levelWidth+screen.Columns(right) > s.Width() {
+		s.Line("  ", left)
+		s.Line("  ", right)
+		return
+	}
+	s.Line("  ", screen.Pad(left, levelWidth), right)
 }
 
 // categories draws what held the memory at the peak.
@@ -201,6 +243,8 @@ func others(s *screen.Screen, r *report.Explain) {
 		return
 	}
 	s.Blank()
+	names := shortNames(r)
+	width := min(36, s.Width()-rankWidth)
 	for i := range r.Devices {
 		d := &r.Devices[i]
 		mark := "  "
@@ -211,9 +255,34 @@ func others(s *screen.Screen, r *report.Explain) {
 		if len(d.OOM) > 0 {
 			state = "out of memory"
 		}
-		s.Line(mark, screen.Pad(screen.Fit(screen.Clean(d.Input), 36), 37), screen.Pad(fmt.Sprintf("GPU %d", d.Device), 8),
-			screen.PadLeft(d.Peak.Requested.String(), 12), "  ", state)
+		s.Line(mark, screen.Pad(tail(screen.Clean(names[d.Input]), width), width+1), screen.Pad(fmt.Sprintf("GPU %d", d.Device), 6),
+			screen.PadLeft(d.Peak.Requested.String(), 11), "  ", state)
 	}
+}
+
+// rankWidth is what a rank's line takes beside its name.
+const rankWidth = 2 + 1 + 6 + 11 + 2 + 13
+
+// shortNames are the inputs without the folders that they share.
+func shortNames(r *report.Explain) map[string]string {
+	names := map[string]string{}
+	shared, first := "", true
+	for i := range r.Devices {
+		folder := r.Devices[i].Input
+		folder = folder[:len(folder)-len(base(folder))]
+		if first {
+			shared, first = folder, false
+		}
+		for !strings.HasPrefix(folder, shared) {
+			shared = strings.TrimRight(shared, `/\`)
+			shared = shared[:len(shared)-len(base(shared))]
+		}
+	}
+	for i := range r.Devices {
+		name := r.Devices[i].Input
+		names[name] = name[len(shared):]
+	}
+	return names
 }
 
 // worthShowing picks the devices drawn in full when there are several: the outlier, or the first.

@@ -1,0 +1,4 @@
+package proc
+
+// asksSignal is no signal: Windows has none that the probe could listen to.
+const asksSignal = 0

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A platform is a system that a binary is built for.
+type platform struct {
+	OS, Arch string
+	Musl     bool   // of Linux: a static binary, for systems without glibc
+	Tags     string // build tags
+	Wheel    string // platform tags of its wheel (packaging.python.org/specifications/platform-compatibility-tags)
+	Brew     string // how a Homebrew formula asks for it; empty: not offered there
+}
+
+// platforms are all that a release has. The driver's library is loaded with dlopen, so the binary for glibc is a dynamic one (of glibc 2.17 it needs
+// dlopen, pthread and the like: TestTheBinaryNeedsAnOldGlibc); without that (nogpu) the binary is static and runs on musl, where nvidia-smi is asked.
+// macOS 12 is what Go 1.26 needs (go.dev/doc/go1.25#darwin).
+var platforms = []platform{
+	{OS: "linux", Arch: "amd64", Wheel: "manylinux_2_17_x86_64.manylinux2014_x86_64", Brew: "on_linux on_intel"},
+	{OS: "linux", Arch: "arm64", Wheel: "manylinux_2_17_aarch64.manylinux2014_aarch64", Brew: "on_linux on_arm"},
+	{OS: "linux", Arch: "amd64", Musl: true, Tags: "nogpu", Wheel: "musllinux_1_1_x86_64"},
+	{OS: "linux", Arch: "arm64", Musl: true, Tags: "nogpu", Wheel: "musllinux_1_1_aarch64"},
+	{OS: "darwin", Arch: "amd64", Wheel: "macosx_12_0_x86_64", Brew: "on_macos on_intel"},
+	{OS: "darwin", Arch: "arm64", Wheel: "macosx_12_0_arm64", Brew: "on_macos on_arm"},
+	{OS: "windows", Arch: "amd64", Wheel: "win_amd64"},
+	{OS: "windows", Arch: "arm64", Wheel: "win_arm64"},
+}
+
+// Name is how -only names a platform.
+func (p platform) Name() string { return strings.ReplaceAll(p.Label(), "-", "/") }
+
+// Label is its part of the names of files.
+func (p platform) Label() string {
+	label := p.OS + "-" + p.Arch
+	if p.Musl {
+		label += "-musl"
+	}
+	return label
+}
+
+// Program is the name of the binary.
+func (p platform) Program() string {
+	if p.OS == "windows" {
+		return "plimsoll.exe"
+	}
+	return "plimsoll"
+}
+
+// ArchiveEnding is zip where nothing else can be counted on.
+func (p platform) ArchiveEnding() string {
+	if p.OS == "windows" {
+		return ".zip"
+	}
+	return ".tar.gz"
+}
+
+// choose reads -only.
+func choose(only string) ([]platform, error) {
+	if only == "" {
+		return platforms, nil
+	}
+	var chosen []platform
+	for name := range strings.SplitSeq(only, ",") {
+		found := false
+		for _, p := range platforms {
+			if p.Name() == name {
+				chosen, found = append(chosen, p), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("-only %s: there is no such platform", name)
+		}
+	}
+	return chosen, nil
+}

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Builds the release of this machine twice, compares the bytes, and installs it as the README says: with pip into a fresh environment of every Python from
+# 3.9 on that is found here, with uvx, go install and the Homebrew formula. Without docker, wine, uv, ruby or root the part that needs them is left out, and said.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 skipped=0
+ok() { passed=$((passed + 1)); echo "ok       $*"; }
+skip() { skipped=$((skipped + 1)); echo "skipped  $*"; }
+message="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.65 GiB of which 1.00 GiB is free."
+# works CMD...: the command knows its version and explains a message (exit code 3: a finding).
+works() {
+  local version code=0 answer
+  version=$("$@" version)
+  grep -q '^commit    [0-9a-f]\{40\}' <<<"$version"
+  answer=$(echo "$message" | "$@" explain -) || code=$?
+  [ "$code" = 3 ] && grep -q '2.00 GiB' <<<"$answer"
+}
+
+arch=$(go env GOARCH)
+scripts/release.sh -dirty -out "$work/dist" -only "linux/$arch,linux/$arch/musl" >/dev/null
+scripts/release.sh -dirty -out "$work/again" -only "linux/$arch,linux/$arch/musl" >/dev/null
+diff -r "$work/dist" "$work/again" && ok "two releases of one commit are the same bytes"
+(cd "$work/dist" && sha256sum --quiet -c SHA256SUMS) && ok "checksums"
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+
+export PIP_NO_INDEX=1 PIP_FIND_LINKS=$work/dist PIP_DISABLE_PIP_VERSION_CHECK=1
+for python in $(ls -d ~/.pyenv/versions/3.*/bin/python /usr/bin/python3.?? /usr/bin/python3.? 2>/dev/null) ${PYTHONS:-}; do
+  "$python" -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 9))' 2>/dev/null || continue
+  name=$("$python" -c 'import platform; print(platform.python_version())')
+  env=$work/env-$name
+  [ -e "$env" ] && continue
+  "$python" -m venv "$env"
+  "$env/bin/pip" install --quiet plimsoll-gpu
+  works "$env/bin/plimsoll" && works "$env/bin/python" -m plimsoll
+  "$env/bin/python" -c 'import plimsoll; plimsoll.mark("x")'
+  [ -e "$env/share/man/man1/plimsoll-explain.1" ] && [ -e "$env/share/bash-completion/completions/plimsoll" ]
+  ok "pip install plimsoll-gpu, Python $name"
+done
+
+if command -v uvx >/dev/null; then
+  UV_OFFLINE=1 UV_FIND_LINKS=$work/dist UV_CACHE_DIR=$work/uv works uvx --from plimsoll-gpu plimsoll && ok "uvx --from plimsoll-gpu plimsoll"
+else
+  skip "uvx: there is no uv"
+fi
+
+GOBIN=$work/gobin go install ./cmd/plimsoll && "$work/gobin/plimsoll" version | grep -q '^commit    ' && ok "go install ./cmd/plimsoll"
+
+if [ "$(id -u)" = 0 ]; then
+  python3 -m pip download --quiet --no-deps --only-binary :all: --platform "musllinux_1_2_$(uname -m)" -d "$work/musl" plimsoll-gpu
+  (cd "$work/musl" && python3 -m zipfile -e ./*.whl . && mkdir root root/tmp && cp plimsoll_gpu-*.data/scripts/plimsoll root/ && chmod +x root/plimsoll)
+  works chroot "$work/musl/root" /plimsoll && ok "the musl wheel's binary, in a root without any library"
+else
+  skip "the musl wheel in a root of its own: not root"
+fi
+
+if command -v ruby >/dev/null; then
+  ruby scripts/formula.rb "$work/dist" && works "$work/dist/brewed/bin/plimsoll" && ok "the Homebrew formula installs the archive"
+else
+  skip "the Homebrew formula: there is no ruby"
+fi
+
+wine=$(command -v wine64 || ls /usr/lib/wine/wine64 2>/dev/null || true)
+if [ -n "$wine" ] && [ -n "${PLIMSOLL_WINE:-}" ]; then
+  GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go build -trimpath -o "$work/plimsoll.exe" ./cmd/plimsoll
+  scripts/test-windows.sh "$wine" "$work/plimsoll.exe" && ok "the Windows binary reads files"
+else
+  GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet ./cmd/plimsoll && ok "the Windows binary compiles"
+  skip "running it: set PLIMSOLL_WINE=1 where wine has bcryptprimitives.dll (wine 9 or newer)"
+fi
+echo "$passed passed, 0 failed, $skipped skipped"
