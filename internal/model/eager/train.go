@@ -25,6 +25,7 @@ type Options struct {
 	Plain      bool // a script's loop: the last iteration's values live on while the next runs
 	Rebound    bool // with Plain: all but its batch, whose names have the next one's values when forward begins
 	Kept       bool // with Plain: the step is a function that returns its values, which replace those of the last step when it has returned
+	LossOnly   bool // backward begins without the model's outputs: only the loss was returned
 	ZeroLate   bool // gradients are set to None between forward and backward
 	WholeStep  bool // one function does forward, backward and the optimizer's step: its locals die after it
 	Freeze     []string
@@ -145,6 +146,9 @@ func (l *loop) step(number int) {
 		}
 		loss, outputs := l.forward(batch)
 		rebind(&l.outputs, append([]*Tensor{loss}, outputs...))
+		if l.o.LossOnly {
+			rebind(&l.outputs, []*Tensor{loss})
+		}
 		if !l.o.Rebound {
 			release(&l.batch, batch)
 		}
