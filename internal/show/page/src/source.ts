@@ -53,7 +53,7 @@ export interface Run {
   steps: number; orders: number; failing: number; limited: { room: number; reserved: number; retries: number }; fails_at: { step: number; evaluation?: boolean; shape: number[] } | null;
   curve?: RunMoment[]; free?: RunMoment[]; remedies?: { action: string; reserved: number; retries: number; failing: number; orders: number; completes: boolean }[];
 }
-export interface Summary { kind: string; headline: string; report?: any; diff?: any; prediction?: Prediction; fit?: Fit }
+export interface Summary { kind: string; headline: string; about: number; report?: any; diff?: any; prediction?: Prediction; fit?: Fit }
 
 export interface Source {
   stored: boolean;
@@ -67,9 +67,15 @@ export interface Source {
   whatif(d: number): Promise<WhatIf>;
 }
 
-export function open(): Source {
+export async function open(): Promise<Source> {
   const element = document.getElementById("data");
-  return element ? new Stored(JSON.parse(element.textContent || "")) : new Server();
+  return element ? new Stored(JSON.parse(await unpacked(element.textContent || ""))) : new Server();
+}
+
+// unpacked undoes base64 and gzip: what a file carries is an eighth of its size that way.
+async function unpacked(text: string): Promise<string> {
+  const bytes = Uint8Array.from(atob(text.trim()), (c) => c.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
 class Server implements Source {
