@@ -32,6 +32,7 @@ type Cache struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry // by path
+	pool    pool              // what the entries' files offer
 	run     uint64            // number of this run, to tell what was used long ago
 	changed bool
 }
@@ -43,7 +44,7 @@ type entry struct {
 	Modules []string // the modules it imports, as written
 	Asked   []asked  // what the analysis wanted to know of other files
 	Offers  sum      // of Exports
-	Exports []byte   // flow.Exports as JSON
+	Exports []byte   // numbers in the pool
 	Uses    []byte   // []flow.Use as JSON
 	Report  []byte   // findings and suppressions as JSON; empty where there are none
 	Run     uint64   // when it was used last
@@ -65,7 +66,7 @@ const (
 const cacheFormat = "plimsoll lint cache 1\n"
 
 // MemoryCache is one that is not kept.
-func MemoryCache() *Cache { return &Cache{entries: map[string]*entry{}, run: 1} }
+func MemoryCache() *Cache { return &Cache{entries: map[string]*entry{}, pool: newPool(), run: 1} }
 
 // OpenCache reads the cache of a program (key tells its builds apart) for a working folder.
 func OpenCache(folder, key string) *Cache {
@@ -106,16 +107,23 @@ func (c *Cache) decode(data []byte) {
 		return
 	}
 	defer z.Close()
-	var entries []*entry
-	if gob.NewDecoder(io.LimitReader(z, 2*maxEntries)).Decode(&entries) != nil {
+	kept := written{Pool: newPool()}
+	if gob.NewDecoder(io.LimitReader(z, 2*maxEntries)).Decode(&kept) != nil {
 		return
 	}
-	for _, e := range entries {
+	c.pool = kept.Pool
+	for _, e := range kept.Entries {
 		if e != nil {
 			c.entries[e.Path] = e
 			c.run = max(c.run, e.Run+1)
 		}
 	}
+}
+
+// written is a cache as it is written down.
+type written struct {
+	Pool    pool
+	Entries []*entry
 }
 
 func (c *Cache) encode() ([]byte, error) {
@@ -131,14 +139,18 @@ func (c *Cache) encode() ([]byte, error) {
 	return slices.Concat([]byte(cacheFormat), total[:], body.Bytes()), nil
 }
 
-// kept are the entries to write, in the order of their paths: those used last, as far as there is room.
-func (c *Cache) kept() []*entry {
+// kept is what to write: the entries used last, as far as there is room. Parts of the pool that no entry needs any more stay until the pool is
+// too large; then all begins anew.
+func (c *Cache) kept() written {
+	size := c.pool.size()
+	if size > maxEntries {
+		return written{Pool: newPool()}
+	}
 	all := make([]*entry, 0, len(c.entries))
 	for _, e := range c.entries {
 		all = append(all, e)
 	}
 	slices.SortFunc(all, func(a, b *entry) int { return cmp.Or(cmp.Compare(b.Run, a.Run), cmp.Compare(a.Path, b.Path)) })
-	size := 0
 	for i, e := range all {
 		if size += len(e.Path) + len(e.Exports) + len(e.Uses) + len(e.Report) + 64*len(e.Asked) + 256; size > maxEntries {
 			all = all[:i]
@@ -146,7 +158,7 @@ func (c *Cache) kept() []*entry {
 		}
 	}
 	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.Path, b.Path) })
-	return all
+	return written{c.pool, all}
 }
 
 // Save writes the cache if it changed, in one step, so that a program that reads it meanwhile sees the old or the new one; and removes the oldest
@@ -221,35 +233,39 @@ func (c *Cache) find(path string, source sum) *entry {
 
 // put keeps what was seen. A text that is not UTF-8 is not kept: JSON could not say exactly what was seen in it.
 func (c *Cache) put(u *unit, seen []asked) {
-	if c == nil || u.err != nil || !utf8.Valid(u.src) {
-		return
-	}
-	e := &entry{Path: u.path, Source: u.source, Modules: u.modules, Asked: seen, Offers: u.offers, Run: c.run}
-	var errs [3]error
-	e.Exports, errs[0] = json.Marshal(u.report.Exports)
-	e.Uses, errs[1] = json.Marshal(u.report.Uses)
-	if len(u.report.Findings)+len(u.report.Suppressions) > 0 {
-		e.Report, errs[2] = json.Marshal(lint.Report{Findings: u.report.Findings, Suppressions: u.report.Suppressions})
-	}
-	if errors.Join(errs[:]...) != nil {
+	if c == nil || u.err != nil {
 		return
 	}
 	c.mu.Lock()
-	c.entries[u.path], c.changed = e, true
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	packed, offers, err := c.pool.add(u.report.Exports)
+	if err != nil {
+		return
+	}
+	u.offers = offers
+	e := &entry{Path: u.path, Source: u.source, Modules: u.modules, Asked: seen, Offers: offers, Exports: packed, Run: c.run}
+	e.Uses, err = json.Marshal(u.report.Uses)
+	if err == nil && len(u.report.Findings)+len(u.report.Suppressions) > 0 {
+		e.Report, err = json.Marshal(lint.Report{Findings: u.report.Findings, Suppressions: u.report.Suppressions})
+	}
+	if err == nil && utf8.Valid(u.src) {
+		c.entries[u.path], c.changed = e, true
+	}
+}
+
+// exports gives back what the file of an entry offers; nil where the entry is damaged.
+func (c *Cache) exports(e *entry) *flow.Exports {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out, err := c.pool.get(e.Path, e.Exports)
+	if err != nil {
+		return nil
+	}
+	return out
 }
 
 // report is what the entry says was seen, without what other files may want to know of it.
 func (e *entry) report() (*lint.Report, bool) {
 	r := &lint.Report{}
 	return r, len(e.Report) == 0 || json.Unmarshal(e.Report, r) == nil
-}
-
-// offersOf stands for what a file offers to others.
-func offersOf(e *flow.Exports) sum {
-	text, err := json.Marshal(e) // maps in the order of their keys
-	if err != nil {
-		return sum{}
-	}
-	return sha256.Sum256(text)
 }

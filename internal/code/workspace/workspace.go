@@ -54,14 +54,11 @@ type unit struct {
 	once    sync.Once
 }
 
-// exports is what the unit offers to files that import it.
-func (u *unit) exports() *flow.Exports {
+// exports is what a file that was checked offers to those that import it.
+func (w *Workspace) exports(u *unit) *flow.Exports {
 	u.once.Do(func() {
 		if u.known != nil {
-			u.report.Exports = &flow.Exports{}
-			if json.Unmarshal(u.known.Exports, u.report.Exports) != nil {
-				u.report.Exports = nil
-			}
+			u.report.Exports = w.cache.exports(u.known)
 		}
 	})
 	return u.report.Exports
@@ -244,10 +241,9 @@ func (w *Workspace) checkUnit(u *unit) {
 		if other == nil {
 			return nil
 		}
-		return other.exports()
+		return w.exports(other)
 	})
 	if u.err == nil {
-		u.offers = offersOf(u.report.Exports)
 		w.cache.put(u, seen)
 	}
 }
