@@ -4,25 +4,30 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/gob"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"unicode/utf8"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
 	"github.com/plimsoll/plimsoll/internal/code/lint"
 )
 
-// sum stands for a text: equal sums, equal texts. The zero sum stands for nothing.
-type sum [sha256.Size]byte
+// sum stands for something larger: equal sums, equal things. The empty sum stands for nothing.
+type sum string
+
+// sumOf stands for a text of a file. It is compared with that of the same file only; nobody gains by making two texts look the same.
+func sumOf(text []byte) sum {
+	return sum(binary.BigEndian.AppendUint64(binary.AppendUvarint(nil, uint64(len(text))), xxhash.Sum64(text)))
+}
 
 // Cache remembers what was seen in files, so that only those that changed, or whose imports offer something else now, are looked at again. What it
 // gives is what looking again would give: an entry counts only for the same text, and while every module that was asked for gives the same answer.
@@ -34,7 +39,7 @@ type Cache struct {
 	entries map[string]*entry // by path
 	pool    pool              // what the entries' files offer
 	run     uint64            // number of this run, to tell what was used long ago
-	changed bool
+	added   int               // entries that are new
 }
 
 // entry is what was seen in one file.
@@ -99,52 +104,90 @@ func ProgramKey(version string) string {
 // decode reads what encode wrote. Anything else leaves the cache empty.
 func (c *Cache) decode(data []byte) {
 	body, ok := bytes.CutPrefix(data, []byte(cacheFormat))
-	if !ok || len(body) < sha256.Size || sha256.Sum256(body[sha256.Size:]) != sum(body[:sha256.Size]) {
+	if !ok || len(body) < sha256.Size || sha256.Sum256(body[sha256.Size:]) != [sha256.Size]byte(body[:sha256.Size]) {
 		return
 	}
-	z, err := zstd.NewReader(bytes.NewReader(body[sha256.Size:]), zstd.WithDecoderMaxMemory(2*maxEntries), zstd.WithDecoderConcurrency(1))
+	z, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(2*maxEntries), zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return
 	}
 	defer z.Close()
-	kept := written{Pool: newPool()}
-	if gob.NewDecoder(io.LimitReader(z, 2*maxEntries)).Decode(&kept) != nil {
+	text, err := z.DecodeAll(body[sha256.Size:], nil)
+	if err != nil {
 		return
 	}
-	c.pool = kept.Pool
-	for _, e := range kept.Entries {
-		if e != nil {
-			c.entries[e.Path] = e
-			c.run = max(c.run, e.Run+1)
+	r := reader{rest: text}
+	kept := newPool()
+	kept.read(&r)
+	var entries []*entry
+	for range r.number() {
+		e := &entry{}
+		e.read(&r)
+		if r.bad {
+			return
 		}
+		entries = append(entries, e)
+	}
+	c.pool = kept
+	for _, e := range entries {
+		c.entries[e.Path] = e
+		c.run = max(c.run, e.Run+1)
 	}
 }
 
-// written is a cache as it is written down.
-type written struct {
-	Pool    pool
-	Entries []*entry
+// write and read are one entry as bytes.
+func (e *entry) write(out []byte) []byte {
+	out = packBytes(out, []byte(e.Path), []byte(e.Source), []byte(e.Offers), e.Exports, e.Uses, e.Report)
+	out = binary.AppendUvarint(out, uint64(len(e.Modules)))
+	for _, module := range e.Modules {
+		out = packBytes(out, []byte(module))
+	}
+	out = binary.AppendUvarint(out, uint64(len(e.Asked)))
+	for _, a := range e.Asked {
+		out = packBytes(out, []byte(a.Module), []byte(a.Offers))
+	}
+	return binary.AppendUvarint(out, e.Run)
+}
+
+func (e *entry) read(r *reader) {
+	e.Path, e.Source, e.Offers = string(r.bytes()), sum(r.bytes()), sum(r.bytes())
+	e.Exports, e.Uses, e.Report = r.bytes(), r.bytes(), r.bytes()
+	for range r.number() {
+		if e.Modules = append(e.Modules, string(r.bytes())); r.bad {
+			return
+		}
+	}
+	for range r.number() {
+		if e.Asked = append(e.Asked, asked{string(r.bytes()), sum(r.bytes())}); r.bad {
+			return
+		}
+	}
+	e.Run = uint64(r.number())
 }
 
 func (c *Cache) encode() ([]byte, error) {
-	var body bytes.Buffer
-	z, err := zstd.NewWriter(&body, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	parts, entries := c.kept()
+	text := parts.write(nil)
+	text = binary.AppendUvarint(text, uint64(len(entries)))
+	for _, e := range entries {
+		text = e.write(text)
+	}
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(gob.NewEncoder(z).Encode(c.kept()), z.Close()); err != nil {
-		return nil, err
-	}
-	total := sha256.Sum256(body.Bytes())
-	return slices.Concat([]byte(cacheFormat), total[:], body.Bytes()), nil
+	body := z.EncodeAll(text, nil)
+	total := sha256.Sum256(body)
+	return slices.Concat([]byte(cacheFormat), total[:], body), z.Close()
 }
 
 // kept is what to write: the entries used last, as far as there is room. Parts of the pool that no entry needs any more stay until the pool is
 // too large; then all begins anew.
-func (c *Cache) kept() written {
+func (c *Cache) kept() (*pool, []*entry) {
 	size := c.pool.size()
 	if size > maxEntries {
-		return written{Pool: newPool()}
+		none := newPool()
+		return &none, nil
 	}
 	all := make([]*entry, 0, len(c.entries))
 	for _, e := range c.entries {
@@ -158,15 +201,19 @@ func (c *Cache) kept() written {
 		}
 	}
 	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.Path, b.Path) })
-	return written{c.pool, all}
+	return &c.pool, all
 }
+
+// worthSaving is the share of new entries, one in so many, for which the cache is written: to look at a few files again is quicker than to write
+// down what was seen in thousands.
+const worthSaving = 64
 
 // Save writes the cache if it changed, in one step, so that a program that reads it meanwhile sees the old or the new one; and removes the oldest
 // files where they have become too many. Not to be able to is no failure of the check.
 func (c *Cache) Save() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.file == "" || !c.changed {
+	if c.file == "" || c.added == 0 || c.added < len(c.entries)/worthSaving {
 		return nil
 	}
 	data, err := c.encode()
@@ -188,7 +235,7 @@ func (c *Cache) Save() error {
 	if err != nil {
 		return errors.Join(err, os.Remove(temp.Name()))
 	}
-	c.changed = false
+	c.added = 0
 	return prune(folder, maxFolder)
 }
 
@@ -249,7 +296,8 @@ func (c *Cache) put(u *unit, seen []asked) {
 		e.Report, err = json.Marshal(lint.Report{Findings: u.report.Findings, Suppressions: u.report.Suppressions})
 	}
 	if err == nil && utf8.Valid(u.src) {
-		c.entries[u.path], c.changed = e, true
+		c.entries[u.path] = e
+		c.added++
 	}
 }
 

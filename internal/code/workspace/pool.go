@@ -136,8 +136,7 @@ func (c class) pack() []byte {
 		}
 	}
 	foreign, _ := json.Marshal(c.Foreign)
-	out := binary.AppendUvarint(nil, uint64(flags))
-	out = append(binary.AppendUvarint(out, uint64(len(foreign))), foreign...)
+	out := packBytes(binary.AppendUvarint(nil, uint64(flags)), foreign)
 	return packNumbers(packNumbers(out, c.Methods), c.Attrs)
 }
 
@@ -147,6 +146,41 @@ func packNumbers(out []byte, list []int) []byte {
 		out = binary.AppendUvarint(out, uint64(n))
 	}
 	return out
+}
+
+// packBytes writes texts, each with its length before it.
+func packBytes(out []byte, texts ...[]byte) []byte {
+	for _, t := range texts {
+		out = append(binary.AppendUvarint(out, uint64(len(t))), t...)
+	}
+	return out
+}
+
+// write and read are the whole pool as bytes.
+func (p *pool) write(out []byte) []byte {
+	out = binary.AppendUvarint(out, uint64(len(p.Names)))
+	for _, name := range p.Names {
+		out = packBytes(out, []byte(name))
+	}
+	for _, list := range [][][]byte{p.Functions, p.Values, p.Classes} {
+		out = packBytes(binary.AppendUvarint(out, uint64(len(list))), list...)
+	}
+	return out
+}
+
+func (p *pool) read(r *reader) {
+	for range r.number() {
+		if p.Names = append(p.Names, string(r.bytes())); r.bad {
+			return
+		}
+	}
+	for _, list := range []*[][]byte{&p.Functions, &p.Values, &p.Classes} {
+		for range r.number() {
+			if *list = append(*list, r.bytes()); r.bad {
+				return
+			}
+		}
+	}
 }
 
 // reader reads what pack wrote.
@@ -189,8 +223,8 @@ func (r *reader) bytes() []byte {
 	return out
 }
 
-// sumOf stands for a class wherever its parts are numbered differently.
-func (p *pool) sumOf(n int) sum {
+// classSum stands for a class wherever its parts are numbered differently.
+func (p *pool) classSum(n int) sum {
 	in := p.indexed()
 	if s, ok := in.sums[n]; ok {
 		return s
@@ -225,7 +259,7 @@ func (p *pool) add(e *flow.Exports) (packed []byte, offers sum, err error) {
 	for _, name := range slices.Sorted(maps.Keys(e.Functions)) {
 		n, err := p.function(e.Functions[name])
 		if err != nil {
-			return nil, sum{}, err
+			return nil, "", err
 		}
 		functions = append(functions, p.name(name), n)
 		writePart(h.Write, []byte(name))
@@ -235,12 +269,12 @@ func (p *pool) add(e *flow.Exports) (packed []byte, offers sum, err error) {
 	for _, name := range slices.Sorted(maps.Keys(e.Classes)) {
 		n, err := p.class(e.Classes[name])
 		if err != nil {
-			return nil, sum{}, err
+			return nil, "", err
 		}
 		classes = append(classes, p.name(name), n)
-		s := p.sumOf(n)
+		s := p.classSum(n)
 		writePart(h.Write, []byte(name))
-		_, _ = h.Write(s[:])
+		writePart(h.Write, []byte(s))
 	}
 	return packNumbers(packNumbers(nil, functions), classes), sum(h.Sum(nil)), nil
 }
