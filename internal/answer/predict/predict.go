@@ -7,6 +7,7 @@
 package predict
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -188,6 +189,14 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	})
 }
 
+// HasHead tells whether the built-in family of a configuration has a head for the job's task; where it has none, its code may.
+func HasHead(j job.Job, c *hfconfig.Config) bool {
+	p := eager.NewProcess(eager.Device{})
+	var err error
+	_ = p.Guard(func() { _, err = build(p, j, Source{Config: c}) }) // what else is wrong is told where the job is run
+	return !errors.Is(err, families.ErrTask)
+}
+
 func buildGraph(p *eager.Process, j job.Job, g *exported.Graph) (eager.Model, error) {
 	if g.Trace != nil && j.Checkpointing && len(j.CheckpointModules) == 0 {
 		j.CheckpointModules = g.Trace.Checkpoints
@@ -265,7 +274,7 @@ func checkInput(j job.Job, b *exported.Bound) error {
 }
 
 func options(j job.Job) eager.Options {
-	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop != setup.Function, Rebound: j.Loop == setup.Script, ZeroLate: j.ZeroGrad == "before-backward", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, SavedOnHost: j.OffloadActivations}
+	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == setup.Plain || j.Loop == setup.Script, LossOnly: j.Loop == setup.LossOnly, Rebound: j.Loop == setup.Script, ZeroLate: j.ZeroGrad == "before-backward", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, SavedOnHost: j.OffloadActivations}
 	if j.Autocast != "" {
 		o.Autocast = elementTypes[j.Autocast]
 		o.Scaler = j.Autocast == torch.FP16

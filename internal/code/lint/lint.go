@@ -263,6 +263,13 @@ func (p *pass) explains(l *flow.Loop) {
 	f.First, f.Last = p.m.File.Position(span.Start).Line, p.m.File.Position(span.End).Line
 }
 
+// within says of the last finding that it only holds while the body's function is called with autograd on.
+func (p *pass) within(s *flow.Scope) {
+	if len(*p.out) > 0 {
+		(*p.out)[len(*p.out)-1].Within = p.m.ID(s.Func)
+	}
+}
+
 // report adds a finding at a node.
 func (p *pass) report(n pysource.Node, severity Severity, message, fix string) {
 	found := place(p.m.File, p.m.Path, n.Pos())
