@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,6 +111,55 @@ func TestNextStepsWorkAsPrinted(t *testing.T) {
 		if r := plimsoll(t, "", next...); r.code != exitOK && !(next[0] == "replay" && r.code == exitFinding) {
 			t.Errorf("plimsoll %v, as printed: exit %d\n%s", next, r.code, r.stderr)
 		}
+	}
+}
+
+// TestAModelIsFoundByItsName answers from a local Hugging Face cache, as huggingface_hub lays it out.
+func TestAModelIsFoundByItsName(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	dir := filepath.Join(home, "hub", "models--acme--small-llama", "snapshots", "0123456789abcdef")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(tinyModel(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"predict", "acme/small-llama", "--batch-size", "2", "--seq-len", "128", "--gpu", "4090"},
+		{"predict", "--model", "acme/small-llama", "--batch", "2", "--seq", "128", "--gpu", "4090"},
+		{"fit", "acme/small-llama", "--gpu", "4090"},
+	} {
+		var out, talk bytes.Buffer
+		env := Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &talk, Getenv: func(string) string { return "" },
+			Environ: func() []string { return []string{"HF_HOME=" + home} }}
+		if code := Run(context.Background(), env, args); code != exitOK || !strings.Contains(out.String(), "acme/small-llama") {
+			t.Errorf("plimsoll %v: exit %d\n%s%s", args, code, out.String(), talk.String())
+		}
+	}
+}
+
+// TestTheReadmeIsShortAndEndsWithAWorkingCommand: three minutes of reading are some 800 words, tables and sessions included.
+func TestTheReadmeIsShortAndEndsWithAWorkingCommand(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(strings.Fields(string(b))); n > 850 {
+		t.Errorf("the README has %d words", n)
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	command, found := strings.CutPrefix(lines[len(lines)-2], "go run ./cmd/plimsoll ")
+	if !found || lines[len(lines)-1] != "```" {
+		t.Fatalf("the README ends with %q", lines[len(lines)-2])
+	}
+	t.Chdir(filepath.Join("..", ".."))
+	if r := plimsoll(t, "", strings.Fields(command)...); r.code != exitFinding || !strings.Contains(r.stdout, "What to do") {
+		t.Errorf("plimsoll %s: exit %d\n%s%s", command, r.code, r.stdout, r.stderr)
 	}
 }
 

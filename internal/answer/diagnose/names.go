@@ -101,10 +101,10 @@ func (c *Case) named(held []timeline.Held, sum units.Bytes) (claim, bool) {
 	switch {
 	case graph && generates:
 		f.ID = "graph-kept-in-generation"
-		f.Title = fmt.Sprintf("generation keeps its autograd graph: %s hang from %s", sum, name)
+		f.Title = fmt.Sprintf("generation keeps its autograd graph: %s are kept alive by %s", sum, name)
 	case graph && eval:
 		f.ID = "eval-graph-kept"
-		f.Title = fmt.Sprintf("evaluation keeps autograd graphs: %s hang from %s", sum, name)
+		f.Title = fmt.Sprintf("evaluation keeps autograd graphs: %s are kept alive by %s", sum, name)
 	case eval:
 		f.ID = "eval-outputs-kept"
 		f.Title = fmt.Sprintf("evaluation collects %s in %s on the card", sum, name)

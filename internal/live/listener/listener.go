@@ -1,6 +1,6 @@
 // Package listener bounds how many clients a server talks to at once.
 //
-// In goes a listener; out comes one with room for so many connections: a new one sends the oldest away, so that clients which connect and say
+// It takes a listener and returns one with room for so many connections: a new one sends the oldest away, so that clients which connect and say
 // nothing, or never read the answer, can neither keep others out nor fill the memory.
 package listener
 

@@ -1,6 +1,6 @@
 // Package textout prints reports for people at a terminal.
 //
-// In goes a report and a screen; out come lines that fit 80 columns and say the answer first, then the evidence, then what to do.
+// It takes a report and a screen and returns lines that fit 80 columns and say the answer first, then the evidence, then what to do.
 // It formats and never computes: every number on the screen stands in the report.
 package textout
 
@@ -424,7 +424,7 @@ func enough(m report.Remedy) string {
 	case combined:
 		return " — not enough alone; enough together with: " + with
 	case m.Enough == "no" && m.Missing > 0:
-		return fmt.Sprintf(" — not enough alone: %s missing", m.Missing.Short())
+		return fmt.Sprintf(" — not enough alone: %s short", m.Missing.Short())
 	case m.Enough == "no":
 		return " — not enough alone"
 	}
