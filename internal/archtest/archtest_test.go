@@ -44,14 +44,14 @@ var layers = []layer{
 		"internal/answer/finding", "internal/answer/diagnose", "internal/answer/compare", "internal/answer/explain", "internal/answer/cost", "internal/answer/predict",
 		"internal/answer/plan", "internal/answer/planfile",
 	}},
-	{name: "code: what source says", packages: []string{"internal/code/pysource", "internal/code/flow", "internal/code/lint", "internal/code/blame"}},
+	{name: "code: what source says", packages: []string{"internal/code/pysource", "internal/code/notebook", "internal/code/flow", "internal/code/lint", "internal/code/repair", "internal/code/baseline", "internal/code/blame"}},
 	{name: "watch: what the machine's cards do now", packages: []string{"internal/live/watch", "internal/live/simgpu", "internal/live/doctor"}},
 	{name: "script: deciding how a script may fit", packages: []string{"internal/script/attempt", "internal/script/forecast", "internal/script/verdict"}},
 	{name: "show: how answers look", packages: []string{
 		"internal/show/screen", "internal/show/viewdata", "internal/show/textout", "internal/show/traceout", "internal/show/lintout", "internal/show/page",
 	}},
 	{name: "machine: what asks and changes the outside", effects: true, packages: []string{
-		"internal/live/nvml", "internal/live/proc", "internal/live/machine", "internal/live/listener", "internal/live/metrics", "internal/code/workspace",
+		"internal/live/nvml", "internal/live/proc", "internal/live/machine", "internal/live/listener", "internal/live/metrics", "internal/code/workspace", "internal/code/langserver",
 		"internal/script/runner", "internal/script/probe", "internal/script/capture", "internal/script/modelcode", "internal/script/observe", "internal/script/fitrun",
 		"internal/show/web", "internal/show/tui", "internal/show/mcpserver",
 	}},

@@ -3,9 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll/plimsoll/internal/code/langserver"
 	"github.com/plimsoll/plimsoll/internal/code/lint"
 	"github.com/plimsoll/plimsoll/internal/code/workspace"
 	"github.com/plimsoll/plimsoll/internal/show/lintout"
@@ -26,18 +25,27 @@ type lintOptions struct {
 	SARIF   bool
 	GitHub  bool
 	Fix     bool
+	Unsafe  bool // repairs that may change what the program does, too
+	Diff    bool // show what Fix would do
 	Explain string
 	Select  []string // rules to apply, as ids, prefixes, names or ALL
 	Ignore  []string
 	FailOn  string // error, warning or never
 	Tests   bool   // read test files too
 	Jobs    int    // files read at once
+
+	Baseline, WriteBaseline string
+
+	LSP     bool // answer an editor on standard input and output
+	NoCache bool
+
+	cache *workspace.Cache
 }
 
 func newLintCommand(env Env) *cobra.Command {
 	var o lintOptions
 	cmd := &cobra.Command{
-		Use:   "lint PATH... | --explain RULE",
+		Use:   "lint PATH... | --explain RULE | --lsp",
 		Short: "find code that wastes GPU memory",
 		Long: `Lint reads Python training code without running it and reports what wastes GPU
 memory, and the accumulation mistakes people make while fighting for it: the line,
@@ -46,14 +54,22 @@ why it matters, and the fix. It needs neither Python nor a GPU.
 PATH is a .py file, a notebook (.ipynb) or a folder. Folders are read without tests
 and without hidden, build and site-packages folders; a file named is always read.
 
+--fix repairs what it can without changing what the program does; --unsafe-fixes
+adds repairs that you should review. Each repair was checked: the result is read and
+analysed again, the finding is gone, and there is no new one.
+
   # plimsoll: ignore[LM003] reason       on the line, or alone on the line above
+  # noqa: LM003                          on the line
   # plimsoll: ignore-file[LM003] reason  for the whole file
 
-[tool.plimsoll.lint] in pyproject.toml: select, ignore, exclude, fail-on, tests.
+[tool.plimsoll.lint] in pyproject.toml: select, ignore, per-file-ignores, severity,
+exclude, fail-on, baseline, tests.
 Errors (a wrong or dying run) exit with 3; warnings and notes with 0.`,
 		Example: `  plimsoll lint train.py
   plimsoll lint src/ --ignore LM012,LM025
   plimsoll lint --explain LM010
+  plimsoll lint --diff --unsafe-fixes src/
+  plimsoll lint --write-baseline lint-baseline.json .
   plimsoll lint --sarif . > lint.sarif`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runLint(cmd.Context(), env, o, args) },
 	}
@@ -61,25 +77,34 @@ Errors (a wrong or dying run) exit with 3; warnings and notes with 0.`,
 	f.BoolVar(&o.JSON, "json", false, "print the findings as JSON ("+lintout.Schema+")")
 	f.BoolVar(&o.SARIF, "sarif", false, "print the findings as SARIF 2.1.0")
 	f.BoolVar(&o.GitHub, "github", false, "print GitHub workflow annotations")
-	f.BoolVar(&o.Fix, "fix", false, "apply the fixes that cannot change what the program does")
+	f.BoolVar(&o.Fix, "fix", false, "apply the fixes that do not change what the program does")
+	f.BoolVar(&o.Unsafe, "unsafe-fixes", false, "with --fix or --diff: fixes that you should review, too")
+	f.BoolVar(&o.Diff, "diff", false, "show what --fix would change, and change nothing; exit with 3 if there is anything")
+	f.StringVar(&o.Baseline, "baseline", "", "hide the findings listed in this file")
+	f.StringVar(&o.WriteBaseline, "write-baseline", "", "list all findings in this file, for --baseline")
+	f.BoolVar(&o.LSP, "lsp", false, "answer an editor: the language server protocol on standard input and output")
 	f.StringVar(&o.Explain, "explain", "", "print the page of a rule, with a wrong and a right example")
 	f.StringSliceVar(&o.Select, "select", nil, "apply only these rules (ids, prefixes, names, or ALL for the quiet ones too)")
 	f.StringSliceVar(&o.Ignore, "ignore", nil, "leave these rules out")
 	f.StringVar(&o.FailOn, "fail-on", "", "exit with 3 at this severity: error (default), warning, note or never")
+	f.BoolVar(&o.NoCache, "no-cache", false, "look at every file again, and remember nothing")
 	f.BoolVar(&o.Tests, "tests", false, "read test files in folders too")
 	f.IntVar(&o.Jobs, "jobs", runtime.GOMAXPROCS(0), "files to read at once")
 	return cmd
 }
 
 func runLint(ctx context.Context, env Env, o lintOptions, args []string) error {
-	if o.Explain != "" {
+	switch {
+	case o.Explain != "":
 		return explainRule(env, o.Explain)
+	case o.LSP:
+		return langserver.Serve(ctx, env.Stdin, env.Stdout, Version)
 	}
-	if o.JSON && o.SARIF || o.JSON && o.GitHub || o.SARIF && o.GitHub {
-		return usageError("--json, --sarif and --github: choose one")
+	if err := o.check(); err != nil {
+		return err
 	}
 	if len(args) == 0 {
-		return usageError("lint needs a file or folder to read, or --explain RULE")
+		return usageError("lint needs a file or folder to read, --explain RULE, or --lsp")
 	}
 	settings, err := o.settings(args[0])
 	if err != nil {
@@ -94,11 +119,27 @@ func runLint(ctx context.Context, env Env, o lintOptions, args []string) error {
 	}
 	// Syntax trees are many small objects that die with their file: collecting less often halves the time and costs some 100 MiB.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	o.cache = openLintCache(env, o.NoCache)
+	defer func() { _ = o.cache.Save() }() // not to be able to write it is no failure of the check
+	if o.Diff {
+		return diffFiles(ctx, env, o, settings, files)
+	}
 	stop := progress(env, func() string { return fmt.Sprintf("reading %d files", len(files)) })
 	summary, err := lintFiles(ctx, o, settings, files)
 	stop()
 	if err != nil {
 		return err
+	}
+	if o.WriteBaseline != "" {
+		if err := workspace.WriteBaseline(o.WriteBaseline, summary.Findings); err != nil {
+			return unreadable(err)
+		}
+		fmt.Fprintf(env.Stdout, "%d findings written to %s; plimsoll lint --baseline %s hides them.\n", len(summary.Findings), o.WriteBaseline, o.WriteBaseline)
+		return nil
+	}
+	summary.Findings, summary.Known, summary.Gone, err = settings.HideKnown(summary.Findings)
+	if err != nil {
+		return unreadable(err)
 	}
 	if err := writeLint(env, o, summary); err != nil {
 		return err
@@ -107,6 +148,34 @@ func runLint(ctx context.Context, env Env, o lintOptions, args []string) error {
 		return findingExit()
 	}
 	return nil
+}
+
+// openLintCache reads what earlier runs saw, from the person's cache folder.
+func openLintCache(env Env, none bool) *workspace.Cache {
+	folder := userCache(env)
+	if none || folder == "" {
+		return workspace.MemoryCache()
+	}
+	return workspace.OpenCache(filepath.Join(folder, "plimsoll", "lint"), workspace.ProgramKey(Version))
+}
+
+// userCache is os.UserCacheDir of the environment that the command was given; empty where there is none.
+func userCache(env Env) string {
+	if env.Getenv == nil {
+		return ""
+	}
+	home := env.Getenv("HOME")
+	switch {
+	case runtime.GOOS == "windows":
+		return env.Getenv("LocalAppData")
+	case runtime.GOOS == "darwin" && home != "":
+		return filepath.Join(home, "Library", "Caches")
+	case filepath.IsAbs(env.Getenv("XDG_CACHE_HOME")):
+		return env.Getenv("XDG_CACHE_HOME")
+	case home != "":
+		return filepath.Join(home, ".cache")
+	}
+	return ""
 }
 
 func explainRule(env Env, id string) error {
@@ -122,6 +191,19 @@ func explainRule(env Env, id string) error {
 	return out.Err()
 }
 
+// check refuses flags that contradict each other.
+func (o lintOptions) check() error {
+	switch {
+	case o.JSON && o.SARIF || o.JSON && o.GitHub || o.SARIF && o.GitHub:
+		return usageError("--json, --sarif and --github: choose one")
+	case o.Diff && (o.JSON || o.SARIF || o.GitHub):
+		return usageError("--diff prints a diff; leave out --json, --sarif and --github")
+	case o.WriteBaseline != "" && (o.Fix || o.Diff):
+		return usageError("--write-baseline lists what is found; run --fix before it")
+	}
+	return nil
+}
+
 // settings are those of the project with what the command line changes.
 func (o lintOptions) settings(path string) (workspace.Settings, error) {
 	s, err := workspace.ReadSettings(path)
@@ -133,6 +215,7 @@ func (o lintOptions) settings(path string) (workspace.Settings, error) {
 	}
 	s.Ignore = slices.Concat(o.Ignore, s.Ignore)
 	s.FailOn = cmp.Or(o.FailOn, s.FailOn)
+	s.Baseline = cmp.Or(o.Baseline, s.Baseline)
 	s.Tests = s.Tests || o.Tests
 	if err := s.Validate(); err != nil {
 		return s, usageError("%v", err)
@@ -169,41 +252,76 @@ func writeLint(env Env, o lintOptions, s lintout.Summary) error {
 
 // lintFiles checks the files and, where asked to, fixes them.
 func lintFiles(ctx context.Context, o lintOptions, settings workspace.Settings, files []string) (lintout.Summary, error) {
-	w := workspace.New(settings)
-	results, err := w.Check(ctx, files, o.Jobs)
+	results, err := checkFiles(ctx, o, settings, files)
 	if err != nil {
 		return lintout.Summary{}, err
 	}
 	s := lintout.Summary{Files: len(files)}
-	for _, r := range results {
-		if r.Err == nil && o.Fix && filepath.Ext(r.Path) == ".py" {
-			if better, fixed := lint.Fix(r.Source, r.Findings, false); fixed > 0 {
-				if r.Err = rewrite(r.Path, better); r.Err == nil {
-					r.Findings, r.Err = w.Text(r.Path, better)
-				}
-				s.Fixed += fixed
+	if o.Fix {
+		if s.Fixed, err = fixFiles(o, settings, results); err != nil {
+			return s, err
+		}
+		if s.Fixed > 0 { // what one file offers may have changed what is found in another
+			if results, err = checkFiles(ctx, o, settings, files); err != nil {
+				return s, err
 			}
 		}
-		if r.Err != nil {
-			return s, unreadable(fmt.Errorf("lint %s: %w", r.Path, r.Err))
-		}
+	}
+	for _, r := range results {
 		s.Findings = append(s.Findings, r.Findings...)
 	}
 	return s, nil
 }
 
-// rewrite replaces a file in one step, with the permissions it had.
-func rewrite(path string, text []byte) error {
-	info, err := os.Stat(path)
+func checkFiles(ctx context.Context, o lintOptions, settings workspace.Settings, files []string) ([]workspace.Result, error) {
+	results, err := workspace.New(settings).Caching(o.cache).Check(ctx, files, o.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range results {
+		if r.Err != nil {
+			return nil, unreadable(fmt.Errorf("lint %s: %w", r.Path, r.Err))
+		}
+	}
+	return results, nil
+}
+
+func fixFiles(o lintOptions, settings workspace.Settings, results []workspace.Result) (int, error) {
+	w, all := workspace.New(settings), 0
+	for _, r := range results {
+		text, fixed, err := w.Fix(r.Path, r.Source, o.Unsafe)
+		if err == nil && fixed > 0 {
+			err = workspace.Write(r.Path, text)
+		}
+		if err != nil {
+			return all, unreadable(fmt.Errorf("fix %s: %w", r.Path, err))
+		}
+		all += fixed
+	}
+	return all, nil
+}
+
+// diffFiles shows what fixing would change.
+func diffFiles(ctx context.Context, env Env, o lintOptions, settings workspace.Settings, files []string) error {
+	results, err := checkFiles(ctx, o, settings, files)
 	if err != nil {
 		return err
 	}
-	temp := path + ".plimsoll"
-	if err := os.WriteFile(temp, text, info.Mode().Perm()); err != nil {
-		return err
+	w, changed := workspace.New(settings), false
+	for _, r := range results {
+		text, fixed, err := w.Fix(r.Path, r.Source, o.Unsafe)
+		if err != nil {
+			return unreadable(fmt.Errorf("fix %s: %w", r.Path, err))
+		}
+		if fixed > 0 {
+			changed = true
+			if err := lintout.Diff(env.Stdout, r.Path, r.Source, text); err != nil {
+				return err
+			}
+		}
 	}
-	if err := os.Rename(temp, path); err != nil {
-		return errors.Join(err, os.Remove(temp))
+	if changed {
+		return findingExit()
 	}
 	return nil
 }

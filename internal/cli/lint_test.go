@@ -173,3 +173,83 @@ func TestLintSaysWhereItFoundNothingToRead(t *testing.T) {
 		t.Errorf("exit %d, stderr %q", r.code, r.stderr)
 	}
 }
+
+func TestLintFixesNotebooksAndKeepsTheirFormatting(t *testing.T) {
+	t.Parallel()
+	nb := "{\n \"cells\": [\n  {\"cell_type\": \"code\", \"source\": [\n   \"import torch\\n\",\n   \"with torch.cuda.amp.autocast():\\n\",\n   \"    model(x)\"]}],\n \"nbformat\": 4}\n"
+	dir := project(t, map[string]string{"a.ipynb": nb})
+	plimsoll(t, "", "lint", "--fix", dir)
+	text, err := os.ReadFile(filepath.Join(dir, "a.ipynb"))
+	if want := strings.Replace(nb, "torch.cuda.amp.autocast()", `torch.amp.autocast(\"cuda\")`, 1); err != nil || string(text) != want {
+		t.Errorf("%s %v", text, err)
+	}
+}
+
+func TestLintShowsADiffAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	const program = "import torch\nwith torch.cuda.amp.autocast():\n    model(x)\nfor x, y in loader:\n    loss = criterion(model(x), y)\n    loss.backward(retain_graph=True)\n    optimizer.step()\n    optimizer.zero_grad()\n"
+	dir := project(t, map[string]string{"a.py": program})
+	safe := plimsoll(t, "", "lint", "--diff", dir)
+	if safe.code != exitFinding || !strings.Contains(safe.stdout, "+with torch.amp.autocast(\"cuda\"):") || strings.Contains(safe.stdout, "+    loss.backward()") {
+		t.Errorf("exit %d\n%s", safe.code, safe.stdout)
+	}
+	all := plimsoll(t, "", "lint", "--diff", "--unsafe-fixes", dir)
+	if !strings.Contains(all.stdout, "+    loss.backward()") {
+		t.Errorf("%s", all.stdout)
+	}
+	if text, _ := os.ReadFile(filepath.Join(dir, "a.py")); string(text) != program {
+		t.Errorf("the file was changed:\n%s", text)
+	}
+	plimsoll(t, "", "lint", "--fix", "--unsafe-fixes", dir)
+	if r := plimsoll(t, "", "lint", "--diff", "--unsafe-fixes", dir); r.code != exitOK || r.stdout != "" {
+		t.Errorf("fixed, and still a diff:\n%s", r.stdout)
+	}
+}
+
+func TestLintHidesWhatTheBaselineKnows(t *testing.T) {
+	t.Parallel()
+	dir := project(t, map[string]string{"a.py": leakyLoop, "pyproject.toml": "[tool.plimsoll.lint]\nbaseline = \"old.json\"\n"})
+	file := filepath.Join(dir, "old.json")
+	if r := plimsoll(t, "", "lint", dir); r.code != exitUnreadable || !strings.Contains(r.stderr, "baseline") {
+		t.Errorf("exit %d without the baseline that is named: %s", r.code, r.stderr)
+	}
+	if r := plimsoll(t, "", "lint", "--write-baseline", file, dir); r.code != exitOK {
+		t.Fatalf("exit %d: %s", r.code, r.stderr)
+	}
+	if r := plimsoll(t, "", "lint", dir); r.code != exitOK || !strings.Contains(r.stdout, "1 finding in the baseline not shown") {
+		t.Errorf("exit %d: %s", r.code, r.stdout)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a.py"), []byte("# a line above\n"+leakyLoop+strings.Replace(leakyLoop, "total", "other", -1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := plimsoll(t, "", "lint", dir); r.code != exitFinding || !strings.Contains(r.stdout, "other += criterion") || strings.Contains(r.stdout, "total += criterion") {
+		t.Errorf("exit %d: %s", r.code, r.stdout)
+	}
+	if r := plimsoll(t, "", "lint", "--ignore", "LM0", dir); !strings.Contains(r.stdout, "1 finding of the baseline no longer in the code") {
+		t.Errorf("%s", r.stdout)
+	}
+}
+
+func TestLintSettingsForSomeFiles(t *testing.T) {
+	t.Parallel()
+	dir := project(t, map[string]string{
+		"a.py": leakyLoop, "scripts/deep/b.py": leakyLoop, "c.py": leakyLoop,
+		"pyproject.toml": "[tool.plimsoll.lint]\nper-file-ignores = {\"scripts/**/*.py\" = [\"LM001\"], \"c.py\" = [\"ALL\"]}\nseverity = {LM001 = \"warning\"}\n",
+	})
+	r := plimsoll(t, "", "lint", dir)
+	if r.code != exitOK || strings.Count(r.stdout, "warning LM001") != 1 || !strings.Contains(r.stdout, "a.py:4") {
+		t.Errorf("exit %d: %s", r.code, r.stdout)
+	}
+	for setting, word := range map[string]string{
+		`severity = {LM001 = "loud"}`: "loud", `severity = {LM777 = "off"}`: "LM777", `per-file-ignores = {"a.py" = ["LM777"]}`: "LM777",
+	} {
+		dir := project(t, map[string]string{"a.py": leakyLoop, "pyproject.toml": "[tool.plimsoll.lint]\n" + setting + "\n"})
+		if r := plimsoll(t, "", "lint", dir); r.code != exitUnreadable || !strings.Contains(r.stderr, word) {
+			t.Errorf("%s: exit %d: %s", setting, r.code, r.stderr)
+		}
+	}
+	off := project(t, map[string]string{"a.py": leakyLoop, "pyproject.toml": "[tool.plimsoll.lint]\nseverity = {LM001 = \"off\"}\n"})
+	if r := plimsoll(t, "", "lint", off); r.code != exitOK || strings.Contains(r.stdout, "LM001") {
+		t.Errorf("exit %d: %s", r.code, r.stdout)
+	}
+}

@@ -120,6 +120,9 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		return predictMany(env, cmd, o, m, files)
 	}
 	j, err := o.job(env, cmd)
+	if err != nil && o.trace != nil { // an optimizer nobody has written down, or a model that cannot be described
+		return o.printFollowed(env, m, fmt.Errorf("the captured step: %w", err))
+	}
 	if err != nil {
 		return err
 	}

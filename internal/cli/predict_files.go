@@ -127,6 +127,9 @@ func (m *modelFiles) source(j *fileJob) (predict.Source, error) {
 	if j.Image == 0 && c.Has("image_size") && j.Task == "image-cls" {
 		j.Image = c.Int("image_size")
 	}
+	if j.Task != c.Family.Task && !predict.HasHead(j.Job, c) {
+		return m.fromCode(j, data, fmt.Errorf("model_type %q has no head for task %q here", c.Type, j.Task))
+	}
 	return predict.Source{Config: c}, checked(j)
 }
 

@@ -329,3 +329,33 @@ func TestABrokenArchiveIsNoGraph(t *testing.T) {
 		}
 	}
 }
+
+// A family under another name is built in; a head it does not have here is read from its code, and without a Python the error says so.
+func TestAliasesAreBuiltInAndOtherHeadsAreReadFromCode(t *testing.T) {
+	t.Parallel()
+	config := func(kind, head string) string {
+		path := filepath.Join(t.TempDir(), "config.json")
+		text := fmt.Sprintf(`{"model_type":%q,"architectures":[%q],"vocab_size":5000,"hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"intermediate_size":128,"max_position_embeddings":514,"type_vocab_size":1}`, kind, head)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	var peaks []string
+	for _, kind := range []string{"roberta", "camembert", "xlm-roberta"} {
+		code, out, stderr := invoke(t, "", "predict", "--json", "--config", config(kind, "X"), "--task", "masked-lm", "--batch", "2", "--seq", "64")
+		_, peak, _ := strings.Cut(out, `"peak":`)
+		peak, _, _ = strings.Cut(peak, "}")
+		if code != 0 || peak == "" {
+			t.Errorf("%s: code %d, %s", kind, code, stderr)
+		}
+		peaks = append(peaks, peak)
+	}
+	if peaks[0] != peaks[1] || peaks[0] != peaks[2] {
+		t.Errorf("the same computation has peaks %v", peaks)
+	}
+	code, _, stderr := invoke(t, "", "predict", "--config", config("camembert", "CamembertForCausalLM"), "--batch", "2", "--seq", "64", "--python", "/nonexistent/python")
+	if code == 0 || !strings.Contains(stderr, "/nonexistent/python") {
+		t.Errorf("code %d: %s; want the Python that would read it", code, stderr)
+	}
+}

@@ -7,6 +7,7 @@
 package predict
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -186,6 +187,14 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
 		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn),
 	})
+}
+
+// HasHead tells whether the built-in family of a configuration has a head for the job's task; where it has none, its code may.
+func HasHead(j job.Job, c *hfconfig.Config) bool {
+	p := eager.NewProcess(eager.Device{})
+	var err error
+	_ = p.Guard(func() { _, err = build(p, j, Source{Config: c}) }) // what else is wrong is told where the job is run
+	return !errors.Is(err, families.ErrTask)
 }
 
 func buildGraph(p *eager.Process, j job.Job, g *exported.Graph) (eager.Model, error) {

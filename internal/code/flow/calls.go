@@ -207,7 +207,11 @@ func (f *follower) result(c *Call) Value {
 	all := combine(c.Args...)
 	if c.Callee.Class != "" && c.Callee.Kind != Model {
 		if facts := f.m.methodFacts(c.Callee.Class, "__call__"); facts != nil {
-			return f.given(facts, f.m.arranged(c, facts.Params))
+			v := f.given(facts, f.m.arranged(c, facts.Params))
+			if c.Callee.Kind == Criterion {
+				v = asLoss(v, all, 0)
+			}
+			return v
 		}
 	}
 	switch c.Callee.Kind {
@@ -235,6 +239,23 @@ func (f *follower) result(c *Call) Value {
 		return v
 	}
 	return Value{}
+}
+
+// asLoss is what a loss function gives where following it did not find its graph: that of what it was given, but for numbers.
+func asLoss(v, args Value, depth int) Value {
+	if v.HasGraph() || v.Kind == Scalar || depth > maxBases {
+		return v
+	}
+	v.Roots, v.From = args.Roots, args.From
+	if v.Kind == Unknown {
+		v.Kind, v.Reduced = Tensor, true
+	}
+	items := make([]Value, len(v.Items))
+	for i, item := range v.Items {
+		items[i] = asLoss(item, args, depth+1)
+	}
+	v.Items = items
+	return v
 }
 
 // isModule tells whether a receiver is an imported module, so that the call is a function and not a method.

@@ -129,7 +129,7 @@ func (m *Module) parameterised(c *Class) bool {
 		if !ok || found || !strings.HasPrefix(Key(a.Targets[0]), "self.") {
 			return !found
 		}
-		found = !m.plainAttribute(a.Value)
+		found = !m.plainAttribute(init.Node, a.Value)
 		return !found
 	})
 	return found
@@ -137,7 +137,7 @@ func (m *Module) parameterised(c *Class) bool {
 
 // plainAttribute tells whether an attribute certainly holds no parameters: a number, a string, a parameter passed through, a
 // loss or activation of torch.nn, a tensor of a factory.
-func (m *Module) plainAttribute(x pysource.Expr) bool {
+func (m *Module) plainAttribute(init *pysource.Function, x pysource.Expr) bool {
 	switch x := x.(type) {
 	case *pysource.Call:
 		name := m.Dotted(x.Func)
@@ -147,13 +147,32 @@ func (m *Module) plainAttribute(x pysource.Expr) bool {
 		}
 		return strings.HasPrefix(name, "torch.") && factories[last] || anyOf(name, "float", "int", "list", "dict", "len", "max", "min") || strings.HasPrefix(name, "numpy.")
 	case *pysource.Name:
-		return named(x.ID).Kind != Model
+		return plainParam(init, x.ID)
 	case *pysource.Attribute:
-		return named(x.Attr).Kind != Model
+		return firstName(x) != "self" && named(x.Attr).Kind == Unknown
 	case *pysource.Lambda, *pysource.Comprehension:
 		return false
 	}
 	return true
+}
+
+// plainParam tells whether a name is a parameter whose default or annotation says that it is a number, a text or a flag.
+func plainParam(init *pysource.Function, name string) bool {
+	for _, p := range init.Params {
+		if p.Name != name {
+			continue
+		}
+		if t, ok := p.Annotation.(*pysource.Name); ok {
+			return anyOf(t.ID, "int", "float", "str", "bool")
+		}
+		switch d := p.Default.(type) {
+		case *pysource.Number, *pysource.String, *pysource.Unary:
+			return true
+		case *pysource.Constant:
+			return d.Text != "None"
+		}
+	}
+	return false
 }
 
 // classAttrs is what self's attributes hold: what __init__ gives them, and what other methods do where it says nothing.

@@ -474,6 +474,9 @@ func (f *follower) bindExpr(t pysource.Expr, v Value, s pysource.Stmt, x pysourc
 				v = guess
 			}
 		}
+		if v.Kind == Unknown && !v.HasGraph() && f.m.losses[key] && f.ctx.NoGrad != Off && isCall(x) {
+			v = Value{Kind: Tensor, Roots: []int{f.newRoot()}, Reduced: true, Divided: v.Divided, Guess: true} // backward() is called on it
+		}
 		if owner, ok := strings.CutSuffix(key, ".requires_grad"); ok {
 			f.requireGrad(owner)
 		}
@@ -507,6 +510,9 @@ func plausible(x pysource.Expr) bool {
 
 func (f *follower) unpack(t *pysource.Sequence, v Value, s pysource.Stmt, x pysource.Expr) {
 	values, _ := x.(*pysource.Sequence)
+	if (v.Kind == Unknown || v.Kind == Container) && !v.HasGraph() && !v.dict() && isCall(x) {
+		v = f.lossAmong(t, v)
+	}
 	for i, item := range t.Items {
 		part := v.whole()
 		part.HasNum, part.Reduced = false, false
@@ -525,4 +531,31 @@ func (f *follower) unpack(t *pysource.Sequence, v Value, s pysource.Stmt, x pyso
 		}
 		f.bindExpr(item, part, s, from)
 	}
+}
+
+func isCall(x pysource.Expr) bool { _, ok := x.(*pysource.Call); return ok }
+
+// lossAmong knows what a call gives by what is done with it: where backward() is called on one part, that part has a graph, and
+// so have those beside it that are named like losses.
+func (f *follower) lossAmong(t *pysource.Sequence, v Value) Value {
+	backed := false
+	for _, item := range t.Items {
+		backed = backed || f.m.losses[Key(item)]
+	}
+	if !backed || f.ctx.NoGrad == Off {
+		return v
+	}
+	root := []int{f.newRoot()}
+	out := Value{Kind: Container, Roots: root}
+	for i, item := range t.Items {
+		part := Value{}
+		if len(v.Items) == len(t.Items) {
+			part = v.Items[i]
+		}
+		if key := Key(item); part.Kind != Scalar && (f.m.losses[key] || strings.Contains(strings.ToLower(Last(key)), "loss")) {
+			part = Value{Kind: Tensor, Roots: root, Reduced: true, Guess: !f.m.losses[key]}
+		}
+		out.Items = append(out.Items, part)
+	}
+	return out
 }

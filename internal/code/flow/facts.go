@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
@@ -222,6 +223,26 @@ func (m *Module) inherited(fn *Function, method string) *FunctionFacts {
 	return nil
 }
 
+// ClassDoes tells whether some method of a class of the project calls a method of that name.
+func (m *Module) ClassDoes(class, method string) bool {
+	if c := m.Classes[class]; c != nil {
+		for _, fn := range c.Methods {
+			if m.Reaches(fn, method) {
+				return true
+			}
+		}
+		return false
+	}
+	if facts := m.classFactsOf(class); facts != nil {
+		for _, fn := range facts.Methods {
+			if fn.does(method) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Facts sums up what a call runs, as far as the project shows it; nil where it does not.
 func (s *Scope) Facts(c *Call) *FunctionFacts {
 	if fn := s.Callee(c); fn != nil && fn.state == done {
@@ -258,9 +279,53 @@ func (m *Module) sumUp(fn *Function) {
 				}
 			}
 		}
-		facts.Runs = facts.Runs || c.Ctx.NoGrad == Recording && (runsModel(c) || m.runs(s, c))
+		facts.Runs = facts.Runs || c.Ctx.NoGrad == Recording && c.Ctx.InnermostLoop() == nil && (runsModel(c) || m.runs(s, c))
 	}
+	facts.Return = freedBy(facts.Return, s.backed(), 0)
 	fn.facts = facts
+}
+
+// backed lists the model calls whose graphs a body runs a backward over without keeping them.
+func (s *Scope) backed() []int {
+	var roots []int
+	for _, c := range s.Calls {
+		if c.Method != "backward" && c.Method != "manual_backward" || retains(c.Node) {
+			continue
+		}
+		roots = union(roots, c.RecvValue.Roots)
+		for _, a := range c.Args {
+			roots = union(roots, a.Roots)
+		}
+	}
+	return roots
+}
+
+func retains(c *pysource.Call) bool {
+	for _, a := range c.Args {
+		if anyOf(a.Name, "retain_graph", "create_graph") {
+			return true
+		}
+	}
+	return false
+}
+
+// freedBy marks the parts of a value whose graphs are all among those that were freed.
+func freedBy(v Value, roots []int, depth int) Value {
+	if len(roots) == 0 {
+		return v
+	}
+	v.Freed = v.HasGraph()
+	for _, r := range v.Roots {
+		v.Freed = v.Freed && slices.Contains(roots, r)
+	}
+	if depth < maxBases {
+		items := make([]Value, len(v.Items))
+		for i, item := range v.Items {
+			items[i] = freedBy(item, roots, depth+1)
+		}
+		v.Items = items
+	}
+	return v
 }
 
 // maxKeeps bounds what is remembered of one function.

@@ -136,6 +136,8 @@ var factories = map[string]bool{
 
 func (f *follower) torchFunction(c *Call, last string, args Value) (Value, bool) {
 	switch {
+	case anyOf(c.Name, "torch.numel", "torch.is_tensor", "torch.is_floating_point", "torch.allclose", "torch.device", "torch.finfo", "torch.save", "torch.manual_seed", "torch.equal", "torch.typename"):
+		return scalar(), true
 	case factories[last] && c.Name == "torch."+last:
 		return leaf(c), true
 	case c.Name == "torch.compile" || c.Name == "torch.jit.script" || c.Name == "torch.jit.trace":
@@ -191,12 +193,19 @@ func leaf(c *Call) Value {
 func builtin(c *Call, args Value) (Value, bool) {
 	if c.Recv != nil {
 		switch c.Method {
+		case "trange":
+			return Value{Kind: Loader}, counts(c)
 		case "tqdm", "track", "progress", "islice", "auto", "chain", "cycle":
 			return Value{Kind: Loader}, loaderAmong(c.Args)
 		}
 		return Value{}, false
 	}
 	switch c.Method {
+	case "trange", "range":
+		if counts(c) {
+			return Value{Kind: Loader}, true
+		}
+		return scalar(), true
 	case "float", "int", "str", "len", "bool", "round", "print", "isinstance", "repr", "format", "hasattr", "id":
 		return scalar(), true
 	case "list", "tuple", "set", "dict", "sorted", "reversed", "deque", "defaultdict":
@@ -222,6 +231,18 @@ func builtin(c *Call, args Value) (Value, bool) {
 		return Value{Kind: Container, Roots: args.Roots, From: args.From}, true
 	}
 	return Value{}, false
+}
+
+// counts recognises range(len(loader)) and range(len(dataset)).
+func counts(c *Call) bool {
+	for _, a := range c.Node.Args {
+		n, ok := a.Value.(*pysource.Call)
+		if ok && Key(n.Func) == "len" && len(n.Args) == 1 {
+			last := strings.ToLower(Last(Key(n.Args[0].Value)))
+			return strings.HasSuffix(last, "dataset") || named(last).Kind == Loader
+		}
+	}
+	return false
 }
 
 func loaderAmong(args []Value) bool {

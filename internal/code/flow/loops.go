@@ -1,6 +1,8 @@
 package flow
 
 import (
+	"strings"
+
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
 )
 
@@ -94,7 +96,7 @@ func (f *follower) overData(x pysource.Expr) bool {
 		c, ok := n.(*pysource.Call)
 		if ok && Key(c.Func) == "len" && len(c.Args) == 1 && !found {
 			v := f.quiet(c.Args[0].Value)
-			found = v.Kind == Loader || v.Kind == Dataset
+			found = v.Kind == Loader || v.Kind == Dataset || strings.HasSuffix(strings.ToLower(Last(Key(c.Args[0].Value))), "dataset")
 		}
 		return !found
 	})

@@ -12,6 +12,11 @@ func (f *follower) method(c *Call, args Value) (Value, bool) {
 	switch recv.Kind {
 	case Model:
 		return f.modelMethod(c)
+	case Criterion, Activation:
+		if anyOf(c.Method, "to", "cuda", "cpu", "half", "float", "eval", "train", "requires_grad_") {
+			return recv, true
+		}
+		return f.moduleMethod(c, args)
 	case Helper:
 		return helperMethod(c)
 	case Loader:
@@ -99,7 +104,28 @@ func (f *follower) modelMethod(c *Call) (Value, bool) {
 	case runsForward(c.Method):
 		return f.modelCall(c), true
 	}
-	return Value{}, true
+	return onGPU(c), true
+}
+
+// moduleMethod is a method of a module that has no parameters of its own.
+func (f *follower) moduleMethod(c *Call, args Value) (Value, bool) {
+	if v, ok := f.ownCall(c); ok && (v.Kind != Unknown || v.Carries()) {
+		return v, true
+	}
+	if args.HasGraph() {
+		return args, true
+	}
+	return onGPU(c), true
+}
+
+// onGPU is what an unknown method gives for a tensor on the GPU: most likely another.
+func onGPU(c *Call) Value {
+	for _, a := range c.Args {
+		if a.IsTensor() && a.OnGPU {
+			return Value{Kind: Leaf, OnGPU: true, Guess: true}
+		}
+	}
+	return Value{}
 }
 
 // runsForward knows methods of models, and names of their parts, that run a forward pass.

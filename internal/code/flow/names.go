@@ -113,6 +113,9 @@ func (m *Module) collectUses() {
 				return true
 			}
 			key := Key(a.X)
+			if inner, ok := a.X.(*pysource.Call); ok && a.Attr == "backward" && len(inner.Args) > 0 { // scaler.scale(loss).backward()
+				losses[Key(inner.Args[0].Value)] = true
+			}
 			if key == "" || key == "self" || m.Imports[key] != "" || strings.HasPrefix(key, "super") {
 				return true
 			}
@@ -134,6 +137,8 @@ func (m *Module) collectUses() {
 		}
 		return true
 	})
+	delete(losses, "")
+	m.losses = losses
 	for key := range zeros {
 		if steps[key] && m.uses[key] == Unknown {
 			m.uses[key] = Optimizer
@@ -196,8 +201,8 @@ func (m *Module) paramValue(fn *Function, i int, p pysource.Param, hint Value) V
 
 // selfValue is what self is inside a class's methods.
 func (m *Module) selfValue(c *Class) Value {
-	if c.Module {
-		return Value{Kind: Model, Class: c.Name}
+	if c.Module || c.Methods["forward"] != nil && (c.Methods["parameters"] != nil || c.Methods["train"] != nil || c.Methods["eval"] != nil) {
+		return Value{Kind: Model, Class: c.Name} // or a wrapper around one
 	}
 	return Value{Class: c.Name}
 }

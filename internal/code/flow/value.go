@@ -41,6 +41,7 @@ type Value struct {
 	OnGPU   bool // was moved there in so many words
 	Reduced bool // a scalar, a mean, an argmax: small whatever the batch
 	Divided bool // went through a division
+	Freed   bool // the function that gave it ran a backward over its graph already
 	Double  bool // float64
 	Grad    bool // a Leaf that requires grad
 	Trained bool // holds something autograd can reach that is not a traced model call (a parameter, an unknown)
@@ -128,6 +129,7 @@ func join(a, b Value) Value {
 		out.Class = ""
 	}
 	out.Divided = a.Divided || b.Divided
+	out.Freed = (a.Freed || !a.HasGraph()) && (b.Freed || !b.HasGraph()) && (a.Freed || b.Freed)
 	out.Trained = a.Trained || b.Trained
 	out.OnGPU = a.OnGPU || b.OnGPU
 	out.OnCPU = out.OnCPU && (a.Kind == Unknown || a.OnCPU) && (b.Kind == Unknown || b.OnCPU)
@@ -157,7 +159,9 @@ func combine(values ...Value) Value {
 		return scalar()
 	}
 	out := Value{}
+	live := false
 	for _, v := range values {
+		out.Freed, live = out.Freed || v.Freed, live || v.HasGraph() && !v.Freed
 		out.Roots, out.From = union(out.Roots, v.Roots), out.From|v.From
 		out.OnGPU = out.OnGPU || v.OnGPU
 		out.Divided = out.Divided || v.Divided
@@ -167,6 +171,10 @@ func combine(values ...Value) Value {
 		} else if v.IsTensor() && v.Kind == out.Kind {
 			out.OnCPU, out.Reduced = out.OnCPU && v.OnCPU, out.Reduced && v.Reduced
 		}
+	}
+	out.Freed = out.Freed && !live
+	if out.Kind == Scalar && out.Carries() { // a number and what may be a tensor
+		out.Kind, out.OnCPU, out.Reduced = Unknown, false, false
 	}
 	return out
 }

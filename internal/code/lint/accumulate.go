@@ -193,6 +193,7 @@ func stepsAfter(s *flow.Scope, l *flow.Loop) *flow.Call {
 
 // lossNotScaled is LM011.
 func lossNotScaled(p *pass) {
+	p.trainerLoss()
 	if p.sourceHas(`reduction="sum"`, "reduction='sum'", "scale_grads", "num_items_in_batch", "size_average=False") {
 		return
 	}
@@ -206,9 +207,37 @@ func lossNotScaled(p *pass) {
 	}
 }
 
+// trainerLoss finds a Trainer whose compute_loss takes num_items_in_batch, which makes the Trainer leave the division by the
+// number of micro-batches to it, and does not use it
+// (https://github.com/huggingface/transformers/blob/v4.57.0/src/transformers/trainer.py, training_step and compute_loss).
+func (p *pass) trainerLoss() {
+	for _, c := range p.m.Classes {
+		fn := c.Methods["compute_loss"]
+		if fn == nil || fn.Scope == nil || !c.Derives("Trainer", "Seq2SeqTrainer", "SFTTrainer") || !hasParam(fn.Node, "num_items_in_batch") {
+			continue
+		}
+		uses := func(w string) bool { return oneOf(w, "num_items_in_batch", "gradient_accumulation_steps") }
+		if bodyHas(fn.Node.Body, uses) || bodyHas(fn.Node.Body, func(w string) bool { return w == "compute_loss" }) {
+			continue
+		}
+		for _, r := range fn.Scope.Returns {
+			if r.X == nil {
+				continue
+			}
+			p.report(r.X, Note,
+				"the Trainer hands num_items_in_batch over so that the loss of an accumulated batch is divided once, by all its tokens; this loss ignores it, and with gradient accumulation it comes out too large by the number of micro-batches",
+				"sum the loss and divide it by num_items_in_batch, or divide by self.args.gradient_accumulation_steps. Not a memory matter, but it changes the training")
+			break
+		}
+	}
+}
+
 func (p *pass) unscaled(s *flow.Scope, t training) {
 	by := ""
 	for _, step := range t.steps {
+		if alternates(t, step) {
+			return
+		}
 		a, every := accumulates(t, step)
 		if !every && len(step.Ctx.Branches(t.loop)) == 0 {
 			return // an unconditional step as well: not one accumulation
@@ -226,7 +255,7 @@ func (p *pass) unscaled(s *flow.Scope, t training) {
 		return
 	}
 	b := t.backs[0]
-	if len(b.call.Ctx.Branches(t.loop)) > 0 || b.value.Divided || !b.value.HasGraph() || b.call.Method != "backward" {
+	if len(b.call.Ctx.Branches(t.loop)) > 0 || b.value.Divided || b.value.Guess || !b.value.HasGraph() || b.call.Method != "backward" {
 		return
 	}
 	p.report(b.call.Node, Warning,
@@ -259,7 +288,7 @@ func remainderDropped(p *pass) {
 			}
 			for _, step := range t.steps {
 				a, ok := accumulates(t, step)
-				if !ok || a.modulus == nil || !plainModulus(a.test, t.loop) || stepsAfter(s, t.loop) != nil {
+				if !ok || a.modulus == nil || alternates(t, step) || !plainModulus(a.test, t.loop) || stepsAfter(s, t.loop) != nil {
 					continue
 				}
 				if n, known := s.Int(a.modulus); known && n == 1 {
@@ -272,6 +301,26 @@ func remainderDropped(p *pass) {
 			}
 		}
 	}
+}
+
+// alternates tells whether a loop with several optimizers trains one of them less often (n_critic of a GAN): its own gradients are
+// cleared where it is stepped, so nothing is accumulated, or another optimizer steps in every turn.
+func alternates(t training, step *flow.Call) bool {
+	for _, o := range t.steps {
+		if flow.Key(o.Recv) != flow.Key(step.Recv) && step.RecvValue.Kind == flow.Optimizer {
+			return true
+		}
+	}
+	for _, b := range t.backs { // the backward stands under the same condition
+		for _, branch := range b.call.Ctx.Branches(t.loop) {
+			for _, own := range step.Ctx.Branches(t.loop) {
+				if branch == own {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // plainModulus tells whether a condition is nothing but a test of the loop's own counter.

@@ -208,31 +208,45 @@ func (p *pass) text(n pysource.Node) string {
 	return t
 }
 
-// rebound tells whether a name gets a new value inside a loop, so that nothing it held survives the iteration.
+// rebound tells whether a name gets a new value inside a loop, so that what it held does not survive for long.
 func rebound(s *flow.Scope, key string, l *flow.Loop) bool {
+	always, sometimes := reset(s, key, l)
+	return always || sometimes
+}
+
+// reset tells whether what stands at a key, or the object it belongs to, starts afresh in each iteration of a loop, or in some: every
+// hundred steps, when it is logged.
+func reset(s *flow.Scope, key string, l *flow.Loop) (always, sometimes bool) {
+	owner := func(name string) bool { return name == key || strings.HasPrefix(key, name+".") }
+	note := func(ctx *flow.Context) {
+		for _, b := range ctx.Branches(l) {
+			if modulus(b.Test) != nil {
+				sometimes = true
+				return
+			}
+		}
+		always = true
+	}
 	for _, b := range s.Binds {
-		if b.Name != key || !b.Ctx.Inside(l) {
+		if !owner(b.Name) || !b.Ctx.Inside(l) {
 			continue
 		}
 		a, ok := b.Node.(*pysource.Assign)
-		if !ok {
-			return true
-		}
-		if a.Op == "" && !(b.Expr != nil && mentions(b.Expr, key)) {
-			return true
+		if !ok || a.Op == "" && !(b.Expr != nil && mentions(b.Expr, key)) {
+			note(b.Ctx)
 		}
 	}
 	for _, d := range s.Deletes {
-		if d.Name == key && d.Ctx.Inside(l) {
-			return true
+		if owner(d.Name) && d.Ctx.Inside(l) {
+			note(d.Ctx)
 		}
 	}
 	for _, c := range s.Calls {
-		if c.Recv != nil && c.Ctx.Inside(l) && flow.Key(c.Recv) == key && (c.Method == "clear" || c.Method == "pop" || c.Method == "popleft" || c.Method == "reset") {
-			return true
+		if c.Recv != nil && c.Ctx.Inside(l) && owner(flow.Key(c.Recv)) && (c.Method == "clear" || c.Method == "pop" || c.Method == "popleft" || c.Method == "reset") {
+			note(c.Ctx)
 		}
 	}
-	return false
+	return always, sometimes && !always
 }
 
 // tokens splits an identifier into lower-case words: "evaluateModel" and "evaluate_model" alike.

@@ -1,18 +1,12 @@
 package lint
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
 )
-
-// hooks are methods that Lightning and the Hugging Face Trainer already run without recording.
-var hooks = map[string]bool{
-	"validation_step": true, "test_step": true, "predict_step": true, "validation_epoch_end": true, "test_epoch_end": true,
-	"on_validation_epoch_end": true, "on_test_epoch_end": true, "validation_step_end": true, "prediction_step": true, "compute_metrics": true,
-	"on_validation_batch_end": true, "on_predict_batch_end": true, "on_test_batch_end": true,
-}
 
 // evalWithoutNoGrad is LM003.
 func evalWithoutNoGrad(p *pass) {
@@ -20,7 +14,7 @@ func evalWithoutNoGrad(p *pass) {
 		return
 	}
 	for _, s := range p.m.Scopes {
-		if inModule(s) || s.Func != nil && hooks[s.Func.Name] || p.wantsGradients(s) || p.calledWithoutGrad(s) {
+		if s.Func.Quiet() || p.wantsGradients(s) || p.calledWithoutGrad(s) {
 			continue
 		}
 		p.evalScope(s)
@@ -40,17 +34,17 @@ func (p *pass) gradOffEverywhere() bool {
 // wantsGradients tells whether a body computes gradients other than by backward: attacks, saliency, gradient penalties.
 func (p *pass) wantsGradients(s *flow.Scope) bool {
 	for _, c := range s.Calls {
-		if strings.HasPrefix(c.Name, "torch.autograd.") || strings.HasPrefix(c.Name, "torch.func.") || c.Method == "requires_grad_" ||
+		if strings.HasPrefix(c.Name, "torch.autograd.") && c.Method != "Variable" || strings.HasPrefix(c.Name, "torch.func.") || c.Method == "requires_grad_" && !(len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value)) ||
 			c.Method == "register_hook" || c.Method == "register_full_backward_hook" || c.Method == "grad" {
 			return true
 		}
 	}
 	for _, b := range s.Binds {
-		if strings.HasSuffix(b.Name, ".requires_grad") {
+		if strings.HasSuffix(b.Name, ".requires_grad") && !isFalse(b.Expr) {
 			return true
 		}
 	}
-	return bodyHas(s.Body, func(w string) bool { return w == "grad" || w == "requires_grad" })
+	return bodyHas(s.Body, func(w string) bool { return w == "grad" })
 }
 
 // calledWithoutGrad tells whether every call of the function in this file runs without recording.
@@ -68,32 +62,104 @@ func (p *pass) calledWithoutGrad(s *flow.Scope) bool {
 }
 
 func (p *pass) evalScope(s *flow.Scope) {
-	byName := s.Func != nil && evaluationName(s.Func.Name) && !strings.HasPrefix(s.Func.Name, "test_")
-	backs := p.backwards(s)
+	byName := s.Func != nil && evaluationName(s.Func.Name) && !unitTest(s.Func)
+	module, backs := inModule(s), p.backwards(s)
 	reported := map[string]bool{}
 	for _, c := range s.Calls {
-		if !modelRun(c) || c.Ctx.NoGrad != flow.Recording || p.inTraining(s, c) {
+		if c.Ctx.NoGrad != flow.Recording || module && !overLoader(c.Ctx) {
+			continue
+		}
+		run := modelRun(c)
+		if !run && !stepRun(s, c) || p.inTraining(s, c) {
 			continue
 		}
 		key := modelKey(c)
 		if reported[key] {
 			continue
 		}
-		from, switched := evalSwitch(s, c, key)
-		if !switched && !(byName && len(backs) == 0 && inLoaderLoop(c)) && !overTestData(c, backs) {
+		from, switched := p.evalSwitch(s, c, key)
+		if !run {
+			switched = switched && overLoader(c.Ctx)
+		}
+		overData := byName && len(backs) == 0 && inLoaderLoop(c) || overTestData(c, backs)
+		if !switched && !overData && !(run && p.inferenceObject(s, c, key)) || stopped(backs, c) {
 			continue
 		}
 		if (switched || byName) && backwardAfter(s, backs, from, key) || p.frozen(key) {
 			continue
 		}
 		reported[key] = true
-		p.reportEval(c, switched)
+		p.reportEval(s, c, switched)
 	}
 }
 
-func (p *pass) reportEval(c *flow.Call, switched bool) {
+// stopped tells whether the call stands in a loop that also trains, and so belongs to the training.
+func stopped(backs []backward, c *flow.Call) bool {
+	l := c.Ctx.InnermostLoop()
+	for _, b := range backs {
+		if l != nil && b.call.Ctx.InnermostLoop() == l && b.call.Order > c.Order {
+			return true
+		}
+	}
+	return false
+}
+
+// unitTest tells whether a function is a test of a test runner: named so, and given nothing to evaluate.
+func unitTest(fn *flow.Function) bool {
+	if !strings.HasPrefix(fn.Name, "test_") {
+		return false
+	}
+	for _, prm := range fn.Node.Params {
+		if strings.Contains(prm.Name, "loader") || strings.Contains(prm.Name, "model") || strings.Contains(prm.Name, "epoch") || prm.Name == "net" {
+			return false
+		}
+	}
+	return true
+}
+
+// stepRun tells whether a call runs a function of the project that runs a model while recording, and nothing more: one batch of
+// an evaluation.
+func stepRun(s *flow.Scope, c *flow.Call) bool {
+	facts := s.Facts(c)
+	return facts != nil && facts.Runs && !facts.NoGrad && !facts.Backward && facts.Backs == 0 && !s.CallReaches(c, "backward")
+}
+
+// inferenceObject tells whether a method runs a model that its class switched to eval mode for good, and gives back nothing that a
+// gradient could go through.
+func (p *pass) inferenceObject(s *flow.Scope, c *flow.Call, key string) bool {
+	if s.Func == nil || s.Func.Class == nil || s.Func.Class.Module || !strings.HasPrefix(key, "self.") || len(s.Returns) == 0 {
+		return false
+	}
+	evaluates := false
+	for _, fn := range s.Func.Class.Methods {
+		if fn.Scope == nil {
+			continue
+		}
+		for _, o := range fn.Scope.Calls {
+			switch {
+			case o.Method == "backward" || o.Method == "train" && o.Recv != nil && flow.Key(o.Recv) == key:
+				return false
+			case o.Method == "eval" && o.Recv != nil && flow.Key(o.Recv) == key:
+				evaluates = true
+			}
+		}
+	}
+	for _, r := range s.Returns {
+		if r.Value.HasGraph() || r.X == nil || !words(r.X, cutsGraph) {
+			return false
+		}
+	}
+	return evaluates
+}
+
+// cutsGraph are the methods after which nothing can be back-propagated.
+func cutsGraph(w string) bool {
+	return oneOf(w, "detach", "numpy", "item", "tolist", "argmax", "asnumpy", "to_numpy")
+}
+
+func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	severity, cost := Warning, "every activation of this call stays until its result is dropped"
-	if inLoaderLoop(c) {
+	if inLoaderLoop(c) && (p.imports("torch") || !c.Callee.Guess) {
 		severity, cost = Error, "each batch keeps all its activations as if it were trained on"
 	}
 	message := "this evaluation records a graph: " + cost
@@ -102,6 +168,7 @@ func (p *pass) reportEval(c *flow.Call, switched bool) {
 	}
 	p.report(c.Node, severity, message, "wrap it in `with torch.inference_mode():`; model.eval() only switches dropout and batch norm")
 	p.explains(c.Ctx.InnermostLoop())
+	p.within(s)
 }
 
 func modelRun(c *flow.Call) bool {
@@ -112,7 +179,10 @@ func modelKey(c *flow.Call) string {
 	if c.Callee.Kind == flow.Model {
 		return flow.Key(c.Node.Func)
 	}
-	return flow.Key(c.Recv)
+	if modelRun(c) {
+		return flow.Key(c.Recv)
+	}
+	return flow.Key(c.Node.Func)
 }
 
 func inLoaderLoop(c *flow.Call) bool {
@@ -154,9 +224,13 @@ func (p *pass) inTraining(s *flow.Scope, c *flow.Call) bool {
 }
 
 // evalSwitch finds the last switch of this model to eval mode that holds where the call stands.
-func evalSwitch(s *flow.Scope, at *flow.Call, key string) (order int, ok bool) {
+func (p *pass) evalSwitch(s *flow.Scope, at *flow.Call, key string) (order int, ok bool) {
+	names := p.aliases(key)
 	for _, c := range s.Calls {
-		if c.Order > at.Order || c.Recv == nil || flow.Key(c.Recv) != key {
+		if c.Order > at.Order || c.Recv == nil || c.Method != "eval" && c.Method != "train" {
+			continue
+		}
+		if recv := flow.Key(c.Recv); recv == "" || !slices.Contains(names, recv) && !(recv == "self" && strings.HasPrefix(key, "self")) {
 			continue
 		}
 		switch {
@@ -167,6 +241,30 @@ func evalSwitch(s *flow.Scope, at *flow.Call, key string) (order int, ok bool) {
 		}
 	}
 	return order, ok
+}
+
+// aliases are a model's own key and those of what it was made of: self.network of self.parallel = DataParallel(self.network).
+func (p *pass) aliases(key string) []string {
+	names := []string{key}
+	for _, s := range p.m.Scopes {
+		for _, b := range s.Binds {
+			if b.Name != key || b.Expr == nil || b.Value.Kind != flow.Model {
+				continue
+			}
+			pysource.Walk(b.Expr, func(n pysource.Node) bool {
+				x, ok := n.(pysource.Expr)
+				if !ok {
+					return true
+				}
+				if k := flow.Key(x); k != "" && k != "self" && len(names) < maxDerived {
+					names = append(names, k)
+					return false
+				}
+				return true
+			})
+		}
+	}
+	return names
 }
 
 // holds tells whether what ran in one place certainly ran before another: no branch of its own around it.

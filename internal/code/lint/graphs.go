@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
@@ -13,15 +14,75 @@ func retainGraph(p *pass) {
 		backs := p.backwards(s)
 		for i, b := range backs {
 			loop := b.call.Ctx.InnermostLoop()
-			if !b.retain || b.create || loop == nil || !builtInside(s, b, loop) || needsGraphAgain(s, backs[i+1:], b, loop) {
+			if !b.retain || b.create || loop == nil || !builtInside(s, b, loop) || needsGraphAgain(s, backs[i+1:], b, loop) || p.carriedOver(s, b, loop) {
 				continue
 			}
+			fix := "drop retain_graph here; where several losses share a graph, retain it for all but the last backward, or add the losses up"
+			if p.reportedIn("LM004", loop) {
+				fix = "first detach the state that goes from batch to batch (LM004), then drop retain_graph; in the other order backward fails"
+			}
 			p.report(b.call.Node, Warning,
-				"retain_graph=True keeps this iteration's activations after the backward that was meant to free them, and nothing in the loop uses the graph again",
-				"drop retain_graph here; where several losses share a graph, retain it for all but the last backward, or add the losses up")
+				"retain_graph=True keeps this iteration's activations after the backward that was meant to free them, and nothing in the loop uses the graph again", fix)
 			p.explains(loop)
 		}
 	}
+}
+
+// carriedOver tells whether the graph reaches out of the iteration: what the loss is computed from is bound before the loop and not
+// plain data, or goes on into the next turn, is returned, kept, or back-propagated in a loop further out.
+func (p *pass) carriedOver(s *flow.Scope, b backward, l *flow.Loop) bool {
+	for _, bind := range s.Binds {
+		if !b.value.Shares(bind.Value) && !bind.Value.HasGraph() {
+			continue
+		}
+		if !bind.Ctx.Inside(l) {
+			if bind.Order < b.call.Order && usedIn(l, bind.Name) && !rebound(s, bind.Name, l) {
+				return true // made before the loop, used in it
+			}
+			continue
+		}
+		if bind.Value.HasGraph() && usedBefore(s, l, bind) && !p.reportedIn("LM004", l) {
+			return true // brought from one turn into the next
+		}
+	}
+	for _, st := range s.Stores {
+		if st.Value.Shares(b.value) && !st.Value.Reduced {
+			return true
+		}
+	}
+	for _, r := range s.Returns {
+		if r.Value.Shares(b.value) {
+			return true
+		}
+	}
+	for _, o := range p.backwards(s) { // a later backward in a loop around this one
+		if o.call != b.call && !o.call.Ctx.Inside(l) && o.value.Shares(b.value) {
+			return true
+		}
+	}
+	return false
+}
+
+// reportedIn tells whether another rule has a finding within a loop.
+func (p *pass) reportedIn(rule string, l *flow.Loop) bool {
+	first, last := p.m.File.Position(l.Node.Pos().Start).Line, p.m.File.Position(l.Node.Pos().End).Line
+	return slices.ContainsFunc(*p.out, func(f Finding) bool { return f.Rule == rule && f.Line >= first && f.Line <= last })
+}
+
+// usedBefore tells whether a loop reads a name before it binds it: what it reads comes from the turn before.
+func usedBefore(s *flow.Scope, l *flow.Loop, bind *flow.Bind) bool {
+	for _, c := range s.Calls {
+		if c.Ctx.Inside(l) && c.Order < bind.Order && mentions(c.Node, bind.Name) {
+			first := true
+			for _, other := range s.Binds {
+				first = first && !(other.Name == bind.Name && other.Ctx.Inside(l) && other.Order < c.Order)
+			}
+			if first {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // builtInside tells whether the graph is made anew in each iteration: the loss is bound in the loop, or made in the
@@ -83,6 +144,7 @@ var hookRegistrations = map[string]bool{
 // hookStores is LM008.
 func hookStores(p *pass) {
 	removes := p.sourceHas(".remove()")
+	p.hookObjects(removes)
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
 			if !hookRegistrations[c.Method] || c.Recv == nil || len(c.Node.Args) == 0 {
@@ -95,6 +157,36 @@ func hookStores(p *pass) {
 			}
 		}
 	}
+}
+
+// hookObjects finds classes whose objects are forward hooks: __call__ takes a module, its input and its output, and keeps the output.
+func (p *pass) hookObjects(removes bool) {
+	for _, c := range p.m.Classes {
+		call := c.Methods["__call__"]
+		if call == nil || c.Module || len(call.Node.Params) != 4 || !hookSignature(call.Node.Params[1:]) || p.clears(call) {
+			continue
+		}
+		for _, st := range call.Node.Body {
+			at := growingAppend(st, paramNames(call.Node.Params[2:]))
+			if at == nil {
+				continue
+			}
+			severity := Warning
+			if removes || c.Methods["clear"] != nil || c.Methods["reset"] != nil {
+				severity = Note
+			}
+			p.report(at, severity,
+				"this hook keeps what it gets at every forward, graph and GPU memory included, until its list is emptied",
+				"keep `"+call.Node.Params[3].Name+".detach()` (with .cpu() where it may stay there), and empty the list right after use")
+			break
+		}
+	}
+}
+
+// hookSignature recognises (module, input, output) under the names people give them.
+func hookSignature(params []pysource.Param) bool {
+	module, in, out := strings.ToLower(params[0].Name), strings.ToLower(params[1].Name), strings.ToLower(params[2].Name)
+	return (strings.HasPrefix(module, "mod") || oneOf(module, "m", "layer", "_", "net", "self_module")) && strings.Contains(in, "in") && strings.Contains(out, "out")
 }
 
 // keptByHook finds the place where a hook function adds one of its tensors to an outer container.
@@ -174,11 +266,19 @@ func tensorsLogged(p *pass) {
 			p.report(c.Node, Note, "a tensor with its graph goes to the logger, which may keep it until it is written out",
 				"log numbers: `loss.item()`, or `loss.detach()` where waiting for the GPU matters")
 		}
-		if lightning && oneOf(s.Func.Name, "training_step", "validation_step", "test_step") {
+		if lightning && oneOf(s.Func.Name, "training_step", "validation_step", "test_step") && collectsOutputs(s.Func) {
 			p.loggedReturn(s)
 		}
 	}
 	p.metricNeverReset()
+}
+
+// collectsOutputs tells whether the class has an epoch-end hook that is given what the steps returned; without one Lightning drops it.
+// A fragment without any other method may have one elsewhere.
+func collectsOutputs(fn *flow.Function) bool {
+	stage, _, _ := strings.Cut(fn.Name, "_")
+	end := fn.Class.Methods[stage+"_epoch_end"]
+	return end != nil && len(end.Node.Params) > 1 || len(fn.Class.Methods) == 1
 }
 
 // loggedReturn looks at what a Lightning step returns besides the loss.
@@ -218,13 +318,32 @@ func (p *pass) metricNeverReset() {
 	}
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
-			if c.Method == "update" && c.Recv != nil && inLoaderLoop(c) && strings.HasPrefix(p.origin(s, flow.Key(c.Recv)), "torchmetrics.") {
+			if c.Method == "update" && c.Recv != nil && inLoaderLoop(c) && strings.HasPrefix(p.origin(s, flow.Key(c.Recv)), "torchmetrics.") && !madePerCall(s, flow.Key(c.Recv)) {
 				p.report(c.Node, Note, "this metric is updated in every batch and never reset: metrics that keep their inputs grow over all epochs",
 					"call `"+flow.Key(c.Recv)+".reset()` after each epoch")
 				return
 			}
 		}
 	}
+}
+
+// madePerCall tells whether a function makes the metric itself, outside any loop of its own: each call has a new one.
+func madePerCall(s *flow.Scope, key string) bool {
+	for _, b := range s.Binds {
+		if b.Name == key {
+			return s.Func != nil && b.Ctx.InnermostLoop() == nil && !epochsInside(s)
+		}
+	}
+	return false
+}
+
+func epochsInside(s *flow.Scope) bool {
+	for _, l := range s.Loops {
+		if l.Kind == flow.EpochLoop {
+			return true
+		}
+	}
+	return false
 }
 
 // origin is the dotted name of the call that made what a name holds.

@@ -44,6 +44,12 @@ func ParseSeverity(word string) (Severity, error) {
 // MarshalText writes the severity as its word.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// UnmarshalText reads the severity from its word.
+func (s *Severity) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseSeverity(string(text))
+	return err
+}
+
 // Finding is one defect in one place.
 type Finding struct {
 	Rule     string
@@ -55,8 +61,11 @@ type Finding struct {
 	Message                          string  // what is wrong here and why it matters
 	Fix                              string  // what to do
 	Source                           string  // the text of Line
+	FileLine                         int     // the line of the file itself where Line is one of a cell
 	Repair                           *Repair // nil where no change of the source was found that keeps the program right
 	Within                           string  // the function (flow.Module.ID) whose callers may prove it harmless
+	// Span is the place in the source that was checked: of a notebook, that of all its cells.
+	Span pysource.Span
 	// First and Last are the lines whose allocations it explains: the loop around what is kept, or the lines of the finding.
 	First, Last int
 }
@@ -112,11 +121,11 @@ func Source(path string, src []byte, opts Options) []Finding {
 
 // Check looks at one Python file with every rule.
 func Check(path string, src []byte, lookup flow.Lookup) *Report {
-	return check(path, src, lookup, nil)
+	return CheckCells(path, src, nil, lookup)
 }
 
-// check also knows where the cells of a notebook end.
-func check(path string, src []byte, lookup flow.Lookup, cells []int) *Report {
+// CheckCells looks at the joined source of a notebook's cells, which end at the offsets given.
+func CheckCells(path string, src []byte, ends []int, lookup flow.Lookup) *Report {
 	file := pysource.Parse(src)
 	report := &Report{Findings: syntax(path, file)}
 	m := flow.Analyze(path, file, lookup)
@@ -125,7 +134,7 @@ func check(path string, src []byte, lookup flow.Lookup, cells []int) *Report {
 		return report
 	}
 	report.Findings = append(report.Findings, checkModule(m)...)
-	report.Suppressions = suppressions(file)
+	report.Suppressions = suppressions(path, file)
 	report.Exports, report.Uses = m.Exports(), m.Uses()
 	return report
 }
@@ -174,10 +183,7 @@ func (r *Report) Choose(opts Options) []Finding {
 	var out []Finding
 	for _, f := range r.Findings {
 		rule, ok := RuleByID(f.Rule)
-		if f.Within != "" && opts.Quiet[f.Within] {
-			continue
-		}
-		if ok && !chosen(&rule, opts) || !ok && ignored(f.Rule, opts) {
+		if !ok || f.Rule != SyntaxRule && !chosen(&rule, opts) || ignored(f.Rule, opts) || f.Within != "" && opts.Quiet[f.Within] {
 			continue
 		}
 		f.Severity = severityOf(f, opts)
@@ -193,7 +199,7 @@ func severityOf(f Finding, opts Options) Severity {
 	severity, longest := f.Severity, 0
 	rule, _ := RuleByID(f.Rule)
 	for id, s := range opts.Severity {
-		if len(id) > longest && (id == f.Rule || rule.ID != "" && matches(id, &rule)) {
+		if len(id) > longest && matches(id, &rule) {
 			severity, longest = s, len(id)
 		}
 	}
@@ -243,7 +249,7 @@ func place(f *pysource.File, path string, at pysource.Span) Finding {
 	start, end := f.Position(at.Start), f.Position(max(at.Start, at.End))
 	return Finding{
 		File: path, Line: start.Line, Column: start.Column, EndLine: end.Line, EndColumn: end.Column, Source: f.Line(start.Line),
-		First: start.Line, Last: end.Line,
+		First: start.Line, Last: end.Line, Span: at,
 	}
 }
 
@@ -257,22 +263,21 @@ func (p *pass) explains(l *flow.Loop) {
 	f.First, f.Last = p.m.File.Position(span.Start).Line, p.m.File.Position(span.End).Line
 }
 
+// within says of the last finding that it only holds while the body's function is called with autograd on.
+func (p *pass) within(s *flow.Scope) {
+	if len(*p.out) > 0 {
+		(*p.out)[len(*p.out)-1].Within = p.m.ID(s.Func)
+	}
+}
+
 // report adds a finding at a node.
-func (p *pass) report(n pysource.Node, severity Severity, message, fix string, edits ...Edit) {
+func (p *pass) report(n pysource.Node, severity Severity, message, fix string) {
 	found := place(p.m.File, p.m.Path, n.Pos())
 	found.Rule, found.Severity, found.Message, found.Fix = p.rule.ID, severity, message, fix
-	if len(edits) > 0 {
-		found.Repair = &Repair{Edits: edits, Safe: true}
-	}
 	*p.out = append(*p.out, found)
 }
 
 // Known tells whether an id, prefix or name given by a person stands for any rule.
 func Known(id string) bool {
-	for i := range rules {
-		if matches(id, &rules[i]) {
-			return true
-		}
-	}
-	return id == SyntaxRule || id == UnusedRule
+	return slices.ContainsFunc(AllRules(), func(r Rule) bool { return matches(id, &r) })
 }

@@ -128,40 +128,102 @@ func gpuDevice(x pysource.Expr) bool {
 	return last == "device" || strings.HasSuffix(last, "_device") || last == "gpu"
 }
 
+// loaders are the functions that put a checkpoint's tensors where they were saved, with the place of map_location among their
+// arguments. mmengine and mmcv pass their map_location=None on to torch.load.
+var loaders = map[string]int{"torch.load": 1, "load_state_dict_from_url": 2, "_load_checkpoint": 1, "load_checkpoint": 2}
+
 // loadWithoutMap is LM024.
 func loadWithoutMap(p *pass) {
-	if !p.sourceHas("cuda", "device", "gpu", "accelerat", "distributed") {
-		return
-	}
-	distributed := p.sourceHas("LOCAL_RANK", "init_process_group", "local_rank")
+	gpu := p.sourceHas("cuda", "device", "gpu", "accelerat", "distributed")
+	distributed := p.sourceHas("init_process_group", "LOCAL_RANK", "local_rank") && !p.sourceHas("xla", "xm.")
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
-			if c.Name != "torch.load" && flow.Last(c.Name) != "load_state_dict_from_url" || splat(c.Node) || p.smallOrInMemory(s, c.Node) {
+			place, ok := loader(c)
+			if !ok || splat(c.Node) || p.smallOrInMemory(s, c.Node) {
 				continue
 			}
 			target := keyword(c.Node, "map_location")
 			if target == nil {
-				target = positional(c.Node, 1)
+				target = positional(c.Node, place)
 			}
 			if k, ok := target.(*pysource.Constant); ok && k.Text == "None" {
 				target = nil
 			}
+			fix := "`map_location=\"cpu\"` (with torch.load also mmap=True), load_state_dict, then delete the checkpoint"
 			switch {
 			case target == nil && distributed && !oneRank(s, c):
 				p.report(c.Node, Error,
-					"without map_location every rank loads the checkpoint onto the GPU it was saved from, usually GPU 0: one copy and one CUDA context per process there",
-					"`torch.load(path, map_location=\"cpu\", mmap=True)`, load_state_dict, then delete the checkpoint")
-			case target == nil:
+					"without map_location every rank loads the checkpoint onto the GPU it was saved from, usually GPU 0: one copy and one CUDA context per process there", fix)
+			case target == nil && gpu && p.besideModel(s, c):
 				p.report(c.Node, Warning,
-					"without map_location the tensors go back to the GPU they were saved from: the checkpoint lies on the card beside the model it is copied into",
-					"`torch.load(path, map_location=\"cpu\", mmap=True)`, load_state_dict, then delete the checkpoint")
-			case p.sameDevice(s, c, target):
+					"without map_location the tensors go back to the GPU they were saved from: the checkpoint lies on the card beside the model it is copied into", fix)
+			case target == nil && s.Func != nil && p.weights(s, c):
+				p.report(c.Node, Note,
+					"without map_location the tensors go to the GPU they were saved from, whether or not the caller wants them there", fix)
+			case target != nil && gpu && p.sameDevice(s, c, target):
 				p.report(c.Node, Note,
 					"the checkpoint is loaded onto the device the model is on already: both are there until the checkpoint is deleted",
 					"map_location=\"cpu\"; load_state_dict copies each tensor over")
 			}
 		}
 	}
+}
+
+// loader tells whether a call loads a checkpoint, and where its map_location stands.
+func loader(c *flow.Call) (place int, ok bool) {
+	if place, ok = loaders[c.Name]; ok {
+		return place, true
+	}
+	last := flow.Last(c.Name)
+	switch {
+	case last == "load_state_dict_from_url":
+	case strings.HasPrefix(c.Name, "mmengine.") || strings.HasPrefix(c.Name, "mmcv."):
+	default:
+		return 0, false
+	}
+	place, ok = loaders[last]
+	return place, ok
+}
+
+// besideModel tells whether the same body, or the file's own, moves a model to a GPU.
+func (p *pass) besideModel(s *flow.Scope, load *flow.Call) bool {
+	for _, scope := range []*flow.Scope{s, p.m.Scopes[0]} {
+		for _, c := range scope.Calls {
+			if c.RecvValue.Kind == flow.Model && (c.Method == "cuda" || c.Method == "to" && len(c.Node.Args) > 0 && gpuDevice(c.Node.Args[0].Value)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// weights tells whether what is loaded is a model: by the path, by what it is called, or because a model takes it.
+func (p *pass) weights(s *flow.Scope, load *flow.Call) bool {
+	model := func(w string) bool {
+		w = strings.ToLower(w)
+		for _, part := range []string{"model", "ckpt", "checkpoint", "weight", "state_dict", "pretrained", "resume", "snapshot"} {
+			if strings.Contains(w, part) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, a := range load.Node.Args {
+		if words(a.Value, model) || texts(a.Value, "model", "ckpt", "checkpoint", "weight", ".pth", ".bin") {
+			return true
+		}
+	}
+	for _, b := range s.Binds {
+		if b.Expr == pysource.Expr(load.Node) && model(b.Name) {
+			return true
+		}
+	}
+	for _, c := range s.Calls {
+		if c.Method == "load_state_dict" && (c.RecvValue.Kind == flow.Model || c.Recv == nil) && c.Order > load.Order {
+			return true
+		}
+	}
+	return false
 }
 
 // smallOrInMemory tells whether what is loaded cannot matter: a buffer its author just wrote, a scheduler, a scaler, a
@@ -174,9 +236,12 @@ func (p *pass) smallOrInMemory(s *flow.Scope, c *pysource.Call) bool {
 	if oneOf(flow.Last(p.origin(s, flow.Key(path))), "BytesIO", "NamedTemporaryFile", "TemporaryFile") {
 		return true
 	}
+	if texts(path, "schedul", "scaler", "rng", "training_args", "vocab", "dataset", "result", "predict", "feature") {
+		return true
+	}
 	return words(path, func(w string) bool {
 		w = strings.ToLower(w)
-		for _, part := range []string{"bytesio", "buffer", "scaler", "schedul", "rng", "metadata", "tokenizer", "vocab", "dataset", "stats", "cached", "feature"} {
+		for _, part := range []string{"bytesio", "buffer", "scaler", "schedul", "rng", "metadata", "tokenizer", "vocab", "dataset", "stats", "cached", "feature", "result", "predict", "embedding", "label", "target", "args", "config", "opt_state"} {
 			if strings.Contains(w, part) {
 				return true
 			}

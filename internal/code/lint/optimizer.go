@@ -25,6 +25,9 @@ func missingZeroGrad(p *pass) {
 			if len(step.Node.Args) > 0 && step.RecvValue.Kind == flow.Optimizer {
 				continue // a closure clears by itself, as LBFGS wants it
 			}
+			if p.clearsInside(s, t) {
+				continue
+			}
 			if step.RecvValue.Guess && !t.backs[0].value.HasGraph() {
 				continue // neither the optimizer nor the loss is known
 			}
@@ -34,6 +37,24 @@ func missingZeroGrad(p *pass) {
 			break
 		}
 	}
+}
+
+// clearsInside tells whether something the loop calls may clear the gradients out of sight: a method of a model or an optimizer
+// whose class is in another place, a function of the project that does.
+func (p *pass) clearsInside(s *flow.Scope, t training) bool {
+	for _, c := range s.Calls {
+		if !c.Ctx.Inside(t.loop) {
+			continue
+		}
+		class := c.Callee.Class
+		if class == "" {
+			class = c.RecvValue.Class
+		}
+		if class != "" && p.m.ClassDoes(class, "zero_grad") {
+			return true
+		}
+	}
+	return false
 }
 
 // clearsSomewhere tells whether gradients are cleared in the body, in what it calls, or in a way we do not follow.
@@ -98,19 +119,66 @@ func (p *pass) wrapAfter(s *flow.Scope, made *flow.Call, model string) {
 		if c.Order <= made.Order || len(c.Ctx.Branches(nil)) > 0 || len(made.Ctx.Branches(nil)) > 0 {
 			continue
 		}
+		if replaced(s, model, made.Order, c.Order) {
+			return // another model by then
+		}
 		switch {
 		case c.Result.Wrap == "FullyShardedDataParallel" && len(c.Node.Args) > 0 && flow.Key(c.Node.Args[0].Value) == model && wraps(c):
 			p.report(made.Node, Error,
 				"the optimizer is made before the model is sharded: it holds the whole parameters (and keeps them alive), not this rank's shards",
 				"create the optimizer after `"+p.text(c.Node)+"`")
 			return
-		case (c.Method == "to" || c.Method == "cuda") && c.Recv != nil && flow.Key(c.Recv) == model && c.RecvValue.Kind == flow.Model:
+		case (c.Method == "to" || c.Method == "cuda") && c.Recv != nil && flow.Key(c.Recv) == model && c.RecvValue.Kind == flow.Model && !movedBefore(s, model, made.Order) &&
+			!movesBack(c):
 			p.report(made.Node, Note,
 				"the optimizer is made before `"+p.text(c.Node)+"`; for plain modules that is harmless, but state created before the move stays on the old device",
 				"move the model first, then create the optimizer")
 			return
 		}
 	}
+}
+
+// replaced tells whether a name is given another object between two places.
+func replaced(s *flow.Scope, key string, from, until int) bool {
+	for _, b := range s.Binds {
+		if b.Name == key && b.Order > from && b.Order < until && b.Expr != nil && !mentions(b.Expr, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// movedBefore tells whether a model was on its device already when the optimizer was made.
+func movedBefore(s *flow.Scope, model string, order int) bool {
+	for _, c := range s.Calls {
+		if c.Order < order && (c.Method == "to" || c.Method == "cuda") && (c.Recv != nil && flow.Key(c.Recv) == model || boundTo(s, c, model)) {
+			return true
+		}
+	}
+	for _, b := range s.Binds { // net = Net().to(device), or made elsewhere
+		if b.Name == model && b.Order < order && b.Expr != nil && words(b.Expr, func(w string) bool { return w == "to" || w == "cuda" || w == "device" || w == "gpu" }) {
+			return true
+		}
+	}
+	return false
+}
+
+func boundTo(s *flow.Scope, c *flow.Call, key string) bool {
+	for _, b := range s.Binds {
+		if b.Name == key && b.Expr == pysource.Expr(c.Node) {
+			return true
+		}
+	}
+	return false
+}
+
+// movesBack tells whether a call sends the model to the CPU, or only changes its dtype.
+func movesBack(c *flow.Call) bool {
+	if c.Method == "cuda" || len(c.Node.Args) == 0 {
+		return false
+	}
+	text, ok := c.Node.Args[0].Value.(*pysource.String)
+	return ok && text.Value == "cpu" || !gpuDevice(c.Node.Args[0].Value)
 }
 
 func wraps(c *flow.Call) bool {

@@ -177,29 +177,8 @@ func deprecatedAMP(p *pass) {
 				continue
 			}
 			last := flow.Last(c.Name)
-			p.report(c.Node, Note, "torch.cuda.amp."+last+" is deprecated and warns at every use", "`torch.amp."+last+"(\"cuda\", …)`", p.ampEdit(c)...)
+			p.report(c.Node, Note, "torch.cuda.amp."+last+" is deprecated and warns at every use", "`torch.amp."+last+"(\"cuda\", …)`")
 		}
-	}
-}
-
-// ampEdit rewrites the written-out form; where the name was imported, the import would have to change with every use.
-func (p *pass) ampEdit(c *flow.Call) []Edit {
-	if !strings.HasPrefix(p.m.File.Text(c.Node.Func), "torch.cuda.amp.") || len(c.Node.Args) > 0 && c.Node.Args[0].Name == "" {
-		return nil
-	}
-	end := int(c.Node.Func.Pos().End)
-	text := string(p.m.File.Source[end:c.Node.End])
-	open := strings.IndexByte(text, '(')
-	if open < 0 {
-		return nil
-	}
-	insert := `"cuda"`
-	if len(c.Node.Args) > 0 {
-		insert += ", "
-	}
-	return []Edit{
-		{int(c.Node.Func.Pos().Start), end, "torch.amp." + flow.Last(c.Name)},
-		{end + open + 1, end + open + 1, insert},
 	}
 }
 
@@ -213,13 +192,9 @@ func tensorOfTensor(p *pass) {
 			if _, name := c.Node.Args[0].Value.(*pysource.Name); !name || !c.Args[0].IsTensor() {
 				continue
 			}
-			var edits []Edit
-			if len(c.Args) == 1 && c.Args[0].Kind != flow.Batch {
-				edits = []Edit{{int(c.Node.Start), int(c.Node.End), p.text(c.Node.Args[0].Value) + ".detach().clone()"}}
-			}
 			what := p.text(c.Node.Args[0].Value)
 			p.report(c.Node, Note, "`"+what+"` is a tensor already: torch.tensor copies it and warns",
-				"`"+what+".detach().clone()` for a copy, `"+what+".to(dtype)` for another type", edits...)
+				"`"+what+".detach().clone()` for a copy, `"+what+".to(dtype)` for another type")
 		}
 	}
 }

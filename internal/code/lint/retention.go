@@ -1,6 +1,8 @@
 package lint
 
 import (
+	"strings"
+
 	"github.com/plimsoll/plimsoll/internal/code/flow"
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
 )
@@ -13,24 +15,58 @@ import (
 // graphRetained is LM001.
 func graphRetained(p *pass) {
 	for _, s := range p.m.Scopes {
-		if inModule(s) {
+		if s.Func.Quiet() {
 			continue
 		}
 		backs := p.backwards(s)
 		for _, st := range s.Stores {
-			if st.Value.HasGraph() {
+			switch {
+			case st.Kind == flow.Average && st.Via == "" && strings.HasPrefix(st.Base, "self."):
+				p.runningAverage(s, st)
+			case st.Value.HasGraph() && (!inModule(s) || overLoader(st.Ctx)):
 				p.graphStore(s, st, backs)
 			}
 		}
 	}
 }
 
-func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
-	loop := st.Ctx.InnermostLoop()
-	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || isTarget(st.Base, loop) || intoBuffer(st) {
+// overLoader tells whether a place stands in a loop over a loader.
+func overLoader(ctx *flow.Context) bool {
+	return ctx.Within(func(x *flow.Context) bool { return x.Loop != nil && x.Loop.Kind == flow.LoaderLoop })
+}
+
+// runningAverage finds "self.mean = m * self.mean + (1 - m) * batch_mean" where nothing cuts the graph: each call hangs its graph
+// on the one before.
+func (p *pass) runningAverage(s *flow.Scope, st *flow.Store) {
+	if st.Ctx.NoGrad != flow.Recording || !st.Value.Carries() {
 		return
 	}
-	freed := false
+	for _, b := range s.Binds {
+		if b.Name == st.Base && b.Node != st.Node {
+			return // set anew in the same breath: a state, or cut there
+		}
+	}
+	what := p.text(st.Expr)
+	p.report(st.Node, Warning,
+		"`"+st.Base+"` is averaged with its graph: each call ties the graphs of all earlier ones to it, so memory grows with every batch, or backward fails the second time",
+		"average the values alone: `"+what+"` with .detach(), or the whole line under torch.no_grad()")
+	p.within(s)
+}
+
+func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
+	loop := st.Ctx.InnermostLoop()
+	inObject := st.Via != "" && strings.Count(st.Base, ".") > 1 && strings.HasPrefix(st.Base, "self.")
+	if loop == nil {
+		if inObject && (st.Kind == flow.Accumulate || st.Kind == flow.Append || st.Kind == flow.Average) {
+			p.keptByObject(s, st, backs)
+		}
+		return
+	}
+	always, sometimes := reset(s, st.Base, loop)
+	if overwritten(st, loop) || always || isTarget(st.Base, loop) || intoBuffer(st) || perBatch(s, st, loop) {
+		return
+	}
+	freed, partly := st.Value.Freed, false
 	for _, b := range backs {
 		if b.call.Recv != nil && flow.Key(b.call.Recv) == st.Base && !b.call.Ctx.Inside(loop) && b.call.Order > st.Order {
 			return // the sum itself is back-propagated, on this path or another
@@ -41,26 +77,107 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 		if !b.call.Ctx.Inside(loop) {
 			return // kept on purpose: a later backward needs the whole graph
 		}
-		freed = freed || !b.retain && !b.create
+		if !b.retain && !b.create {
+			freed = freed || ancestor(p, s, st, b)
+			partly = true
+		}
 	}
 	what := p.text(st.Expr)
 	if freed {
 		p.report(st.Node, Note,
 			"`"+what+"` is kept as a tensor; its activations are gone after backward, but each one still holds its graph's bookkeeping in host memory",
 			"keep the number: `"+what+".item()` (or `.detach()`, which does not wait for the GPU)")
+		p.within(s)
 		return
 	}
-	if p.escapes(s, st) {
+	if partly {
+		severity := Warning
+		if st.Value.Guess {
+			severity = Note
+		}
+		p.report(st.Node, severity,
+			"`"+what+"` is kept with its graph: backward freed the model's activations, but not what the operations behind this value saved, and that stays for every batch",
+			"keep the number: `"+what+".item()` for a scalar, `.detach()` otherwise")
+		p.within(s)
+		p.explains(loop)
+		return
+	}
+	if !inObject && p.escapes(s, st) {
 		return
 	}
 	severity := Error
-	if st.Ctx.NoGrad == flow.Maybe {
+	if st.Ctx.NoGrad == flow.Maybe || sometimes {
 		severity = Warning
 	}
 	p.report(st.Node, severity,
 		"`"+what+"` keeps its autograd graph, and no backward frees it in this loop: `"+st.Base+"` holds every iteration's activations at once, so memory grows with each batch",
 		"store `"+what+".item()` (a number; it waits for the GPU) or `.detach()`; if the sum is for training, call backward() on each batch instead")
+	p.within(s)
 	p.explains(loop)
+}
+
+// keptByObject is a value that goes into a meter or a log that self holds, in a method that is called once for each batch.
+func (p *pass) keptByObject(s *flow.Scope, st *flow.Store, backs []backward) {
+	freed := st.Value.Freed
+	for _, b := range backs {
+		freed = freed || b.value.Shares(st.Value) && !b.retain && !b.create && b.call.Order < st.Order
+	}
+	what := p.text(st.Expr)
+	if freed {
+		p.report(st.Node, Note,
+			"`"+st.Via+"` adds up `"+what+"` as a tensor: its activations are gone after backward, but what it is added to stays on the GPU and holds the bookkeeping of every batch's graph",
+			"pass the number: `.item()` (or `.detach()`, which does not wait for the GPU)")
+	} else {
+		p.report(st.Node, Warning,
+			"`"+st.Via+"` adds up `"+what+"` with its autograd graph: unless a backward frees it afterwards, every batch's activations stay",
+			"pass the number: `.item()` (or `.detach()`, which does not wait for the GPU)")
+	}
+	p.within(s)
+}
+
+// perBatch tells whether what is filled here starts afresh in a loop further out, and this loop is no loop over data: the parts
+// of one batch.
+func perBatch(s *flow.Scope, st *flow.Store, loop *flow.Loop) bool {
+	if loop.Kind == flow.LoaderLoop {
+		return false
+	}
+	for outer := loop.Parent; outer != nil; outer = outer.Parent {
+		if outer.Kind == flow.EpochLoop {
+			return false
+		}
+		if always, _ := reset(s, st.Base, outer); always {
+			return true
+		}
+	}
+	return false
+}
+
+// ancestor tells whether a backward runs over all of what is stored: the stored names go into what it starts from.
+func ancestor(p *pass, s *flow.Scope, st *flow.Store, b backward) bool {
+	start := pysource.Node(b.call.Recv)
+	if b.call.Recv == nil || !b.call.RecvValue.HasGraph() {
+		start = b.call.Node
+	}
+	found, all := false, true
+	pysource.Walk(st.Expr, func(n pysource.Node) bool {
+		x, ok := n.(pysource.Expr)
+		if !ok {
+			return true
+		}
+		key := flow.Key(x)
+		if key == "" {
+			return true
+		}
+		for ; key != ""; key = key[:max(0, strings.LastIndexByte(key, '.'))] { // output.loss, then output
+			if s.Holds(key).HasGraph() {
+				found = true
+				all = all && mentionsAny(start, p.derivedFrom(s, key))
+				break
+			}
+		}
+		return false
+	})
+	return found && all || !found && b.call.Order < st.Order
 }
 
 // intoBuffer tells whether the value is written into a place of something that is not known to be a list or dict: a tensor made
@@ -169,11 +286,11 @@ func (p *pass) onlyStatistics(s *flow.Scope, st *flow.Store) bool {
 	if s.Func == nil {
 		return false
 	}
+	if evaluationName(s.Func.Name) && (st.Value.Reduced || st.Kind == flow.Accumulate) {
+		return true
+	}
 	if !st.Value.Reduced {
 		return false // outputs, not a sum of losses
-	}
-	if evaluationName(s.Func.Name) {
-		return true
 	}
 	sites := p.m.CallSites(s.Func)
 	for _, c := range sites {
@@ -209,12 +326,10 @@ func outputsCollected(p *pass) {
 		return
 	}
 	for _, s := range p.m.Scopes {
-		if inModule(s) {
-			continue
-		}
 		for _, st := range s.Stores {
 			v := st.Value
-			if v.Kind != flow.Tensor || v.HasGraph() || v.OnCPU || v.Reduced || st.Kind == flow.Accumulate {
+			onGPU := v.Kind == flow.Tensor || v.IsTensor() && v.OnGPU && st.Ctx.NoGrad == flow.Off
+			if !onGPU || v.HasGraph() || v.OnCPU || v.Reduced || st.Kind == flow.Accumulate || st.Kind == flow.Average || inModule(s) && !overLoader(st.Ctx) {
 				continue
 			}
 			p.outputStore(s, st)
@@ -223,15 +338,12 @@ func outputsCollected(p *pass) {
 }
 
 func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
-	loop := st.Ctx.InnermostLoop()
-	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) {
+	loop := p.dataLoop(s, st)
+	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || st.Via != "" {
 		return
 	}
 	severity := Error
-	switch {
-	case loop.Kind != flow.LoaderLoop && !(loop.Kind == flow.OtherLoop && fedByTarget(s, loop)):
-		return
-	case loop.Kind != flow.LoaderLoop || stops(loop):
+	if loop.Kind != flow.LoaderLoop || stops(loop) || st.Value.Kind != flow.Tensor {
 		severity = Warning
 	}
 	what := p.text(st.Expr)
@@ -241,17 +353,32 @@ func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 	p.explains(loop)
 }
 
+// dataLoop finds the loop around a store that runs over data: a loader, or something whose elements go through a model.
+func (p *pass) dataLoop(s *flow.Scope, st *flow.Store) *flow.Loop {
+	for l := st.Ctx.InnermostLoop(); l != nil; l = l.Parent {
+		if l.Kind == flow.LoaderLoop || l.Kind == flow.OtherLoop && p.fedByTarget(s, l) {
+			return l
+		}
+		if l.Kind != flow.OtherLoop {
+			return nil
+		}
+	}
+	return nil
+}
+
 // fedByTarget tells whether a model call in the loop gets the loop's variable, so that the loop runs over data.
-func fedByTarget(s *flow.Scope, l *flow.Loop) bool {
+func (p *pass) fedByTarget(s *flow.Scope, l *flow.Loop) bool {
+	var fed []string
+	for _, t := range l.Targets {
+		fed = append(fed, p.derivedFrom(s, t)...)
+	}
 	for _, c := range s.Calls {
 		if c.Callee.Kind != flow.Model || !c.Ctx.Inside(l) {
 			continue
 		}
 		for _, a := range c.Node.Args {
-			for _, t := range l.Targets {
-				if mentions(a.Value, t) {
-					return true
-				}
+			if mentionsAny(a.Value, fed) {
+				return true
 			}
 		}
 	}

@@ -16,9 +16,11 @@ func Rules() []Rule { return append([]Rule(nil), rules...) }
 
 // RuleByID finds a rule by id or name.
 func RuleByID(id string) (Rule, bool) {
-	for _, r := range rules {
-		if r.ID == id || r.Name == id {
-			return r, true
+	for _, list := range [][]Rule{rules, about} {
+		for _, r := range list {
+			if r.ID == id || r.Name == id {
+				return r, true
+			}
 		}
 	}
 	return Rule{}, false
@@ -32,10 +34,10 @@ var rules = []Rule{
 	{"LM005", "retain-graph-in-loop", Warning, false, "retain_graph", "retain_graph=True though nothing uses the graph again", retainGraph},
 	{"LM006", "create-graph-backward", Warning, false, "create_graph", "backward(create_graph=True) makes a reference cycle", createGraph},
 	{"LM007", "cuda-in-dataset", Error, false, "", "samples are moved to the GPU inside the dataset", cudaInDataset},
-	{"LM008", "hook-stores-tensors", Warning, false, "register_", "a hook collects tensors without detaching them", hookStores},
+	{"LM008", "hook-stores-tensors", Warning, false, "", "a hook collects tensors without detaching them", hookStores},
 	{"LM009", "tensors-in-logging", Note, false, "", "tensors instead of numbers go to a logger or stay in a metric", tensorsLogged},
 	{"LM010", "zero-grad-inside-accumulation", Error, false, "zero_grad", "gradients are cleared in every micro-batch of an accumulation", zeroInsideAccumulation},
-	{"LM011", "accumulation-loss-not-scaled", Warning, false, "backward", "an accumulated loss is not divided by the number of micro-batches", lossNotScaled},
+	{"LM011", "accumulation-loss-not-scaled", Warning, false, "", "an accumulated loss is not divided by the number of micro-batches", lossNotScaled},
 	{"LM012", "accumulation-remainder-dropped", Note, false, "backward", "the last batches of an epoch are never stepped", remainderDropped},
 	{"LM013", "accumulation-index-stride", Error, false, "backward", "slices of an index-based accumulation overlap", indexStride},
 	{"LM014", "tensor-attribute-cache", Note, true, "forward", "forward stores an activation on self", attributeCache},
@@ -65,4 +67,10 @@ var rules = []Rule{
 	{"LM038", "deepcopy-of-model", Note, false, "deepcopy", "a second model on the GPU", deepCopy},
 	{"LM039", "empty-cache-in-loop", Note, false, "empty_cache", "empty_cache() in every iteration", emptyCacheInLoop},
 	{"LM040", "alloc-conf-conflict", Warning, false, "ALLOC_CONF", "allocator settings that conflict or come too late", allocConf},
+	{"LM041", "softmax-before-cross-entropy", Warning, false, "oftmax", "CrossEntropyLoss gets probabilities instead of logits", softmaxBeforeLoss},
+	{"LM042", "train-mode-not-restored", Warning, false, "eval", "a model goes on training in eval mode", trainNotRestored},
+	{"LM043", "gpu-sync-in-training-loop", Note, true, "backward", "every batch waits for the GPU", gpuSync},
+	{"LM044", "dense-embedding-gradient", Note, false, "Embedding", "a large embedding has a dense gradient", denseEmbedding},
+	{"LM045", "optimizer-over-frozen-parameters", Note, false, "requires_grad", "the optimizer is given parameters that are frozen", frozenInOptimizer},
+	{"LM046", "trainer-evaluation-records-graph", Error, false, "prediction_step", "a Trainer's prediction_step records a graph", trainerEvaluation},
 }

@@ -46,8 +46,7 @@ func checkpointingIneffective(p *pass) {
 
 // cudnnBenchmark is LM037.
 func cudnnBenchmark(p *pass) {
-	variable := p.sourceHas("multi_scale", "multiscale", "RandomResize", "random_scale", "pad_sequence", "scales=", "padding=\"longest\"", "variable")
-	if !variable {
+	if !p.variableShapes() {
 		return
 	}
 	for _, s := range p.m.Scopes {
@@ -59,6 +58,27 @@ func cudnnBenchmark(p *pass) {
 			}
 		}
 	}
+}
+
+// variableShapes tells whether the file makes inputs of changing shape: it calls something that does, by its whole name.
+func (p *pass) variableShapes() bool {
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			if oneOf(c.Method, "RandomResize", "pad_sequence", "RandomShortestSize", "ScaleJitter", "ResizeShortestEdge", "DataCollatorWithPadding") {
+				return true
+			}
+			for _, a := range c.Node.Args {
+				list, many := a.Value.(*pysource.Sequence)
+				if oneOf(a.Name, "scales", "multi_scale", "multiscale") && (many && len(list.Items) > 1 || isTrue(a.Value)) {
+					return true
+				}
+				if text, ok := a.Value.(*pysource.String); ok && a.Name == "padding" && text.Value == "longest" {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // deepCopy is LM038.

@@ -20,22 +20,26 @@ type Suppression struct {
 	Whole      bool     // it speaks of the whole file
 	Rules      []string // ids, prefixes or names; none: every rule
 	Shared     bool     // "# noqa", which other tools read too: what it names beside our rules is theirs
-	At         Finding  // where the comment stands, as the finding that it is unused
-	comment    pysource.Span
+	At         Finding  // where the comment stands
+	Text       string   // of the comment
+	Code       bool     // there is code before it on its line
+	Gap        int      // spaces before it
 }
 
 // suppressions lists the comments of a file that answer findings.
-func suppressions(f *pysource.File) []Suppression {
+func suppressions(path string, f *pysource.File) []Suppression {
 	var out []Suppression
 	for _, c := range f.Comments {
 		s, ok := directive(c.Text)
 		if !ok {
 			continue
 		}
-		s.comment = pysource.Span{Start: c.Start, End: c.Start + int32(len(strings.TrimRight(c.Text, "\r\n")))}
-		s.At = place(f, "", s.comment)
+		s.Text = strings.TrimRight(c.Text, "\r\n")
+		s.At = place(f, path, pysource.Span{Start: c.Start, End: c.Start + int32(len(s.Text))})
 		s.Line = s.At.Line
-		if strings.HasPrefix(strings.TrimSpace(f.Line(s.Line)), "#") && !s.Shared {
+		before := s.At.Source[:min(s.At.Column-1, len(s.At.Source))]
+		s.Code, s.Gap = strings.TrimSpace(before) != "", len(before)-len(strings.TrimRight(before, " \t"))
+		if !s.Code && !s.Shared {
 			s.Line++
 		}
 		out = append(out, s)
@@ -138,7 +142,7 @@ func applied(id string, opts Options) bool {
 
 func (c Suppression) finding(unused []string, opts Options) Finding {
 	f := c.At
-	f.Rule, f.Severity, f.Cell = UnusedRule, Note, c.At.Cell
+	f.Rule, f.Severity = UnusedRule, Note
 	f.Severity = severityOf(f, opts)
 	what, where := strings.Join(unused, ", "), "on this line"
 	if c.Whole {
@@ -146,9 +150,55 @@ func (c Suppression) finding(unused []string, opts Options) Finding {
 	}
 	f.Message = "this comment silences " + what + ", and " + where + " there is nothing to silence"
 	f.Fix = "remove it"
+	f.Repair = c.repair(unused)
 	if i := slices.IndexFunc(unused, func(id string) bool { return !c.Shared && id != "every rule" && !Known(id) }); i >= 0 {
 		f.Message = "this comment names " + unused[i] + ", and there is no such rule"
 		f.Fix = "name an id (LM001), a prefix (LM00) or a rule's name, or remove it"
 	}
 	return f
+}
+
+// repair takes what is unused out of the comment; with nothing left the comment goes, with its reason.
+func (c Suppression) repair(unused []string) *Repair {
+	start := int(c.At.Span.Start)
+	form := ignoreComment
+	if c.Shared {
+		form = noqaComment
+	}
+	at := form.FindStringIndex(c.Text)
+	if at == nil {
+		return nil
+	}
+	var kept []string
+	for _, id := range c.Rules {
+		if !slices.Contains(unused, id) {
+			kept = append(kept, id)
+		}
+	}
+	if len(kept) > 0 {
+		list := map[bool]string{true: ": " + strings.Join(kept, ", "), false: "[" + strings.Join(kept, ", ") + "]"}[c.Shared]
+		word := c.Text[at[0]:at[1]]
+		if i := strings.IndexAny(word, ":["); c.Shared && i > 0 {
+			word = word[:i]
+		} else if i := strings.IndexByte(word, '['); i > 0 {
+			word = word[:i]
+		}
+		return &Repair{"Remove what is unused", []pysource.Edit{{Start: start + at[0], End: start + at[1], Text: word + list}}, true}
+	}
+	end := len(c.Text) // the reason goes too, but not another comment behind it
+	if i := strings.IndexByte(c.Text[at[1]:], '#'); i >= 0 {
+		end = at[1] + i
+	}
+	edit := pysource.Edit{Start: start + at[0], End: start + end}
+	switch {
+	case at[0] > 0 || end < len(c.Text):
+		for edit.End == start+len(c.Text) && edit.Start > start && strings.ContainsRune(" \t", rune(c.Text[edit.Start-start-1])) {
+			edit.Start--
+		}
+	case c.Code:
+		edit.Start -= c.Gap
+	default:
+		edit.Start, edit.End = edit.Start-c.Gap, edit.End+1
+	}
+	return &Repair{"Remove the unused comment", []pysource.Edit{edit}, true}
 }

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,21 +113,62 @@ func (w *Workspace) packageRoot(dir string) string {
 	return dir
 }
 
-// exists remembers which files there are: most imports lead nowhere, and are looked for again and again.
+// exists tells whether there is such a file. Folders are listed once: most imports lead nowhere, and are looked for again and again.
 func (w *Workspace) exists(path string) bool {
 	if _, ok := w.open[path]; ok {
 		return true
 	}
+	dir, name := filepath.Split(path)
+	dir = filepath.Clean(dir)
 	w.mu.Lock()
-	found, known := w.there[path]
-	w.mu.Unlock()
-	if known {
-		return found
+	defer w.mu.Unlock()
+	if names := w.list(dir); !w.blind[dir] {
+		return names[name] == isFile
 	}
 	info, err := os.Stat(path)
-	found = err == nil && info.Mode().IsRegular()
-	w.mu.Lock()
-	w.there[path] = found
-	w.mu.Unlock()
-	return found
+	return err == nil && info.Mode().IsRegular()
+}
+
+// kind is what stands under a name in a folder.
+type kind uint8
+
+const (
+	isNothing kind = iota
+	isFile
+	isFolder
+)
+
+// list gives what is in a folder. A folder that its parent does not have is not asked for; one that may be entered but not listed is blind.
+func (w *Workspace) list(dir string) map[string]kind {
+	if names, known := w.folders[dir]; known {
+		return names
+	}
+	w.folders[dir] = nil
+	if parent, name := filepath.Dir(dir), filepath.Base(dir); parent != dir && name != ".." && name != "." && parent != "." && !strings.HasSuffix(parent, "..") {
+		if w.list(parent)[name] != isFolder && !w.blind[parent] {
+			return nil
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		w.blind[dir] = !errors.Is(err, os.ErrNotExist)
+		return nil
+	}
+	names := make(map[string]kind, len(entries))
+	for _, e := range entries {
+		mode := e.Type()
+		if mode&os.ModeSymlink != 0 {
+			if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil {
+				mode = info.Mode()
+			}
+		}
+		switch {
+		case mode.IsRegular():
+			names[e.Name()] = isFile
+		case mode.IsDir():
+			names[e.Name()] = isFolder
+		}
+	}
+	w.folders[dir] = names
+	return names
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -159,7 +160,7 @@ func (s Settings) Files(args []string) ([]string, error) {
 				return nil // a folder we may not read
 			case d.IsDir() && path != arg && s.skips(path, d.Name()):
 				return filepath.SkipDir
-			case d.IsDir() || !d.Type().IsRegular() || s.excluded(path) || !s.Tests && testFile(d.Name()):
+			case d.IsDir() || !d.Type().IsRegular() || s.excluded(path) || !s.Tests && testFile(path, d.Name()):
 				return nil
 			}
 			if ext := filepath.Ext(path); ext == ".py" || ext == ".ipynb" {
@@ -178,9 +179,20 @@ func (s Settings) skips(path, name string) bool {
 	return strings.HasPrefix(name, ".") || skipped[name] || s.excluded(path) || !s.Tests && (name == "tests" || name == "test")
 }
 
-func testFile(name string) bool {
-	return strings.HasPrefix(name, "test_") || strings.HasSuffix(name, "_test.py") || name == "conftest.py"
+// testFile tells whether a file holds unit tests. test_net.py may as well be a script that evaluates a network: a file that names no
+// test runner and defines no test functions without arguments is one.
+func testFile(path, name string) bool {
+	if name == "conftest.py" {
+		return true
+	}
+	if !strings.HasPrefix(name, "test_") && !strings.HasSuffix(name, "_test.py") {
+		return false
+	}
+	src, err := os.ReadFile(path)
+	return err != nil || unitTests.Match(src)
 }
+
+var unitTests = regexp.MustCompile(`\b(unittest|pytest|parameterized|absltest|TestCase)\b|(?m)^\s*def test_\w*\((self)?\)`)
 
 func (s Settings) excluded(path string) bool {
 	if len(s.Exclude) == 0 {

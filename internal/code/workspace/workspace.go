@@ -7,6 +7,8 @@ package workspace
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -15,34 +17,75 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
 	"github.com/plimsoll/plimsoll/internal/code/lint"
+	"github.com/plimsoll/plimsoll/internal/code/notebook"
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+	"github.com/plimsoll/plimsoll/internal/code/repair"
 )
 
 // Workspace is what is known of the files around those that are checked.
 type Workspace struct {
 	settings Settings
 	open     map[string][]byte // by path: what an editor holds
+	cache    *Cache            // nil: none
 
-	mu    sync.Mutex
-	there map[string]bool  // which files exist
-	units map[string]*unit // by path: what was read
+	looked atomic.Int64 // files that were looked at, not taken from the cache
+
+	mu      sync.Mutex
+	folders map[string]map[string]kind // by path: what is in it
+	blind   map[string]bool            // folders that cannot be listed
+	units   map[string]*unit           // by path: what was read
 }
 
 // unit is one file: its text, the files of the project it imports, and, once it was checked, what was seen in it.
 type unit struct {
 	path    string
 	src     []byte
+	source  sum // of src
 	err     error
-	imports []string
+	modules []string // that it imports, as written
+	imports []string // the files of the project among them
 	report  *lint.Report
+	offers  sum    // of report.Exports
+	known   *entry // what the report was taken from, if it was
+	once    sync.Once
+}
+
+// exports is what the unit offers to files that import it.
+func (u *unit) exports() *flow.Exports {
+	u.once.Do(func() {
+		if u.known != nil {
+			u.report.Exports = &flow.Exports{}
+			if json.Unmarshal(u.known.Exports, u.report.Exports) != nil {
+				u.report.Exports = nil
+			}
+		}
+	})
+	return u.report.Exports
 }
 
 // New makes a workspace that has read nothing yet.
 func New(s Settings) *Workspace {
-	return &Workspace{settings: s, open: map[string][]byte{}, there: map[string]bool{}, units: map[string]*unit{}}
+	return &Workspace{settings: s, open: map[string][]byte{}, folders: map[string]map[string]kind{}, blind: map[string]bool{}, units: map[string]*unit{}}
 }
+
+// Holding makes the workspace read texts that an editor holds, by path, in place of the files.
+func (w *Workspace) Holding(texts map[string][]byte) *Workspace {
+	w.open = texts
+	return w
+}
+
+// Caching makes the workspace remember what it saw, and use what was seen before.
+func (w *Workspace) Caching(c *Cache) *Workspace {
+	w.cache = c
+	return w
+}
+
+// Looked counts the files that were looked at; the others were taken from the cache.
+func (w *Workspace) Looked() int { return int(w.looked.Load()) }
 
 // Result is what was found in one file.
 type Result struct {
@@ -138,9 +181,9 @@ func (w *Workspace) unit(path string) *unit {
 	if u != nil {
 		return u
 	}
-	u = &unit{path: path}
-	u.src, u.err = w.read(path)
-	u.imports = w.localImports(path, u.src)
+	src, err := w.read(path)
+	u = w.newUnit(path, src)
+	u.err = err
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if other := w.units[path]; other != nil {
@@ -150,34 +193,92 @@ func (w *Workspace) unit(path string) *unit {
 	return u
 }
 
-// localImports lists the files of the project that a text imports.
-func (w *Workspace) localImports(path string, src []byte) []string {
-	if !strings.HasSuffix(path, ".py") {
-		return nil
+// newUnit is a text that was not checked yet.
+func (w *Workspace) newUnit(path string, src []byte) *unit {
+	u := &unit{path: path, src: src, source: sha256.Sum256(src)}
+	if e := w.cache.find(path, u.source); e != nil {
+		u.modules = e.Modules
+	} else {
+		u.modules = modules(path, src)
 	}
 	r := w.resolver(path)
-	var out []string
-	for _, module := range topImports(src) {
-		if found := r.find(module); found != "" && found != path && !slices.Contains(out, found) {
-			out = append(out, found)
+	for _, module := range u.modules {
+		if found := r.find(module); found != "" && found != path && !slices.Contains(u.imports, found) {
+			u.imports = append(u.imports, found)
 		}
 	}
-	return out
+	return u
 }
 
+// modules lists what a text imports.
+func modules(path string, src []byte) []string {
+	if isNotebook(path) {
+		nb, err := notebook.Read(src)
+		if err != nil {
+			return nil
+		}
+		src = nb.Source
+	}
+	return topImports(src)
+}
+
+// checkUnit looks at a file whose imports were looked at before, or takes what was seen in it another time.
 func (w *Workspace) checkUnit(u *unit) {
 	if u.err != nil || u.report != nil {
 		return
 	}
-	u.report, u.err = w.report(u.path, u.src, u.imports)
+	find := w.imported(u)
+	if e := w.cache.find(u.path, u.source); e != nil && holds(e, find) {
+		if report, ok := e.report(); ok {
+			u.report, u.offers, u.known = report, e.Offers, e
+			return
+		}
+	}
+	w.looked.Add(1)
+	var seen []asked
+	u.report, u.err = w.report(u.path, u.src, func(module string) *flow.Exports {
+		other := find(module)
+		if !slices.ContainsFunc(seen, func(a asked) bool { return a.Module == module }) {
+			seen = append(seen, asked{module, offered(other)})
+		}
+		if other == nil {
+			return nil
+		}
+		return other.exports()
+	})
+	if u.err == nil {
+		u.offers = offersOf(u.report.Exports)
+		w.cache.put(u, seen)
+	}
+}
+
+// holds tells whether everything an entry was made from is as it was.
+func holds(e *entry, find func(string) *unit) bool {
+	return !slices.ContainsFunc(e.Asked, func(a asked) bool { return offered(find(a.Module)) != a.Offers })
+}
+
+func offered(u *unit) sum {
+	if u == nil {
+		return sum{}
+	}
+	return u.offers
 }
 
 // quiet names the functions that only run while autograd is off, as far as the files read so far show.
 func (w *Workspace) quiet() map[string]bool {
 	paths := slices.Sorted(maps.Keys(w.units))
-	reports := make([]*lint.Report, len(paths))
+	reports, wanted := make([]*lint.Report, len(paths)), false
 	for i, path := range paths {
 		reports[i] = w.units[path].report
+		wanted = wanted || reports[i] != nil && slices.ContainsFunc(reports[i].Findings, func(f lint.Finding) bool { return f.Within != "" })
+	}
+	if !wanted {
+		return nil
+	}
+	for i, path := range paths {
+		if known := w.units[path].known; known != nil && reports[i].Uses == nil && json.Unmarshal(known.Uses, &reports[i].Uses) != nil {
+			return nil
+		}
 	}
 	return lint.Quiet(reports)
 }
@@ -194,36 +295,66 @@ func (w *Workspace) File(path string) Result {
 // Text checks a text as if it stood in the file.
 func (w *Workspace) Text(path string, src []byte) ([]lint.Finding, error) {
 	path = filepath.Clean(path)
+	u := w.newUnit(path, src)
 	w.mu.Lock()
-	delete(w.units, path)
-	w.units[path] = &unit{path: path, src: src}
+	w.units[path] = u
 	w.mu.Unlock()
-	w.units[path].imports = w.localImports(path, src)
 	r := w.File(path)
 	return r.Findings, r.Err
 }
 
-// report checks one file whose imports were checked before; other files are out of sight, so that the answer does not depend on
-// what else was read when.
-func (w *Workspace) report(path string, src []byte, imports []string) (*lint.Report, error) {
-	r := w.resolver(path)
-	lookup := func(module string) *flow.Exports {
+// report checks one file whose imports were checked before, and tries repairs; other files are out of sight, so that the answer does not depend
+// on what else was read when. It depends on no setting.
+func (w *Workspace) report(path string, src []byte, lookup flow.Lookup) (*lint.Report, error) {
+	if !isNotebook(path) {
+		report := lint.Check(path, src, lookup)
+		repair.Offer(repair.Unit{Path: path, Source: src, Lookup: lookup, Check: func(edits []pysource.Edit) *lint.Report {
+			return lint.Check(path, pysource.Apply(src, edits), lookup)
+		}}, report)
+		return report, nil
+	}
+	nb, err := notebook.Read(src)
+	if err != nil {
+		return nil, err
+	}
+	report := lint.CheckCells(path, nb.Source, nb.Ends, lookup)
+	repair.Offer(repair.Unit{Path: path, Source: nb.Source, Lookup: lookup, Check: func(edits []pysource.Edit) *lint.Report {
+		changed, err := editNotebook(nb, edits)
+		if err != nil {
+			return nil
+		}
+		return lint.CheckCells(path, changed.Source, changed.Ends, lookup)
+	}}, report)
+	report.Place(nb)
+	return report, nil
+}
+
+func isNotebook(path string) bool { return strings.HasSuffix(path, ".ipynb") }
+
+func editNotebook(nb *notebook.Notebook, edits []pysource.Edit) (*notebook.Notebook, error) {
+	text, err := nb.Apply(edits)
+	if err != nil {
+		return nil, err
+	}
+	return notebook.Read(text)
+}
+
+// imported finds the files that the modules a file imports are, once they were checked.
+func (w *Workspace) imported(u *unit) func(module string) *unit {
+	r := w.resolver(u.path)
+	return func(module string) *unit {
 		found := r.find(module)
-		if found == "" || !strings.HasPrefix(module, "@") && !slices.Contains(imports, found) {
+		if found == "" || !strings.HasPrefix(module, "@") && !slices.Contains(u.imports, found) {
 			return nil
 		}
 		w.mu.Lock()
-		u := w.units[found]
+		other := w.units[found]
 		w.mu.Unlock()
-		if u == nil || u.report == nil {
+		if other == nil || other.report == nil {
 			return nil
 		}
-		return u.report.Exports
+		return other
 	}
-	if strings.HasSuffix(path, ".ipynb") {
-		return lint.CheckNotebook(path, src, lookup)
-	}
-	return lint.Check(path, src, lookup), nil
 }
 
 // maxSource is the largest file that is read; a notebook carries its pictures along.

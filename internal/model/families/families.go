@@ -6,6 +6,7 @@
 package families
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -78,7 +79,9 @@ func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	return m, nil
 }
 
-// wrongTask is the error for a task without a head.
+// ErrTask is the error for a task without a head here; the modelling code may have one.
+var ErrTask = errors.New("no head for the task")
+
 func wrongTask(c *hfconfig.Config, s Spec, have ...string) error {
-	return fmt.Errorf("model_type %q has no head for task %q here (it has: %s)", c.Type, s.Task, strings.Join(have, ", "))
+	return fmt.Errorf("model_type %q has %w %q here (it has: %s)", c.Type, ErrTask, s.Task, strings.Join(have, ", "))
 }

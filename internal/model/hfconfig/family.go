@@ -17,6 +17,7 @@ var familiesJSON []byte
 // Family is one entry of the table.
 type Family struct {
 	Class string `json:"class"` // the config class whose defaults apply
+	Like  string `json:"like"`  // the family that it is in all but its class: the same computation under another name
 	// Code names the forward pass in package families. Several types share one where they differ by traits.
 	Code   string `json:"code"`
 	Prefix string `json:"prefix"` // base_model_prefix
@@ -92,6 +93,13 @@ var table = sync.OnceValue(func() map[string]Family {
 	var all map[string]Family
 	if err := json.Unmarshal(familiesJSON, &all); err != nil {
 		panic("hfconfig: embedded families.json: " + err.Error())
+	}
+	for name, f := range all {
+		if f.Like != "" {
+			alias := all[f.Like]
+			alias.Class, alias.Like = f.Class, f.Like
+			all[name] = alias
+		}
 	}
 	return all
 })

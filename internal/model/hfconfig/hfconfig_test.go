@@ -41,8 +41,8 @@ func TestEveryFamilyParsesWithItsDefaults(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if n := len(Supported()); n != 32 {
-		t.Errorf("%d families, want 32", n)
+	if n := len(Supported()); n != 34 {
+		t.Errorf("%d families, want 34", n)
 	}
 }
 

@@ -163,3 +163,22 @@ func TestDistributionsAreBelievedToBeValid(t *testing.T) {
 		t.Errorf("ended %q after %d steps", trace.Ended, trace.Steps)
 	}
 }
+
+func TestKernelsOfTritonMakeNoTensors(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "kernel.py")
+	out := units.Bytes(2048 * 4096 * 4)
+	rest := units.Bytes(2*4096*1025*4+2048*1024*4) + 4*40*units.MiB // weights and their gradients, the batch, workspaces of cuBLAS
+	if got := res.Report.Peak.Allocated; trace.Steps != 3 || got < 2*out || got > 3*out+rest {
+		t.Errorf("%d steps, peak %s", trace.Steps, got)
+	}
+}
+
+// Twelve hundred evaluation passes take as long as a dozen: those after the first few are not run.
+func TestEvaluationLoopsAreShortened(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "evaluated.py")
+	if trace.Ended != traced.AtEnd || trace.Steps != 3 || res.Report.Phases[torch.PhaseEval] == 0 {
+		t.Errorf("ended %q after %d steps, phases %v", trace.Ended, trace.Steps, res.Report.Phases)
+	}
+}

@@ -23,6 +23,8 @@ type Summary struct {
 	Findings []lint.Finding
 	Files    int
 	Fixed    int
+	Known    int // hidden by the baseline
+	Gone     int // in the baseline and not in the code any more
 }
 
 // Count gives the number of findings of each severity.
@@ -49,12 +51,44 @@ func Text(out *screen.Screen, s Summary) {
 	if s.Fixed > 0 {
 		out.Line(fmt.Sprintf("%s fixed.", plural(s.Fixed, "finding")))
 	}
+	if s.Known > 0 {
+		out.Line(fmt.Sprintf("%s in the baseline not shown.", plural(s.Known, "finding")))
+	}
+	if s.Gone > 0 {
+		out.Paragraph(0, fmt.Sprintf("%s of the baseline no longer in the code: --write-baseline brings it up to date.", plural(s.Gone, "finding")))
+	}
 	if len(s.Findings) == 0 {
 		out.Line(fmt.Sprintf("%s read, nothing found.", plural(s.Files, "file")))
 		return
 	}
 	out.Line(fmt.Sprintf("%s, %s, %s; %s read.", plural(errors, "error"), plural(warnings, "warning"), plural(notes, "note"), plural(s.Files, "file")))
+	if text := s.fixable(); text != "" {
+		out.Paragraph(0, text)
+	}
 	out.Line(out.Ink(screen.Faint, "plimsoll lint --explain "+s.Findings[0].Rule+" tells more about a rule."))
+}
+
+// fixable says what the flags would repair.
+func (s Summary) fixable() string {
+	safe, unsafe := 0, 0
+	for _, f := range s.Findings {
+		switch {
+		case f.Repair == nil:
+		case f.Repair.Safe:
+			safe++
+		default:
+			unsafe++
+		}
+	}
+	switch {
+	case safe > 0 && unsafe > 0:
+		return fmt.Sprintf("%d can be fixed with --fix, %d more with --fix --unsafe-fixes; --diff shows how.", safe, unsafe)
+	case safe > 0:
+		return fmt.Sprintf("%d can be fixed with --fix; --diff shows how.", safe)
+	case unsafe > 0:
+		return fmt.Sprintf("%d can be fixed with --fix --unsafe-fixes; --diff --unsafe-fixes shows how.", unsafe)
+	}
+	return ""
 }
 
 func plural(n int, word string) string {
@@ -93,6 +127,10 @@ func finding(out *screen.Screen, f lint.Finding) {
 	out.Line(strings.Repeat(" ", 7+from), out.Ink(ink, strings.Repeat("^", width)))
 	out.Paragraph(2, screen.Clean(f.Message))
 	out.Hanging("  fix: ", screen.Green, screen.Clean(f.Fix))
+	if f.Repair != nil {
+		flag := map[bool]string{true: "--fix", false: "--unsafe-fixes"}[f.Repair.Safe]
+		out.Hanging("  "+flag+": ", screen.Faint, screen.Clean(f.Repair.Title))
+	}
 	out.Blank()
 }
 
@@ -132,6 +170,31 @@ type jsonFinding struct {
 	Message   string        `json:"message"`
 	Fix       string        `json:"fix"`
 	Fixable   bool          `json:"fixable"`
+	Repair    *jsonRepair   `json:"repair,omitempty"`
+}
+
+// jsonRepair is a change that removes a finding; its edits count bytes of the file (of a notebook: of its code cells as one source).
+type jsonRepair struct {
+	Title string     `json:"title"`
+	Safe  bool       `json:"safe"`
+	Edits []jsonEdit `json:"edits"`
+}
+
+type jsonEdit struct {
+	Start int    `json:"start"`
+	End   int    `json:"end"`
+	Text  string `json:"text"`
+}
+
+func repairOf(f lint.Finding) *jsonRepair {
+	if f.Repair == nil {
+		return nil
+	}
+	out := &jsonRepair{Title: f.Repair.Title, Safe: f.Repair.Safe}
+	for _, e := range f.Repair.Edits {
+		out.Edits = append(out.Edits, jsonEdit(e))
+	}
+	return out
 }
 
 // JSON writes the contract plimsoll.lint/1.
@@ -139,14 +202,15 @@ func JSON(w io.Writer, s Summary) error {
 	findings := make([]jsonFinding, 0, len(s.Findings))
 	for _, f := range s.Findings {
 		r, _ := lint.RuleByID(f.Rule)
-		findings = append(findings, jsonFinding{f.Rule, r.Name, f.Severity, f.File, f.Cell, f.Line, f.Column, f.EndLine, f.EndColumn, f.Message, f.Fix, f.Repair != nil})
+		findings = append(findings, jsonFinding{f.Rule, r.Name, f.Severity, f.File, f.Cell, f.Line, f.Column, f.EndLine, f.EndColumn, f.Message, f.Fix, f.Repair != nil, repairOf(f)})
 	}
 	return encode(w, struct {
 		Schema   string        `json:"schema"`
 		Files    int           `json:"files"`
 		Fixed    int           `json:"fixed"`
+		Known    int           `json:"known,omitempty"`
 		Findings []jsonFinding `json:"findings"`
-	}{Schema, s.Files, s.Fixed, findings})
+	}{Schema, s.Files, s.Fixed, s.Known, findings})
 }
 
 func encode(w io.Writer, v any) error {
@@ -160,13 +224,24 @@ func encode(w io.Writer, v any) error {
 func GitHub(w io.Writer, s Summary) error {
 	for _, f := range s.Findings {
 		level := map[lint.Severity]string{lint.Error: "error", lint.Warning: "warning", lint.Note: "notice"}[f.Severity]
-		_, err := fmt.Fprintf(w, "::%s file=%s,line=%d,endLine=%d,col=%d,title=%s::%s\n", level,
-			property(f.File), f.Line, f.EndLine, f.Column, property(f.Rule), data(f.Message+"\nfix: "+f.Fix))
+		at := fmt.Sprintf("line=%d,endLine=%d,col=%d", f.Line, f.EndLine, f.Column)
+		if f.Cell > 0 {
+			at = fmt.Sprintf("line=%d,endLine=%d", f.FileLine, f.FileLine)
+		}
+		_, err := fmt.Fprintf(w, "::%s file=%s,%s,title=%s::%s\n", level, property(f.File), at, property(f.Rule), data(inCell(f)+f.Message+"\nfix: "+f.Fix))
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// inCell names the cell where a format has no place for it.
+func inCell(f lint.Finding) string {
+	if f.Cell == 0 {
+		return ""
+	}
+	return fmt.Sprintf("cell %d, line %d: ", f.Cell, f.Line)
 }
 
 // data and property escape as the workflow command toolkit does.

@@ -71,8 +71,8 @@ type sarifArtifact struct {
 
 type sarifRegion struct {
 	StartLine   int `json:"startLine"`
-	StartColumn int `json:"startColumn"`
-	EndLine     int `json:"endLine"`
+	StartColumn int `json:"startColumn,omitempty"`
+	EndLine     int `json:"endLine,omitempty"`
 	EndColumn   int `json:"endColumn,omitempty"`
 }
 
@@ -84,8 +84,7 @@ func SARIF(w io.Writer, s Summary, version string) error {
 		index[id] = len(driver.Rules)
 		driver.Rules = append(driver.Rules, sarifRule{id, name, sarifText{summary}, sarifText{help}, sarifConfig{level}})
 	}
-	add(lint.SyntaxRule, "not-python", "a line is not Python", "a line is not Python", lint.Warning)
-	for _, r := range lint.Rules() {
+	for _, r := range lint.AllRules() {
 		add(r.ID, r.Name, r.Summary, lint.Page(r.ID), r.Severity)
 	}
 	results := make([]sarifResult, 0, len(s.Findings))
@@ -94,7 +93,10 @@ func SARIF(w io.Writer, s Summary, version string) error {
 		if f.EndLine == f.Line {
 			region.EndColumn = max(column(f.Source, f.EndColumn), region.StartColumn)
 		}
-		results = append(results, sarifResult{f.Rule, index[f.Rule], f.Severity, sarifText{f.Message + " Fix: " + f.Fix},
+		if f.Cell > 0 { // the file is JSON: its line can be named, the column within a string of it means nothing
+			region = sarifRegion{StartLine: f.FileLine}
+		}
+		results = append(results, sarifResult{f.Rule, index[f.Rule], f.Severity, sarifText{inCell(f) + f.Message + " Fix: " + f.Fix},
 			[]sarifLocation{{sarifPhysical{sarifArtifact{uri(f.File)}, region}}}})
 	}
 	return encode(w, sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0",

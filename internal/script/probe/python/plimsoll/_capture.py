@@ -15,7 +15,7 @@ import sys
 import weakref
 from collections import deque
 
-from . import _files, _frames, _graph, _internals, _mode, _places, _pretend, _shapes
+from . import _again, _files, _frames, _graph, _internals, _mode, _places, _pretend, _shapes
 from ._imports import when_imported
 
 OLDEST = (2, 6)  # torch.export with automatic symbols for the batch
@@ -39,6 +39,7 @@ def _attach(torch, capture):
     _pretend.a_gpu(torch, capture)
     _pretend.without_initialisation(torch)
     _shapes.install(torch)
+    _pretend.kernels_of_triton(lambda *args, **kwargs: capture.fail("the step runs a Triton kernel, whose gradient is no operator's"))
     when_imported("torch.utils.data.dataloader", _pretend.loaders_at_home)
     when_imported("torch.utils.data.dataloader", capture.watch_loaders)
     capture.install()
@@ -55,6 +56,7 @@ class Capture:
         self.exporting, self.step = False, None
         self.batch_sizes, self.in_step = [], None
         self.optimizers = weakref.WeakSet()
+        self.repeats = _again.Repeats(torch, 1)
         self.taken = []  # steps of other optimizers in the same iteration, each with its optimizer and its line
         self.asked = None  # where the script last asked for a value that does not exist
         self.begin()
@@ -234,6 +236,10 @@ class Capture:
             self.model_place = self.model_place or _caller()
         else:
             self.others[id(module)] = module
+        key = None if trains else self.repeats.key(module, args, kwargs)
+        known = self.repeats.result(key, self.made) if key is not None else None
+        if known is not None:
+            return known[0]
         unreal = lambda t: t if isinstance(t, self.FakeTensor) else self.fake.from_tensor(t)
         self.places.unreal = next(iter(map(self.places.on_gpu, module.parameters())), None)
         state = {name: unreal(t) for name, t in [*module.named_parameters(remove_duplicate=True), *module.named_buffers(remove_duplicate=True)]}
@@ -247,7 +253,13 @@ class Capture:
             self.in_model -= 1
         if trains:
             self.keep(module, args, kwargs, out)
+        else:
+            self.repeats.ran(key, out)
         return out
+
+    def made(self, shape, dtype):
+        with self.fake:
+            return self.torch.empty(shape, dtype=dtype)
 
     def counting_saved(self, state):
         """Adds up what autograd keeps for backward, to tell which of several steps keeps more."""

@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 
-from . import _cudarules, _files, _frames, _graph, _internals, _loops, _places, _pretend, _shadow, _shapes, _tracemode
+from . import _again, _cudarules, _files, _frames, _graph, _internals, _loops, _places, _pretend, _shadow, _shapes, _tracemode
 from ._imports import when_imported
 
 OLDEST = (2, 4)
@@ -53,6 +53,7 @@ class Trace:
         self.begun = time.monotonic()
         self.limit = float(os.environ.get("PLIMSOLL_SECONDS") or SECONDS)
         self.loops = _loops.Loops(self)
+        self.repeats = _again.Repeats(torch, _loops.BATCHES)
         self.shadow = _shadow.Shadow(torch, os.path.join(report, "written"), self)
 
     def note(self, text):
@@ -85,6 +86,7 @@ class Trace:
         when_imported("transformers.generation.utils", _loops.generation)
         _cudarules.install(torch, _pretend.CAPABILITY)
         _shapes.install(torch)
+        _pretend.kernels_of_triton(lambda *args, **kwargs: None)
         _places.install(torch, self.places)
         self.places.unreal = torch.device("cuda", 0)
         self._modules()
@@ -111,14 +113,24 @@ class Trace:
             outer = not trace.paths
             if outer:
                 trace.enter_model(module)
+            key = trace.repeats.key(module, args, kwargs) if outer else None
+            known = trace.repeats.result(key, trace.made) if key is not None else None
+            if known is not None:
+                return known[0]
             trace.paths.append(trace.names.get(module) or type(module).__name__)
             try:
-                return original(module, *args, **kwargs)
+                out = original(module, *args, **kwargs)
             finally:
                 trace.paths.pop()
+            trace.repeats.ran(key, out)
+            return out
 
         nn.Module.__call__ = __call__
         nn.Module._apply = self._apply(nn.Module._apply)
+
+    def made(self, shape, dtype):
+        with self.recording():
+            return self.torch.empty(shape, dtype=dtype)
 
     def enter_model(self, module):
         if self.phase == "backward" and self.depth:  # a checkpoint runs again

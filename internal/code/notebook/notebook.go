@@ -1,0 +1,125 @@
+// Package notebook reads Jupyter notebooks as Python programs.
+//
+// In goes the JSON of a notebook (nbformat 3 or 4); out comes the Python of its code cells, in their order, as one source, with the cell and
+// line that each of its lines comes from. What is not Python is left out: lines for the shell and for IPython, cells with a magic for another
+// language, notebooks of another kernel. Changes of that source are written back into the JSON, of which every other byte stays as it is.
+package notebook
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+)
+
+// Notebook is one that was read.
+type Notebook struct {
+	Source []byte // the Python of all code cells
+	Ends   []int  // where the text of each of those cells ends in Source
+
+	raw   []byte
+	cells []cell
+	lines []line // by line of Source
+}
+
+// cell is a cell of the JSON; numbers count from 1 over all cells.
+type cell struct {
+	number         int
+	kind, language string
+	list           bool // its source is a list of lines, not one string
+	parts          []part
+}
+
+// part is one string of a cell's source.
+type part struct {
+	start, end int // of the string in the JSON, quotes included
+	text       string
+}
+
+func (c cell) text() string {
+	var b strings.Builder
+	for _, p := range c.parts {
+		b.WriteString(p.text)
+	}
+	return b.String()
+}
+
+// line is where a line of Source comes from.
+type line struct {
+	start  int  // offset in Source
+	cell   int  // index of the cell
+	number int  // within the cell, from 1
+	at     int  // offset of the line in the cell's text
+	fixed  bool // not the cell's own text
+}
+
+// Read reads a notebook.
+func Read(src []byte) (*Notebook, error) {
+	s, err := scan(src)
+	if err != nil {
+		return nil, err
+	}
+	n := &Notebook{raw: src, cells: s.cells}
+	var out bytes.Buffer
+	for i, c := range n.cells {
+		if c.kind != "code" || !s.python(c) {
+			continue
+		}
+		at := 0
+		for j, l := range pythonLines(c.text()) {
+			n.lines = append(n.lines, line{out.Len(), i, j + 1, at, l.replaced || l.cut > 0})
+			out.WriteString(l.text)
+			out.WriteByte('\n')
+			at += l.length + 1
+		}
+		n.Ends = append(n.Ends, out.Len())
+	}
+	n.Source = out.Bytes()
+	return n, nil
+}
+
+// Place tells which cell, counted from 1, and which line of it a line of Source is.
+func (n *Notebook) Place(number int) (cell, row int) {
+	if number < 1 || number > len(n.lines) {
+		return 0, number
+	}
+	l := n.lines[number-1]
+	return n.cells[l.cell].number, l.number
+}
+
+// FileLine is the line of the JSON on which a line of Source stands, for tools that show the file as it is.
+func (n *Notebook) FileLine(number int) int {
+	if number < 1 || number > len(n.lines) {
+		return 1
+	}
+	l := n.lines[number-1]
+	at := 0
+	for _, p := range n.cells[l.cell].parts {
+		if at += len(p.text); at > l.at || l.at == at && p.text == "" {
+			return 1 + bytes.Count(n.raw[:p.start], []byte("\n"))
+		}
+	}
+	if parts := n.cells[l.cell].parts; len(parts) > 0 {
+		return 1 + bytes.Count(n.raw[:parts[len(parts)-1].start], []byte("\n"))
+	}
+	return 1
+}
+
+// ErrNotEditable says that a change touches what is not Python of one cell.
+var ErrNotEditable = errors.New("the change crosses the end of a cell or a line for IPython")
+
+// at finds the cell and the offset in its text of an offset in Source. The end of a range is looked for on the line before where it stands
+// at the beginning of one.
+func (n *Notebook) at(offset int, end bool) (cell, at int, ok bool) {
+	i := len(n.lines) - 1
+	for i > 0 && n.lines[i].start > offset {
+		i--
+	}
+	if i < 0 {
+		return 0, 0, false
+	}
+	if end && i > 0 && n.lines[i].start == offset {
+		i--
+	}
+	l := n.lines[i]
+	return l.cell, min(l.at+offset-l.start, len(n.cells[l.cell].text())), !l.fixed
+}

@@ -1,0 +1,223 @@
+package repair
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/code/lint"
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
+
+// loadOnCPU keeps a checkpoint off the GPU. load_state_dict copies its tensors to where the parameters are, so nothing changes for a checkpoint
+// that goes there and nowhere else.
+func loadOnCPU(s *site) []lint.Repair {
+	if s.call == nil || s.call.Name != "torch.load" {
+		return nil
+	}
+	safe := false
+	if outer := s.argumentOf(s.call.Node); outer != nil {
+		f, ok := outer.Func.(*pysource.Attribute)
+		safe = ok && f.Attr == "load_state_dict"
+	}
+	if x := keyword(s.call.Node, "map_location"); x != nil {
+		return one("Load onto the CPU", safe, replace(x, `"cpu"`))
+	}
+	if len(s.call.Node.Args) != 1 && !named(s.call.Node.Args[1:]) {
+		return nil
+	}
+	return one("Load onto the CPU: `map_location=\"cpu\"`", safe, s.adding(s.call.Node, `map_location="cpu"`)...)
+}
+
+func named(args []pysource.Arg) bool {
+	for _, a := range args {
+		if a.Name == "" || a.Star > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// argumentOf is the call that a call is a direct argument of.
+func (s *site) argumentOf(c *pysource.Call) *pysource.Call {
+	var found *pysource.Call
+	if st := s.statement(c); st != nil {
+		pysource.Walk(st, func(n pysource.Node) bool {
+			if outer, ok := n.(*pysource.Call); ok {
+				for _, a := range outer.Args {
+					if a.Value == pysource.Expr(c) {
+						found = outer
+					}
+				}
+			}
+			return found == nil
+		})
+	}
+	return found
+}
+
+// newAMP names the device instead of the module. Where the old name was imported, the import would have to change with every use. A first
+// positional argument is "enabled" in the old form and the device in the new one
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/cuda/amp/autocast_mode.py#L15).
+func newAMP(s *site) []lint.Repair {
+	if s.call == nil {
+		return nil
+	}
+	c := s.call.Node
+	if !strings.HasPrefix(s.text(c.Func), "torch.cuda.amp.") || len(c.Args) > 0 && c.Args[0].Name == "" {
+		return nil
+	}
+	end := int(c.Func.Pos().End)
+	open := bytes.IndexByte(s.f.Source[end:c.End], '(')
+	if open < 0 {
+		return nil
+	}
+	insert := `"cuda"`
+	if len(c.Args) > 0 {
+		insert += ", "
+	}
+	name := "torch.amp." + flow.Last(s.call.Name)
+	return one("Replace with `"+name+"(\"cuda\")`", true, replace(c.Func, name), pysource.Edit{Start: end + open + 1, End: end + open + 1, Text: insert})
+}
+
+// cloneTensor copies a tensor the way torch.tensor's own warning asks for.
+func cloneTensor(s *site) []lint.Repair {
+	if s.call == nil || len(s.call.Args) != 1 || s.call.Args[0].Kind == flow.Batch {
+		return nil
+	}
+	x := s.call.Node.Args[0].Value
+	return one("Replace with `"+short(s.text(x))+".detach().clone()`", true, replace(s.call.Node, s.text(x)+".detach().clone()"))
+}
+
+// deleteCheckpoint forgets a checkpoint after its last use in the block that loaded it.
+func deleteCheckpoint(s *site) []lint.Repair {
+	if s.bind == nil || strings.Contains(s.bind.Name, ".") {
+		return nil
+	}
+	block, inside, last := s.known.blocks[s.bind.Node], 0, s.bind.Node
+	for _, st := range block {
+		n := names([]pysource.Stmt{st}, s.bind.Name)
+		inside += n
+		if n > 0 {
+			last = st
+		}
+	}
+	body := s.f.Body
+	if fn := s.scope.Func; fn != nil {
+		body = fn.Node.Body
+	}
+	if names(body, s.bind.Name) != inside || s.scope.Func == nil && names(s.f.Body, s.bind.Name) != inside || last == s.bind.Node {
+		return nil
+	}
+	if _, ok := last.(*pysource.Return); ok || anyNode([]pysource.Stmt{last}, func(n pysource.Node) bool { _, ok := n.(*pysource.Lambda); return ok }) {
+		return nil
+	}
+	if len(bodies(last)) > 0 && !deletable(last) {
+		return nil
+	}
+	return one("Add `del "+s.bind.Name+"` after its last use", true, s.after(last, "del "+s.bind.Name)...)
+}
+
+// deletable tells whether a compound statement ends with its last line, so that a statement can be put below it, and keeps no name alive.
+func deletable(st pysource.Stmt) bool {
+	switch st.(type) {
+	case *pysource.If, *pysource.With:
+		return true
+	}
+	return false
+}
+
+// bucketViews lets gradients live in DDP's buckets.
+func bucketViews(s *site) []lint.Repair {
+	if s.call == nil || s.has("detach_()", ".grad =") {
+		return nil
+	}
+	return one("Add `gradient_as_bucket_view=True`", false, s.adding(s.call.Node, "gradient_as_bucket_view=True")...)
+}
+
+// rawLogits passes logits to the loss as they are.
+func rawLogits(s *site) []lint.Repair {
+	if s.call == nil {
+		return nil
+	}
+	c := s.call.Node
+	switch {
+	case s.call.Recv != nil && (s.call.Method == "float" || s.call.Method == "to") && primary(s.call.Recv):
+		title := "Drop `." + s.call.Method + "(…)`"
+		if a, ok := s.statement(c).(*pysource.Assign); ok && a.Value == pysource.Expr(c) && len(a.Targets) == 1 && s.text(a.Targets[0]) == s.text(s.call.Recv) {
+			return one(title, false, s.removed(a)...) // logits = logits.float()
+		}
+		return one(title, false, replace(c, s.text(s.call.Recv)))
+	case s.call.Method == "softmax" && len(c.Args) > 0 && c.Args[0].Name == "" && primary(c.Args[0].Value) && s.usedOnce(c):
+		return one("Pass the raw logits", false, replace(c, s.text(c.Args[0].Value)))
+	}
+	return nil
+}
+
+// usedOnce tells whether a value is used in one place only: as an argument, or under a name that is read once.
+func (s *site) usedOnce(c *pysource.Call) bool {
+	a, ok := s.statement(c).(*pysource.Assign)
+	if !ok || a.Value != pysource.Expr(c) {
+		return s.argumentOf(c) != nil
+	}
+	body := s.f.Body
+	if fn := s.scope.Func; fn != nil {
+		body = fn.Node.Body
+	}
+	return len(a.Targets) == 1 && flow.Key(a.Targets[0]) != "" && names(body, flow.Key(a.Targets[0])) == 2
+}
+
+// nonReentrant chooses the kind of checkpointing that needs no input with a gradient, or switches the cache off.
+func nonReentrant(s *site) []lint.Repair {
+	switch {
+	case s.call != nil && strings.HasPrefix(s.call.Name, "torch.utils.checkpoint."):
+		return one("Add `use_reentrant=False`", false, s.adding(s.call.Node, "use_reentrant=False")...)
+	case s.call != nil && keyword(s.call.Node, "use_cache") != nil:
+		return one("Set `use_cache=False`", false, replace(keyword(s.call.Node, "use_cache"), "False"))
+	case s.bind != nil && strings.HasSuffix(s.bind.Name, ".use_cache") && s.bind.Expr != nil:
+		return one("Set `use_cache = False`", false, replace(s.bind.Expr, "False"))
+	}
+	return nil
+}
+
+func noBenchmark(s *site) []lint.Repair {
+	if s.bind == nil || s.bind.Expr == nil {
+		return nil
+	}
+	return one("Set `benchmark = False`", false, replace(s.bind.Expr, "False"))
+}
+
+// dropEmptyCache removes a call that stands alone.
+func dropEmptyCache(s *site) []lint.Repair {
+	if s.call == nil {
+		return nil
+	}
+	st := s.statement(s.call.Node)
+	if e, ok := st.(*pysource.ExprStmt); !ok || e.X != pysource.Expr(s.call.Node) {
+		return nil
+	}
+	return one("Remove `"+short(s.text(s.call.Node))+"`", false, s.removed(st)...)
+}
+
+// dropSplitSize takes max_split_size_mb out of a string of settings.
+func dropSplitSize(s *site) []lint.Repair {
+	var found *pysource.String
+	pysource.WalkBody(s.f.Body, func(n pysource.Node) bool {
+		if x, ok := n.(*pysource.String); ok && found == nil && !x.Formatted && strings.Contains(x.Value, "max_split_size_mb") && strings.Contains(x.Value, "expandable_segments") &&
+			x.Start >= s.found.Span.Start && x.End <= s.found.Span.End {
+			found = x
+		}
+		return true
+	})
+	if found == nil {
+		return nil
+	}
+	var kept []string
+	for part := range strings.SplitSeq(found.Value, ",") {
+		if !strings.Contains(part, "max_split_size_mb") {
+			kept = append(kept, strings.TrimSpace(part))
+		}
+	}
+	text := strings.Replace(s.text(found), found.Value, strings.Join(kept, ","), 1)
+	return one("Remove `max_split_size_mb`", false, replace(found, text))
+}
