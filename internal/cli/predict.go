@@ -121,7 +121,7 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	}
 	j, err := o.job(env, cmd)
 	if err != nil && o.trace != nil { // an optimizer nobody has written down, or a model that cannot be described
-		return o.printFollowed(env, m, fmt.Errorf("the captured step: %w", err))
+		return o.printFollowed(env, cmd, m, fmt.Errorf("the captured step: %w", err))
 	}
 	if err != nil {
 		return err

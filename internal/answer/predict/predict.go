@@ -67,7 +67,7 @@ func (m Machine) capacity() units.Bytes {
 // name is what to call the card on a screen.
 func (m Machine) name() string {
 	if m.Assumed {
-		return "a card not named"
+		return "a card"
 	}
 	return m.Card.Title
 }

@@ -118,9 +118,9 @@ func oomVerdict(r *report.Explain, d *report.Device, o *report.OOM) string {
 	}
 	text := who + " ran out of memory" + during(o.Phase)
 	left := max(0, o.Capacity-o.Held)
-	text += fmt.Sprintf(": %s asked for, %s left", o.Requested, left)
+	text += fmt.Sprintf(": %s requested, %s left", o.Requested, left)
 	if o.Segment > o.Requested && o.Requested <= left {
-		text = fmt.Sprintf("%s ran out of memory%s: %s asked for, which PyTorch takes from a new segment of %s, and %s left", who, during(o.Phase), o.Requested, o.Segment.Short(), left)
+		text = fmt.Sprintf("%s ran out of memory%s: %s requested, which PyTorch takes from a new segment of %s, and %s left", who, during(o.Phase), o.Requested, o.Segment.Short(), left)
 	}
 	switch o.CapacityFrom {
 	case "bounds":
