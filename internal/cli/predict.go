@@ -335,7 +335,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.OffloadActivations, "offload-activations", false, "keep what autograd saves in host memory (save_on_cpu)")
 	addWord(flags, &f.Attn, "attn", "attention: sdpa or eager (default sdpa)", f.attention)
 	flags.StringVar(&f.ZeroGrad, "zero-grad", "", "when gradients are set to None: before-forward, before-backward (default before-forward)")
-	addWord(flags, &f.Loop, "loop", "what the loop still refers to in the next forward pass: function (nothing), plain (batch, output, loss), script (output, loss); default function", setup.ParseLoop)
+	addWord(flags, &f.Loop, "loop", "what the loop still refers to in the next forward pass: function (nothing), loss (nothing, and outputs are freed before backward), plain (batch, output, loss), script (output, loss); default function", setup.ParseLoop)
 }
 
 // optimizerHelp names the default optimizer in its forms and where the others are listed.
