@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -47,7 +48,7 @@ func newPredictCommand(env Env) *cobra.Command {
 	var o predictOptions
 	cmd := &cobra.Command{
 		Use:   "predict (MODEL | --config config.json | --graph FILE | --job FILE | --jobs FILE.jsonl | -- COMMAND...)",
-		Short: "predict whether a training job fits on a card, before it runs",
+		Short: "predict predict whether a training job fits on a card, before it runs",
 		Long: `Predict simulates three training steps of a job, counting the bytes PyTorch would
 allocate, and says whether it fits: the peak by phase and by category, where in the
 step it occurs, a safe upper bound, and the largest batch that would still fit. It
@@ -111,6 +112,8 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	if err := o.contradiction(cmd); err != nil {
 		return err
 	}
+	// From here on what predictions leave behind is collected as it comes: a deep model must not take twice its memory.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(gcLimit))
 	m, err := o.machine()
 	if err != nil {
 		return err
