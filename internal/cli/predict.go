@@ -48,7 +48,7 @@ func newPredictCommand(env Env) *cobra.Command {
 	var o predictOptions
 	cmd := &cobra.Command{
 		Use:   "predict (MODEL | --config config.json | --graph FILE | --job FILE | --jobs FILE.jsonl | -- COMMAND...)",
-		Short: "predict predict whether a training job fits on a card, before it runs",
+		Short: "predict whether a training job fits on a card, before it runs",
 		Long: `Predict simulates three training steps of a job, counting the bytes PyTorch would
 allocate, and says whether it fits: the peak by phase and by category, where in the
 step it occurs, a safe upper bound, and the largest batch that would still fit. It

@@ -52,7 +52,7 @@ func TestNoSentenceMakesReadersStumble(t *testing.T) {
 			check(f.path, s)
 		}
 	}
-	for _, page := range documents(t) {
+	for _, page := range pagesOfDocs(t) {
 		b, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -63,8 +63,8 @@ func TestNoSentenceMakesReadersStumble(t *testing.T) {
 	}
 }
 
-// documents lists the README and every page of docs/.
-func documents(t *testing.T) []string {
+// pagesOfDocs lists the README and every page of docs/.
+func pagesOfDocs(t *testing.T) []string {
 	t.Helper()
 	root := filepath.Join("..", "..")
 	pages := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "CHANGELOG.md")}
