@@ -67,10 +67,10 @@ func TestWhatNewUsersTypeIsUnderstood(t *testing.T) {
 		"one bad file of two":             {args: []string{"explain", recordings + "oom-batch.pickle.gz", "../../testdata/none.pickle"}, code: 4, want: "activations dominate"},
 		"a file without a verb":           {args: []string{recordings + "oom-batch.pickle.gz"}, code: 2, want: "plimsoll explain " + recordings},
 		"plimsoll alone":                  {want: "plimsoll run -- python train.py"},
-		"a wrong type in a job":           {stdin: `{"config_file": "x.json", "batch": "four"}`, args: []string{"predict"}, code: 4, want: `"batch" is a string here and must be a number`, lacks: "Go "},
+		"a wrong type in a job":           {stdin: `{"config_file": "x.json", "batch": "four"}`, args: []string{"predict"}, code: 4, want: "batch is text and should be a whole number", lacks: "Go "},
 		"bf16 on a T4":                    {args: with("--gpu", "t4", "--precision", "amp-bf16"), want: "T4 has no bf16"},
 		"LoRA in GPT-2's Conv1D":          {args: []string{"predict", "../../docs/answers/gpt2.json", "--batch", "1", "--seq", "128", "--lora-rank", "8", "--lora-targets", "c_attn"}, want: "LoRA 8"},
-		"a job that is not JSON":          {stdin: `batch=4`, args: []string{"predict"}, code: 4, want: "not valid JSON", lacks: "invalid character"},
+		"a job that is not JSON":          {stdin: `batch=4`, args: []string{"predict"}, code: 4, want: "is not a JSON object: byte 1"},
 	} {
 		r := plimsoll(t, c.stdin, c.args...)
 		text := r.stdout + r.stderr

@@ -50,7 +50,7 @@ keeps that below 3 % of the step time (--record stacks: always, light: never).
 With --fit the first training step is captured on the CPU and its peak predicted. The
 command then starts with the smallest change that fits: micro-batches, checkpointing,
 allocator and optimizer settings, the same effective batch. After an out-of-memory
-error it restarts with what the recording suggests. All ranks of a job run the same plan.`,
+error it restarts with what the recording suggests. All ranks run the same plan.`,
 		Example: `  plimsoll run -- python train.py --epochs 3
   plimsoll run --report out -- torchrun --nproc-per-node 4 train.py
   plimsoll run --fit -- python train.py`,
