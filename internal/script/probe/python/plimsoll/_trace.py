@@ -316,6 +316,20 @@ class Trace:
         """A checkpoint that was loaded to the GPU."""
         return _mapped(self.torch, value, self.to_gpu)
 
+    def numbers(self, tensor):
+        """What a tensor on the host has, whatever mode is on."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes():
+            return tensor.tolist()
+
+    def on_host(self, numbers):
+        """A tensor of these whole numbers, with data, whatever mode is on."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes():
+            return self.torch.tensor(numbers)
+
     def made_from(self, value, map_location):
         device = self.places.named(map_location)
 
