@@ -332,7 +332,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.OffloadActivations, "offload-activations", false, "what autograd saves is kept on the host (save_on_cpu)")
 	addWord(flags, &f.Attn, "attn", "attention: sdpa or eager (default sdpa)", f.attention)
 	flags.StringVar(&f.ZeroGrad, "zero-grad", "", "when gradients are set to None: before-forward, before-backward (default before-forward)")
-	addWord(flags, &f.Loop, "loop", "function: the step's locals die; plain: those of the last iteration live on; script: all but its batch (default function)", setup.ParseLoop)
+	addWord(flags, &f.Loop, "loop", "function: the step's locals die; loss: the outputs before backward too; plain: those of the last iteration live on; script: all but its batch (default function)", setup.ParseLoop)
 }
 
 // optimizerHelp names the default optimizer in its forms and where the others are listed.
