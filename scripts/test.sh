@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that must hold and needs nothing but Go: formatting, vet, staticcheck, a build without cgo, all Go tests, the bundle of the page.
+# Everything that must hold and needs nothing but Go: formatting, vet, staticcheck, licences, a build without cgo, all Go tests, the bundle of the page.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 unset PLIMSOLL_PYTHON PLIMSOLL_HANDOVER PLIMSOLL_PROMETHEUS # what needs PyTorch or Prometheus has targets of its own
@@ -8,6 +8,7 @@ unformatted=$(gofmt -l $(git ls-files '*.go'))
 CGO_ENABLED=0 go build ./...
 go vet ./...
 go tool staticcheck ./...
+scripts/licences.sh
 (cd tools && go vet ./... && go test ./...)
 (cd browsertests && go vet ./...)
 GOGC=400 go test -timeout 20m ./... # memory is cheaper here than collecting it: a fifth less time

@@ -29,7 +29,7 @@ type layer struct {
 
 // layers is the whole house, from the ground up. docs/architecture.md describes the same list.
 var layers = []layer{
-	{name: "words", packages: []string{"internal/units", "internal/spelling", "internal/torch", "internal/setup"}},
+	{name: "words", packages: []string{"internal/units", "internal/spelling", "internal/document", "internal/torch", "internal/setup"}},
 	{name: "evidence: what people have", packages: []string{
 		"internal/evidence/pickle", "snapshot", "internal/memory/tape", "internal/evidence/recording", "internal/evidence/callsite",
 		"internal/evidence/oomtext", "internal/evidence/probenotes", "internal/evidence/holders",
@@ -57,7 +57,7 @@ var layers = []layer{
 	}},
 	{name: "command line", effects: true, packages: []string{"internal/cli", "cmd/plimsoll"}},
 	{name: "for tests and releases", effects: true, packages: []string{
-		"internal/model/cudnn/grow", "internal/release", "internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/script/probe/probetest", "internal/archtest",
+		"internal/model/cudnn/grow", "internal/release", "internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/testkit/hostile", "internal/testkit/fuzz", "internal/testkit/schema", "internal/script/probe/probetest", "internal/archtest",
 	}},
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -111,6 +112,8 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	if err := o.contradiction(cmd); err != nil {
 		return err
 	}
+	// From here on what predictions leave behind is collected as it comes: a deep model must not take twice its memory.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(gcLimit))
 	m, err := o.machine()
 	if err != nil {
 		return err

@@ -143,8 +143,8 @@ func (s *storage) size() units.Bytes {
 	return s.p.tape.Events[s.event].Size
 }
 
-// maxEvents bounds a tape (1.5 GiB of events); the largest measured job has 60 thousand.
-const maxEvents = 1 << 26
+// maxEvents bounds a tape (some 200 MB of events); the largest measured job has 60 thousand.
+const maxEvents = 1 << 23
 
 // alloc records a request. PyTorch allocates nothing for zero bytes.
 func (p *Process) alloc(size units.Bytes) *storage {

@@ -48,7 +48,7 @@ export interface Prediction extends Omit<Need, "batch"> {
   top?: { category: string; module: string; bytes: number; count: number }[]; sharded?: { allocated: number; safe: number; fits: boolean; assumptions: string[] | null };
   assumptions: string[] | null; unknown_operators?: string[];
 }
-export interface Summary { kind: string; headline: string; report?: any; diff?: any; prediction?: Prediction; fit?: Fit }
+export interface Summary { kind: string; headline: string; about: number; report?: any; diff?: any; prediction?: Prediction; fit?: Fit }
 
 export interface Source {
   stored: boolean;
@@ -62,9 +62,15 @@ export interface Source {
   whatif(d: number): Promise<WhatIf>;
 }
 
-export function open(): Source {
+export async function open(): Promise<Source> {
   const element = document.getElementById("data");
-  return element ? new Stored(JSON.parse(element.textContent || "")) : new Server();
+  return element ? new Stored(JSON.parse(await unpacked(element.textContent || ""))) : new Server();
+}
+
+// unpacked undoes base64 and gzip: what a file carries is an eighth of its size that way.
+async function unpacked(text: string): Promise<string> {
+  const bytes = Uint8Array.from(atob(text.trim()), (c) => c.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
 class Server implements Source {
