@@ -123,6 +123,7 @@ type Holder struct {
 
 	// Name is the variable that reaches it; for parameters, gradients and state the variable that reaches the model, for Saved the one the graph hangs from.
 	Name
+	Frame string `json:"frame,omitempty"` // "exception" where the variable's function has ended and a traceback keeps its frame
 	Type  string `json:"type,omitempty"`  // of what the variable is bound to: list, dict, Tensor
 	First string `json:"first,omitempty"` // the name of the first storage without stars, and of the last
 	Last  string `json:"last,omitempty"`

@@ -38,6 +38,7 @@ type Process struct {
 	phase    string
 
 	grad     bool // gradient mode
+	still    bool // the model is in evaluation mode: nothing drops out
 	sequence uint64
 	hooks    []saveHook // innermost last: where saved tensors go (checkpointing, the host)
 	casting  *autocastState

@@ -6,6 +6,7 @@ import { colorOf, css, ink, stackOrder } from "./palette";
 import { Plot, chart, limit, line, plot, tag } from "./plot";
 import { tile } from "./report";
 import { Moment, Need, Prediction, Sizes } from "./source";
+import { overRun, safer } from "./wholerun";
 
 const searchEnds = 1 << 16; // a largest batch of so many means at least as many
 const unused = "held, not in use";
@@ -29,7 +30,7 @@ export function predicted(p: Prediction, headline: HTMLElement): HTMLElement[] {
     h("p", { class: "lead" }, [p.title, count(p.params) + " parameters", p.card, size(p.capacity)].filter(Boolean).join(" · ")),
     tiles,
     h("div", { class: "columns" },
-      h("div", { class: "middle" }, steps, p.batches && p.batches.length > 1 ? batches(p, p.batches, show) : hint(p)),
+      h("div", { class: "middle" }, p.run ? overRun(p, p.run) : steps, p.run ? safer(p.run) : null, p.batches && p.batches.length > 1 ? batches(p, p.batches, show) : p.run ? null : hint(p)),
       h("div", { class: "side-box" }, peak, phases(p), largest(p), assumed(p))),
   ];
 }

@@ -46,7 +46,12 @@ export interface Prediction extends Omit<Need, "batch"> {
   title?: string; card?: string; params: number; capacity: number; phases: Sizes | null; after_load: number;
   largest?: { batch: number; seq?: number }; timeline?: Moment[]; batches?: Need[];
   top?: { category: string; module: string; bytes: number; count: number }[]; sharded?: { allocated: number; safe: number; fits: boolean; assumptions: string[] | null };
-  assumptions: string[] | null; unknown_operators?: string[];
+  assumptions: string[] | null; unknown_operators?: string[]; verdict?: string; run?: Run;
+}
+export interface RunMoment { step: number; evaluation?: boolean; longest: number; allocated: number; reserved: number; retries?: number }
+export interface Run {
+  steps: number; orders: number; failing: number; limited: { room: number; reserved: number; retries: number }; fails_at: { step: number; evaluation?: boolean; shape: number[] } | null;
+  curve?: RunMoment[]; free?: RunMoment[]; remedies?: { action: string; reserved: number; retries: number; failing: number; orders: number; completes: boolean }[];
 }
 export interface Summary { kind: string; headline: string; about: number; report?: any; diff?: any; prediction?: Prediction; fit?: Fit }
 
