@@ -80,6 +80,9 @@ const (
 	worked        // work
 )
 
+// reserveOp is the owner's operator of a storage whose size the work before it tells.
+const reserveOp = "cudnn reserve"
+
 // Bounds of a believable trace.
 const (
 	maxEvents = 8 << 20
@@ -198,7 +201,11 @@ func (w *writer) write(e event, least bool) {
 		if least && w.trace.Owners[e.c].Depends {
 			return
 		}
-		w.ids[e.a], w.sizes[e.a] = w.alloc(units.Bytes(e.b), uint32(e.c)+1), units.Bytes(e.b)
+		size := units.Bytes(e.b)
+		if w.trace.Owners[e.c].Op == reserveOp && w.library.reserve > 0 {
+			size, w.library.reserve = w.library.reserve, 0
+		}
+		w.ids[e.a], w.sizes[e.a] = w.alloc(size, uint32(e.c)+1), size
 	case ended:
 		if id, ok := w.ids[e.a]; ok {
 			w.free(id, w.sizes[e.a])
