@@ -339,7 +339,7 @@ func outputsCollected(p *pass) {
 
 func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 	loop := p.dataLoop(s, st)
-	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || st.Via != "" {
+	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || st.Via != "" || loop.Kind == flow.OtherLoop && perBatch(s, st, loop) {
 		return
 	}
 	severity := Error
