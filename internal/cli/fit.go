@@ -78,7 +78,7 @@ Exit code 3: nothing fits; the answer then says what the least is that would.`,
 	addWords(flags, &o.Axes.Checkpointing, "checkpointing", "none, selective, full (default: all the model can)", setup.ParseCheckpointing)
 	addWords(flags, &o.Axes.Optimizer, "optimizer", "optimizers to try, the first is the job's (default: forms of "+string(torch.DefaultOptimizer)+")", torch.ParseOptimizer)
 	addWords(flags, &o.Axes.Attn, "attn", "attention: sdpa, eager (default: the job's, and sdpa)", o.attention)
-	addWords(flags, &o.Axes.Loop, "loop", "loop: function, plain, script (default: the job's, and function)", setup.ParseLoop)
+	addWords(flags, &o.Axes.Loop, "loop", "loop: function, loss, plain, script (default: the job's and function; with --write, the form's own)", setup.ParseLoop)
 	addWords(flags, &o.Axes.Offload, "offload", "what is on the host: none, optimizer (state and step), activations, both (default: none, optimizer)", setup.ParseOffload)
 	flags.IntVar(&o.GPUs, "gpus", 1, "cards in all (what several add is analytic: not measured)")
 	addWords(flags, &o.Axes.Sharding, "sharding", "with --gpus: "+strings.Join(setup.Words(setup.Shardings()), ", ")+" (default: all)", setup.ParseSharding)
@@ -178,9 +178,22 @@ func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) 
 	r.Axes = o.Axes // what is named is fixed
 	if o.Write != "" {
 		model := handed(r)
+		o.loop(&r)
 		r.Can = func(s setup.Setup) error { return planfile.Can(o.Write, s, model) }
 	}
 	return r, nil
+}
+
+// loop takes what is kept of a step from the form that is written, where it has a loop of its own.
+func (o *fitOptions) loop(r *plan.Request) {
+	loop, zeroGrad := planfile.Loop(o.Write)
+	if loop == "" || len(r.Axes.Loop) > 0 {
+		return
+	}
+	r.Axes.Loop = []setup.Loop{loop}
+	if zeroGrad != "" {
+		r.Job.ZeroGrad = zeroGrad
+	}
 }
 
 // check refuses limits that contradict each other before anything is read.

@@ -121,7 +121,7 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	}
 	j, err := o.job(env, cmd)
 	if err != nil && o.trace != nil { // an optimizer nobody has written down, or a model that cannot be described
-		return o.printFollowed(env, m, fmt.Errorf("the captured step: %w", err))
+		return o.printFollowed(env, cmd, m, fmt.Errorf("the captured step: %w", err))
 	}
 	if err != nil {
 		return err
@@ -332,7 +332,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.OffloadActivations, "offload-activations", false, "what autograd saves is kept on the host (save_on_cpu)")
 	addWord(flags, &f.Attn, "attn", "attention: sdpa or eager (default sdpa)", f.attention)
 	flags.StringVar(&f.ZeroGrad, "zero-grad", "", "when gradients are set to None: before-forward, before-backward (default before-forward)")
-	addWord(flags, &f.Loop, "loop", "function: the step's locals die; plain: those of the last iteration live on; script: all but its batch (default function)", setup.ParseLoop)
+	addWord(flags, &f.Loop, "loop", "function: the step's locals die; loss: the outputs before backward too; plain: those of the last iteration live on; script: all but its batch (default function)", setup.ParseLoop)
 }
 
 // optimizerHelp names the default optimizer in its forms and where the others are listed.

@@ -115,6 +115,7 @@ type Loop string
 // The loops.
 const (
 	Function Loop = "function" // the step is a function: its locals are gone
+	LossOnly Loop = "loss"     // as a function, which keeps only the loss: the model's outputs are gone before backward
 	Plain    Loop = "plain"    // inputs, outputs and loss of the last iteration
 	Script   Loop = "script"   // all of those but the batch
 )
@@ -163,7 +164,7 @@ const (
 var (
 	checkpointings = []Checkpointing{None, Full, Selective}
 	attentions     = []Attention{SDPA, EagerAttention}
-	loops          = []Loop{Function, Plain, Script}
+	loops          = []Loop{Function, LossOnly, Plain, Script}
 	offloads       = []Offload{OffloadOptimizer, OffloadActivations, OffloadBoth}
 	shardings      = []Sharding{DDP, ZeRO1, ZeRO2, ZeRO3, FSDP2}
 )

@@ -144,7 +144,7 @@ func (s *search) buys(c candidate, sure bool) []string {
 	}{
 		{c.Optimizer != j.Optimizer, "optimizer " + string(c.Optimizer), func(p *point) { p.Optimizer = j.Optimizer }},
 		{c.Attn != j.Attn, "attention " + string(c.Attn), func(p *point) { p.Attn = j.Attn }},
-		{c.Loop != j.Loop, "the step as a function, so that its locals die", func(p *point) { p.Loop = j.Loop }},
+		{c.Loop != j.Loop, loopWords[c.Loop], func(p *point) { p.Loop = j.Loop }},
 		{c.Conf != s.r.Conf, "allocator " + c.Conf, func(p *point) { p.Conf = s.r.Conf }},
 		{c.Offload.Has(setup.OffloadOptimizer), "optimizer state on the host", func(p *point) { p.Offload = p.Offload.Without(setup.OffloadOptimizer) }},
 		{c.Offload.Has(setup.OffloadActivations), "activations on the host", func(p *point) { p.Offload = p.Offload.Without(setup.OffloadActivations) }},
@@ -240,4 +240,12 @@ func (s *search) assumptions() []string {
 		out = append(out, "no checkpointing: a graph does not say which calls may be checkpointed (a job's checkpoint_modules does)")
 	}
 	return out
+}
+
+// loopWords say what a loop lets go of that the job's own keeps.
+var loopWords = map[setup.Loop]string{
+	setup.Function: "the step as a function, so that its locals die",
+	setup.LossOnly: "the model's outputs are freed before backward",
+	setup.Plain:    "the last iteration's values live on",
+	setup.Script:   "the last iteration's values live on, but for its batch",
 }

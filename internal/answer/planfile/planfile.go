@@ -50,21 +50,34 @@ type format struct {
 	read     func(text string) (setup.Setup, error)
 	// silent takes what the file leaves to the script out of a setup.
 	silent func(*setup.Setup)
+	// loop is what its training loop keeps; "" where the loop is the user's. zeroGrad is when it lets gradients go, "" before forward.
+	loop     setup.Loop
+	zeroGrad string
 }
 
 // formats by name.
 func formats() []format {
 	return []format{
-		{name: "torch", template: "torch.py.tmpl", can: canTorch, write: writeTorch, read: readPython, silent: silentPython},
-		{name: "trainer", template: "trainer.py.tmpl", can: canTrainer, read: readTrainer, silent: silentPython},
+		{name: "torch", template: "torch.py.tmpl", can: canTorch, write: writeTorch, read: readPython, silent: silentPython, loop: setup.LossOnly},
+		{name: "trainer", template: "trainer.py.tmpl", can: canTrainer, read: readTrainer, silent: silentPython, loop: setup.LossOnly},
 		{name: "accelerate", template: "accelerate.yaml.tmpl", can: canAccelerate, read: readAccelerate, silent: silentAccelerate},
 		{name: "deepspeed", can: canDeepSpeed, write: writeDeepSpeed, read: readDeepSpeed, silent: silentDeepSpeed},
-		{name: "fsdp2", template: "fsdp2.py.tmpl", can: canFSDP2, write: writeFSDP2, read: readPython, silent: silentFSDP2},
-		{name: "lightning", template: "lightning.py.tmpl", can: canLightning, read: readLightning, silent: silentFSDP2},
-		{name: "axolotl", template: "axolotl.yaml.tmpl", can: canAxolotl, read: readAxolotl, silent: silentPython},
-		{name: "torchtitan", template: "torchtitan.toml.tmpl", can: canTorchtitan, read: readTorchtitan, silent: silentFSDP2},
+		{name: "fsdp2", template: "fsdp2.py.tmpl", can: canFSDP2, write: writeFSDP2, read: readPython, silent: silentFSDP2, loop: setup.LossOnly},
+		{name: "lightning", template: "lightning.py.tmpl", can: canLightning, read: readLightning, silent: silentFSDP2, loop: setup.LossOnly, zeroGrad: "before-backward"},
+		{name: "axolotl", template: "axolotl.yaml.tmpl", can: canAxolotl, read: readAxolotl, silent: silentPython, loop: setup.LossOnly},
+		{name: "torchtitan", template: "torchtitan.toml.tmpl", can: canTorchtitan, read: readTorchtitan, silent: silentFSDP2, loop: setup.LossOnly},
 		{name: "torchrun", template: "torchrun.sh.tmpl", can: func(view) *Refusal { return nil }},
 	}
+}
+
+// Loop is what the training loop of a format keeps of a step, and when it lets gradients go; "" where the loop is the user's. Trainer's compute_loss returns the
+// loss alone, and so do Lightning's training_step, torchtitan's loop and the loss function of the modules written here: what the model gave back beside it
+// is freed before backward. Lightning calls zero_grad between forward and backward. Measured on an H200 with 16 written plans: allocated bytes within 1 MiB.
+// https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/trainer.py (training_step)
+// https://github.com/Lightning-AI/pytorch-lightning/blob/2.6.0/src/lightning/pytorch/loops/optimization/automatic.py (Closure.closure)
+func Loop(name string) (loop setup.Loop, zeroGrad string) {
+	f, _ := find(name)
+	return f.loop, f.zeroGrad
 }
 
 // Formats lists the names.

@@ -84,3 +84,17 @@ func TestWhatIsWrittenReadsBackAsTheSameDescription(t *testing.T) {
 		})
 	}
 }
+
+func TestFormsWithALoopOfTheirOwnFreeOutputsBeforeBackward(t *testing.T) {
+	t.Parallel()
+	for _, f := range formats() {
+		loop, zero := Loop(f.name)
+		users := f.name == "accelerate" || f.name == "deepspeed" || f.name == "torchrun"
+		if (loop == "") != users || loop != "" && loop != setup.LossOnly {
+			t.Errorf("%s: loop %q", f.name, loop)
+		}
+		if (zero != "") != (f.name == "lightning") {
+			t.Errorf("%s: gradients let go %q", f.name, zero)
+		}
+	}
+}

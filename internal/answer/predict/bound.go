@@ -13,7 +13,7 @@ const oneSegment = 20 * units.MiB
 // safeBound is a number of reserved bytes that a run is not expected to exceed. Not known to the byte are the order in which the driver
 // hands out addresses, which decides between equal free blocks (both orders are played); requests that land elsewhere than in the model and
 // need a segment of their own (measured: at most 0.7 % of what is reserved, over all rows without convolutions; one percent is
-// allowed, and never less than one segment); and which of cuDNN's kernels a convolution runs.
+// allowed, and never less than one segment); which of cuDNN's kernels a convolution runs; and where a tensor that was on the host finds its place.
 func safeBound(reserved units.Bytes, c convolutions) units.Bytes {
 	return reserved + max(oneSegment, reserved/100) + c.largest
 }

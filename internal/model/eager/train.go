@@ -24,6 +24,7 @@ type Options struct {
 	Accumulate int  // micro-batches a step; 0 is 1
 	Plain      bool // a script's loop: the last iteration's values live on while the next runs
 	Rebound    bool // with Plain: all but its batch, whose names have the next one's values when forward begins
+	LossOnly   bool // backward begins without the model's outputs: only the loss was returned
 	ZeroLate   bool // gradients are set to None between forward and backward
 	WholeStep  bool // one function does forward, backward and the optimizer's step: its locals die after it
 	Freeze     []string
@@ -119,6 +120,9 @@ func (l *loop) step(number int) {
 		}
 		loss, outputs := l.forward(batch)
 		rebind(&l.outputs, append([]*Tensor{loss}, outputs...))
+		if l.o.LossOnly {
+			rebind(&l.outputs, []*Tensor{loss})
+		}
 		if !l.o.Rebound {
 			release(&l.batch, batch)
 		}

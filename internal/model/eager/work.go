@@ -52,7 +52,7 @@ type Work struct {
 	Pace       Pace // of an elementwise kernel
 	Layout     units.Bytes
 	Call       int         // of what a checkpointed call runs again: its number in the forward pass, from 1
-	Spare      units.Bytes // how much more its workspace may take than the tape says: another plan of cuDNN's
+	Spare      units.Bytes // how much more it may take than the tape says: another plan of cuDNN's, a tensor from the host that finds no free block
 	Unmeasured bool        // its workspace was never measured on this card: the tape holds none
 }
 

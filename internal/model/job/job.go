@@ -58,7 +58,7 @@ type Job struct {
 	Attn          setup.Attention `json:"attn,omitempty"`       // sdpa | eager
 	UseCache      bool            `json:"use_cache,omitempty"`  // the model returns its keys and values, which live until the next forward
 	Accumulate    int             `json:"accumulate,omitempty"` // micro-batches of one optimizer step
-	Loop          setup.Loop      `json:"loop,omitempty"`       // function | plain | script
+	Loop          setup.Loop      `json:"loop,omitempty"`       // function | loss | plain | script
 	ZeroGrad      string          `json:"zero_grad,omitempty"`  // before-forward | before-backward: then forward runs beside the gradients of the step before
 	Freeze        []string        `json:"freeze,omitempty"`     // prefixes of parameter names
 	ChannelsLast  bool            `json:"channels_last,omitempty"`
