@@ -215,7 +215,7 @@ func (m *Module) methodFacts(class, method string) *FunctionFacts {
 		return nil
 	}
 	if facts := m.classFactsOf(class); facts != nil {
-		return facts.Methods[method]
+		return m.findMethod(facts, method, 0)
 	}
 	return nil
 }

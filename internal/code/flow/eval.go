@@ -210,7 +210,7 @@ func (m *Module) attributeOf(v Value, attr string) Value {
 		return m.attrOf(c, attr, 0)
 	}
 	if facts := m.classFactsOf(v.Class); facts != nil {
-		return facts.Attrs[attr]
+		return m.findAttr(facts, attr, 0)
 	}
 	return Value{}
 }
