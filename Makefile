@@ -1,5 +1,5 @@
 # Each target is one script; read the script to see what it does.
-.PHONY: build test test-torch test-torch-all public-scripts release test-install test-browser fuzz bench bench-explain accuracy planning handover messages web screenshots old-torch
+.PHONY: build test test-torch test-torch-all public-scripts release test-install test-browser fuzz bench bench-explain accuracy planning handover messages web screenshots old-torch lint-cases
 build: ; @scripts/build.sh
 test:  ; @scripts/test.sh
 test-torch: ; @scripts/test-torch.sh
@@ -18,3 +18,4 @@ old-torch: ; @scripts/old-torch-check.sh 2.1.2 2.4.1 2.6.0
 public-scripts: ; @scripts/public-scripts.sh
 release: ; @scripts/release.sh $(ARGS)
 test-install: ; @scripts/test-install.sh
+lint-cases: ; @scripts/lint-cases.sh

@@ -145,7 +145,7 @@ func perBatch(s *flow.Scope, st *flow.Store, loop *flow.Loop) bool {
 		if outer.Kind == flow.EpochLoop {
 			return false
 		}
-		if always, _ := reset(s, st.Base, outer); always {
+		if rebound(s, st.Base, outer) {
 			return true
 		}
 	}
