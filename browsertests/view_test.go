@@ -232,7 +232,7 @@ func TestALinkRestoresTheView(t *testing.T) {
 func TestTwoRecordingsAreCompared(t *testing.T) {
 	s := serve(t, "../testdata/snapshots/mlp-adam.pickle.gz", "../testdata/snapshots/float64.pickle.gz")
 	tab := open(t, s.URL, s.URL, desk)
-	if text := eval[string](t, tab, `document.getElementById("extra").textContent`); !strings.Contains(text, "+88.58 MiB") {
+	if text := eval[string](t, tab, `document.querySelector(".side > .wide").textContent`); !strings.Contains(text, "+88.58 MiB") {
 		t.Errorf("the comparison says %q", text)
 	}
 }

@@ -5,5 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export PLIMSOLL_PYTHON=${PLIMSOLL_PYTHON:-$(scripts/python-env.sh)}
 export PLIMSOLL_HANDOVER=${PLIMSOLL_HANDOVER:-$(scripts/handover-env.sh)}
+export PLIMSOLL_INTEGRATIONS=${PLIMSOLL_INTEGRATIONS:-$(scripts/integrations-env.sh)}
 packages=$(go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | grep probetest | cut -d' ' -f1)
 go test -count=1 -timeout 40m $packages

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/evidence/pickle"
 )
@@ -108,13 +109,21 @@ func (b *builder) String(text []byte) (pickle.Value, error) {
 
 // Dict begins a dict.
 func (b *builder) Dict() pickle.Value {
-	b.dicts = append(b.dicts, ref{})
+	b.dicts = append(roomy(b.dicts), ref{})
 	return pickle.Value{Kind: kindDict, N: uint64(len(b.dicts) - 1)}
+}
+
+// roomy gives a slice that is full half as much room again: append adds only a quarter, and millions of entries would be copied again and again.
+func roomy[T any](s []T) []T {
+	if len(s) < cap(s) {
+		return s
+	}
+	return slices.Grow(s, len(s)/2+1024)
 }
 
 // List begins a list.
 func (b *builder) List() pickle.Value {
-	b.lists = append(b.lists, list{})
+	b.lists = append(roomy(b.lists), list{})
 	return pickle.Value{Kind: kindList, N: uint64(len(b.lists) - 1)}
 }
 

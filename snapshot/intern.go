@@ -66,11 +66,12 @@ var actionNames = map[string]Action{
 
 // textTable interns texts. Most texts of a large file are one of a few, repeated ("N/A" once an event).
 type textTable struct {
-	ids    map[string]uint32
-	texts  []string
-	fields []field
-	total  int
-	last   uint32 // the text interned last
+	ids     map[string]uint32
+	texts   []string
+	fields  []field
+	actions []Action
+	total   int
+	last    uint32 // the text interned last
 }
 
 // Distinct text that a snapshot may hold.
@@ -83,6 +84,7 @@ func (s *textTable) init() {
 	s.ids = map[string]uint32{"": 0}
 	s.texts = []string{""}
 	s.fields = []field{fieldNone}
+	s.actions = []Action{ActionUnknown}
 }
 
 func (s *textTable) intern(text []byte) (uint32, error) {
@@ -101,12 +103,16 @@ func (s *textTable) intern(text []byte) (uint32, error) {
 	s.ids[own] = id
 	s.texts = append(s.texts, own)
 	s.fields = append(s.fields, fieldNames[own])
+	s.actions = append(s.actions, actionNames[own])
 	s.last = id
 	return id, nil
 }
 
 func (s *textTable) field(id uint64) field { return s.fields[id] }
 func (s *textTable) text(id uint64) string { return s.texts[id] }
+
+// action is the kind of event that a text names; ActionUnknown where it names none.
+func (s *textTable) action(id uint64) Action { return s.actions[id] }
 
 // stackTable interns frames and stacks.
 type stackTable struct {

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"errors"
 	"fmt"
 	"io"
 )
@@ -18,7 +19,7 @@ type Limits struct {
 const (
 	defaultMemory    = 16 << 30
 	defaultExpansion = 256
-	freeExpansion    = 16 << 20 // bytes that may come out of however few
+	freeExpansion    = 8 << 20 // bytes that may come out of however few
 )
 
 func (l Limits) memory() int64 {
@@ -58,6 +59,9 @@ type inflated struct {
 func (i *inflated) Read(p []byte) (int, error) {
 	n, err := i.plain.Read(p)
 	i.n += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("%w: its compressed form is damaged before byte %d: %w", ErrFormat, i.from.n, err)
+	}
 	if most := max(freeExpansion, i.limit*i.from.n); i.n > most {
 		return 0, fmt.Errorf("%w: %d compressed bytes expand to more than %d; a memory snapshot does not compress that well", ErrTooLarge, i.from.n, most)
 	}
@@ -74,7 +78,7 @@ const costText = 112 // of a distinct text beside its bytes
 // spend adds the cost of a record and refuses once the limit is passed.
 func (b *builder) spend(bytes int64) error {
 	if b.spent += bytes; b.spent > b.limit {
-		return fmt.Errorf("%w: this file needs more than %s of memory to read", ErrTooLarge, gib(b.limit))
+		return fmt.Errorf("%w: this file would need more than %s of memory to read", ErrTooLarge, gib(b.limit))
 	}
 	return nil
 }

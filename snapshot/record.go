@@ -94,10 +94,12 @@ func (b *builder) fieldOf(key pickle.Value) field {
 }
 
 func (b *builder) action(v pickle.Value) Action {
-	text := b.text(v)
-	a, ok := actionNames[text]
-	if !ok {
-		b.strange[fmt.Sprintf("events of unknown kind %q", clip(text))]++
+	a := ActionUnknown
+	if v.Kind == kindString {
+		a = b.strings.action(v.N)
+	}
+	if a == ActionUnknown {
+		b.strange[fmt.Sprintf("events of unknown kind %q", clip(b.text(v)))]++
 	}
 	return a
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -223,4 +224,16 @@ func (t *Tab) Ready() error {
 // Eval runs an expression in the page, waits for its promise and gives its value.
 func Eval[T any](t *Tab, expression string) (T, error) {
 	return chromedp.Run(t.Ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// Press presses a key and lets it go, as a person does.
+func (t *Tab) Press(keys ...string) error {
+	for _, key := range keys {
+		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+			if err := chromedp.Do(t.Ctx, set(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: key, Code: key})); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -29,20 +29,20 @@ type layer struct {
 
 // layers is the whole house, from the ground up. docs/architecture.md describes the same list.
 var layers = []layer{
-	{name: "words", packages: []string{"internal/units", "internal/spelling", "internal/torch", "internal/setup"}},
+	{name: "words", packages: []string{"internal/units", "internal/spelling", "internal/document", "internal/torch", "internal/setup"}},
 	{name: "evidence: what people have", packages: []string{
 		"internal/evidence/pickle", "snapshot", "internal/memory/tape", "internal/evidence/recording", "internal/evidence/callsite",
 		"internal/evidence/oomtext", "internal/evidence/probenotes", "internal/evidence/holders",
 	}},
 	{name: "report: what every answer is made of", packages: []string{"internal/answer/report"}},
-	{name: "memory: what the allocator does with it", packages: []string{"internal/memory/alloc", "internal/memory/timeline", "internal/memory/replay", "internal/gpu"}},
+	{name: "memory: what the allocator does with it", packages: []string{"internal/memory/alloc", "internal/memory/course", "internal/memory/timeline", "internal/memory/replay", "internal/gpu"}},
 	{name: "model: a training step, computed", packages: []string{
-		"internal/model/tensor", "internal/model/cudnn", "internal/model/hfconfig", "internal/model/exported", "internal/model/job", "internal/model/shard", "internal/model/deepen",
+		"internal/model/tensor", "internal/model/cudnn", "internal/model/hfconfig", "internal/model/exported", "internal/model/job", "internal/model/lengths", "internal/model/shard", "internal/model/deepen",
 		"internal/model/eager", "internal/model/families", "internal/model/graphrun", "internal/model/traced",
 	}},
 	{name: "answer: conclusions", packages: []string{
 		"internal/answer/finding", "internal/answer/diagnose", "internal/answer/compare", "internal/answer/explain", "internal/answer/cost", "internal/answer/predict",
-		"internal/answer/plan", "internal/answer/planfile",
+		"internal/answer/wholerun", "internal/answer/plan", "internal/answer/planfile",
 	}},
 	{name: "code: what source says", packages: []string{"internal/code/pysource", "internal/code/notebook", "internal/code/flow", "internal/code/lint", "internal/code/repair", "internal/code/baseline", "internal/code/blame"}},
 	{name: "watch: what the machine's cards do now", packages: []string{"internal/live/watch", "internal/live/simgpu", "internal/live/doctor"}},
@@ -51,13 +51,13 @@ var layers = []layer{
 		"internal/show/screen", "internal/show/viewdata", "internal/show/textout", "internal/show/traceout", "internal/show/lintout", "internal/show/page",
 	}},
 	{name: "machine: what asks and changes the outside", effects: true, packages: []string{
-		"internal/live/nvml", "internal/live/proc", "internal/live/machine", "internal/live/listener", "internal/live/metrics", "internal/code/workspace", "internal/code/langserver",
+		"internal/live/nvml", "internal/live/amdgpu", "internal/live/proc", "internal/live/machine", "internal/live/listener", "internal/live/metrics", "internal/live/otlp", "internal/code/workspace", "internal/code/langserver",
 		"internal/script/runner", "internal/script/probe", "internal/script/capture", "internal/script/modelcode", "internal/script/observe", "internal/script/fitrun",
 		"internal/show/web", "internal/show/tui", "internal/show/mcpserver",
 	}},
 	{name: "command line", effects: true, packages: []string{"internal/cli", "cmd/plimsoll"}},
 	{name: "for tests and releases", effects: true, packages: []string{
-		"internal/model/cudnn/grow", "internal/release", "internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/script/probe/probetest", "internal/archtest",
+		"internal/model/cudnn/grow", "internal/release", "internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/testkit/hostile", "internal/testkit/fuzz", "internal/testkit/schema", "internal/script/probe/probetest", "internal/archtest",
 	}},
 }
 

@@ -17,8 +17,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll/plimsoll/internal/live/machine"
 	"github.com/plimsoll/plimsoll/internal/live/watch"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // Exit codes, the same for every command.
@@ -50,6 +52,10 @@ type Env struct {
 	Helper []string
 	// Browse opens a file in the person's browser; nil where there is none to open.
 	Browse func(file string) error
+	// Memory is what the machine has for this program; nil where there is no asking.
+	Memory func() units.Bytes
+
+	limits *limits // of what reading an input may cost; set by Run
 }
 
 // environ is the environment; empty where there is none to ask.
@@ -70,6 +76,7 @@ func OS() Env {
 		Driver: func() (watch.Source, func()) { return driverHere(os.Getenv) },
 		Helper: helperHere(),
 		Browse: browse,
+		Memory: func() units.Bytes { return machine.Here().Memory() },
 	}
 }
 
@@ -105,13 +112,22 @@ func findingExit() error         { return coded{code: exitFinding} }
 
 // Run executes one command line and returns the exit code.
 func Run(ctx context.Context, env Env, args []string) (code int) {
+	var bundle string
 	defer func() {
 		if problem := recover(); problem != nil {
-			crashed(env, args, problem, debug.Stack())
+			crashed(env, bundle, args, problem, debug.Stack())
 			code = exitFailure
 		}
 	}()
+	env.limits = &limits{}
 	root := newRootCommand(env)
+	limitFlag(root.PersistentFlags(), env.limits)
+	root.PersistentFlags().StringVar(&bundle, "bundle", "", "if plimsoll crashes, write the report and the input, with names scrubbed, to this file (.tar.gz)")
+	root.PersistentPreRun = func(*cobra.Command, []string) {
+		if env.Memory != nil {
+			env.limits.fitMachine(env.Memory())
+		}
+	}
 	root.SetArgs(append([]string{}, args...)) // of nil cobra would make the arguments of the process
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
@@ -131,11 +147,21 @@ func Run(ctx context.Context, env Env, args []string) (code int) {
 }
 
 // crashed turns a bug in this program into a report that a person can send.
-func crashed(env Env, args []string, problem any, stack []byte) {
-	fmt.Fprintf(env.Stderr, `plimsoll: this is a bug in plimsoll, not in your job: %s
-plimsoll: version %s, %s/%s, command: plimsoll %s
-plimsoll: please report it with the lines below, and the smallest input that shows it.
-%s`, screen.Clean(fmt.Sprint(problem)), Version, runtime.GOOS, runtime.GOARCH, screen.Clean(strings.Join(args, " ")), stack)
+func crashed(env Env, bundle string, args []string, problem any, stack []byte) {
+	what, command := screen.Clean(fmt.Sprint(problem)), screen.Clean(strings.Join(args, " "))
+	report := func(what, command string) string {
+		return fmt.Sprintf("plimsoll: this is a bug in plimsoll, not in your job: %s\nplimsoll: version %s, %s/%s, command: plimsoll %s\n%s", what, Version, runtime.GOOS, runtime.GOARCH, command, stack)
+	}
+	fmt.Fprint(env.Stderr, report(what, command))
+	if bundle == "" {
+		fmt.Fprintln(env.Stderr, "plimsoll: please report it with the lines above. The same command with --bundle bug.tar.gz writes them into a file, with the input, names and paths scrubbed.")
+		return
+	}
+	if err := writeBundle(bundle, report(string(scrubText([]byte(what))), string(scrubText([]byte(command)))), args); err != nil {
+		fmt.Fprintf(env.Stderr, "plimsoll: the bundle could not be written: %v\n", err)
+		return
+	}
+	fmt.Fprintf(env.Stderr, "plimsoll: wrote %s: the report and the input, names and paths scrubbed. Please look into it and attach it to an issue.\n", screen.Clean(bundle))
 }
 
 func newRootCommand(env Env) *cobra.Command {

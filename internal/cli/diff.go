@@ -12,7 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/show/textout"
 )
 
-type diffOptions struct{ JSON bool }
+type diffOptions struct{ JSON, Markdown bool }
 
 func newDiffCommand(env Env) *cobra.Command {
 	var o diffOptions
@@ -20,8 +20,13 @@ func newDiffCommand(env Env) *cobra.Command {
 		Use:   "diff A B",
 		Short: "what changed between two runs",
 		Long: `Diff compares two memory snapshots, or two directories of them, at their peaks: what
-grew and what shrank, by category and by line of your code.`,
+grew and what shrank, by category and by line of your code.
+
+It also compares two predictions (plimsoll predict --json > base.json), for example of
+two branches; with --markdown as a comment for a pull request. Exit code 3: the second
+one does not fit.`,
 		Example: `  plimsoll diff before.pickle.gz after.pickle.gz
+  plimsoll diff --markdown base.json head.json
   plimsoll diff --json monday/ tuesday/`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
@@ -32,10 +37,17 @@ grew and what shrank, by category and by line of your code.`,
 		RunE: func(_ *cobra.Command, args []string) error { return runDiff(env, o, args[0], args[1]) },
 	}
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print the comparison as JSON ("+report.DiffSchema+")")
+	cmd.Flags().BoolVar(&o.Markdown, "markdown", false, "print two predictions compared as Markdown")
 	return cmd
 }
 
 func runDiff(env Env, o diffOptions, before, after string) error {
+	if done, err := diffPredictions(env, o, before, after); done {
+		return err
+	}
+	if o.Markdown {
+		return usageError("--markdown is for two predictions (plimsoll predict --json)")
+	}
 	var sides [2][]explain.Evidence
 	for i, name := range []string{before, after} {
 		all, err := readEvidence(env, []string{name})

@@ -117,7 +117,7 @@ func readFile(env Env, name string) (explain.Evidence, error) {
 	}
 	e, err := readOne(env, name, f, size)
 	if err == nil && e.Snapshot != nil {
-		e.Holders, err = holdersBeside(name)
+		e.Holders, err = holdersBeside(env, name)
 	}
 	return e, err
 }
@@ -127,9 +127,9 @@ func readOne(env Env, name string, r io.Reader, size int64) (explain.Evidence, e
 	e := explain.Evidence{Name: name}
 	c := &counted{Reader: r}
 	defer reading(env, name, c, size)()
-	plain, err := snapshot.Decompress(c)
+	plain, err := env.limited().Decompress(c)
 	if err != nil {
-		return e, unreadable(fmt.Errorf("%s: %w", name, err))
+		return e, unreadable(fmt.Errorf("%s: %w", name, tooLarge(err)))
 	}
 	next := readAhead(plain)
 	defer next.Close()
@@ -143,8 +143,8 @@ func readOne(env Env, name string, r io.Reader, size int64) (explain.Evidence, e
 		e.Messages, e.Hints = log.Messages, log.Hints
 		return e, nil
 	}
-	if e.Snapshot, err = snapshot.Read(in); err != nil {
-		return e, unreadable(fmt.Errorf("%s: %w", name, err))
+	if e.Snapshot, err = env.limited().Read(in); err != nil {
+		return e, unreadable(fmt.Errorf("%s: %w", name, tooLarge(err)))
 	}
 	return e, nil
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/evidence/holders"
-	"github.com/plimsoll/plimsoll/snapshot"
 )
 
 // A recording NAME.pickle may have the holders of what is alive at its end beside it, in NAME.holders.json.gz.
@@ -21,7 +20,7 @@ const (
 func isHolders(path string) bool { return strings.HasSuffix(path, holdersEnding) }
 
 // holdersBeside reads the holders of a recording; nil: it has none.
-func holdersBeside(recording string) (*holders.File, error) {
+func holdersBeside(env Env, recording string) (*holders.File, error) {
 	name := filepath.Base(recording)
 	at := strings.LastIndex(name, recordingEnding) // also of .pickle.gz, .pickle.zst
 	if at < 0 {
@@ -36,7 +35,7 @@ func holdersBeside(recording string) (*holders.File, error) {
 		return nil, unreadable(err)
 	}
 	defer f.Close()
-	plain, err := snapshot.Decompress(f)
+	plain, err := env.limited().Decompress(f)
 	if err != nil {
 		return nil, unreadable(fmt.Errorf("%s: %w", path, err))
 	}

@@ -155,10 +155,7 @@ func TestAPageStacksByHolderAndModule(t *testing.T) {
 	if r := plimsoll(t, "", "view", "--html", out, lookedInto(t, "leak-oom", 0)); r.code != 0 {
 		t.Fatalf("code %d: %s", r.code, r.stderr)
 	}
-	page, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := carriedPage(t, out)
 	for _, want := range []string{`"holder event"`, `"module event"`, `"groups":["category","line","phase","holder","module"]`, `losses[*] in train.py:101 train`, `"layers.a"`} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the page does not have %s", want)

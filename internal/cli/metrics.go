@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/live/machine"
 	"github.com/plimsoll/plimsoll/internal/live/metrics"
+	"github.com/plimsoll/plimsoll/internal/live/otlp"
 	"github.com/plimsoll/plimsoll/internal/live/watch"
 )
 
@@ -20,6 +23,7 @@ type metricsOptions struct {
 	interval     time.Duration
 	demo         bool
 	hideCommands bool
+	otlp         string
 }
 
 func newMetricsCommand(env Env) *cobra.Command {
@@ -49,6 +53,7 @@ unit and a Kubernetes DaemonSet are in the folder deploy.`,
 	f.DurationVar(&opts.interval, "interval", 2*time.Second, "time between readings")
 	f.BoolVar(&opts.demo, "demo", false, "serve a simulated machine on which things go wrong")
 	f.BoolVar(&opts.hideCommands, "hide-commands", false, "leave commands and users out of the labels")
+	f.StringVar(&opts.otlp, "otlp", "", "send the same metrics to an OpenTelemetry collector, for example http://localhost:4318")
 	return cmd
 }
 
@@ -72,6 +77,11 @@ func runMetrics(ctx context.Context, env Env, opts metricsOptions, intervalGiven
 	collector := metrics.NewCollector(metrics.Options{
 		Version: Version, HideCommands: opts.hideCommands, StaleAfter: staleIntervals * opts.interval,
 	})
+	push, err := opts.exporter(env)
+	if err != nil {
+		closeSource()
+		return err
+	}
 	server, err := metrics.Listen(opts.listen, collector)
 	if err != nil {
 		closeSource()
@@ -83,8 +93,32 @@ func runMetrics(ctx context.Context, env Env, opts metricsOptions, intervalGiven
 	fmt.Fprintf(env.Stderr, "plimsoll: serving http://%s/metrics\n", server.Address())
 	// The driver is asked by one goroutine; a scrape only reads what it last said, so a hanging driver cannot hang a scrape.
 	wait := watched{source, closeSource, history}.inBackground(ctx, opts.interval, collector.Show)
+	var sent sync.WaitGroup
+	if push != nil {
+		fmt.Fprintf(env.Stderr, "plimsoll: sending the same to %s\n", opts.otlp)
+		sent.Go(func() {
+			push.Run(ctx, collector, max(opts.interval, leastPush), func(err error) { fmt.Fprintf(env.Stderr, "plimsoll: %v\n", err) })
+		})
+	}
 	err = server.Serve(ctx)
 	stop()
 	wait()
+	sent.Wait()
 	return err
+}
+
+// leastPush is the shortest time between two messages to a collector.
+const leastPush = 10 * time.Second
+
+// exporter is where metrics are sent beside being served; nil: nowhere. Headers come from OpenTelemetry's own variable.
+func (o metricsOptions) exporter(env Env) (*otlp.Exporter, error) {
+	if o.otlp == "" {
+		return nil, nil
+	}
+	host, _ := os.Hostname()
+	e, err := otlp.New(o.otlp, env.Getenv("OTEL_EXPORTER_OTLP_HEADERS"), Version, host, time.Now())
+	if err != nil {
+		return nil, usageError("--otlp: %w", err)
+	}
+	return e, nil
 }

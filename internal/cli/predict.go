@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ type predictOptions struct {
 	jobFlags
 	machineFlags
 	spreadFlags
+	runFlags
 	Jobs    string
 	Sweep   string
 	Capture string // folder to keep a script's captured step in
@@ -78,6 +80,9 @@ Exit code 3: it does not fit.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() < 0 {
+				if o.WholeRun {
+					return usageError("--whole-run is for a command: plimsoll predict --whole-run -- python train.py")
+				}
 				env, err := o.name(env, cmd, args)
 				if err != nil {
 					return err
@@ -97,6 +102,7 @@ Exit code 3: it does not fit.`,
 	o.jobFlags.add(cmd)
 	o.machineFlags.add(cmd)
 	o.spreadFlags.add(cmd)
+	o.runFlags.add(cmd)
 	cmd.Flags().StringVar(&o.Jobs, "jobs", "", "file with one job as JSON a line")
 	cmd.Flags().StringVar(&o.Capture, "capture", "", "with a command: keep the captured job and its graph in this folder")
 	cmd.Flags().DurationVar(&o.Follow, "follow", 2*time.Minute, "with a command: how long to follow it past its first step; 0 predicts the first step alone")
@@ -111,6 +117,8 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	if err := o.contradiction(cmd); err != nil {
 		return err
 	}
+	// From here on what predictions leave behind is collected as it comes: a deep model must not take twice its memory.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(gcLimit))
 	m, err := o.machine()
 	if err != nil {
 		return err
@@ -128,6 +136,9 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	}
 	if o.Sweep != "" {
 		return predictSweep(env, o, j, m, files)
+	}
+	if o.Lengths != "" {
+		return predictRun(env, cmd, o, j, files, m)
 	}
 	src, err := files.source(&j)
 	if err != nil {
@@ -149,7 +160,7 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		}
 	}
 	r := res.Report
-	r.Largest = predict.Largest(j.Job, src, m)
+	r.Largest, r.Least = predict.Largest(j.Job, src, m), predict.Least(res.Tape, m)
 	if o.Moments > 0 {
 		r.Timeline = predict.Moments(res.Tape, min(o.Moments, maxMoments))
 		r.Batches = predict.Batches(j.Job, src, m, r.Largest)
@@ -178,7 +189,16 @@ func (o *predictOptions) contradiction(cmd *cobra.Command) error {
 			}
 		}
 	}
+	for _, flag := range []string{"sampler", "seed", "orders", "steps", "epochs", "truncate", "max-tokens", "drop-last", "eval-lengths", "empty-cache-every", "no-remedies"} {
+		if said(flag) && o.Lengths == "" {
+			return usageError("--%s is for whole runs: give --lengths", flag)
+		}
+	}
 	switch {
+	case o.Lengths != "" && (o.Jobs != "" || o.Sweep != "" || o.asked() || o.Graph != "" || said("timeline")):
+		return usageError("--lengths is for one job of a text model on one card, without --jobs, --sweep, --gpus, --graph and --timeline")
+	case (said("eval-batch") || said("eval-every")) && o.EvalLengths == "":
+		return usageError("--eval-batch and --eval-every need --eval-lengths")
 	case said("timeline") && (!o.JSON || o.Moments < 1):
 		return usageError("--timeline needs --json and at least one instant")
 	case (said("sharding") || said("bucket-view")) && o.GPUs == 1:
@@ -240,7 +260,7 @@ func (f *spreadFlags) spread() (predict.Spread, error) {
 const maxMoments = 100_000
 
 func (o *predictOptions) print(env Env, cmd *cobra.Command, r report.Prediction) error {
-	if r.NoCard = o.GPU == "" && o.Memory == ""; r.NoCard {
+	if r.NoCard = o.GPU == "" && o.Memory == "" && o.Cap == ""; r.NoCard {
 		r.Largest = nil // of a card nobody named
 	}
 	r.Next = o.afterPrediction(env, cmd, &r)
@@ -265,6 +285,7 @@ func (o *predictOptions) print(env Env, cmd *cobra.Command, r report.Prediction)
 type machineFlags struct {
 	GPU    string
 	Memory string
+	Cap    string
 	Torch  string
 	Conf   string
 }
@@ -272,6 +293,7 @@ type machineFlags struct {
 func (f *machineFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.GPU, "gpu", "", "card: "+strings.Join(gpu.Names()[:4], ", ")+", a100-80g, rtx-4090, l4, t4, …")
 	cmd.Flags().StringVar(&f.Memory, "memory", "", "memory of the card, for example 24GiB; 24 means 24 GiB (default: what --gpu has)")
+	cmd.Flags().StringVar(&f.Cap, "cap", "", "what PyTorch may reserve, where the script calls torch.cuda.set_per_process_memory_fraction")
 	cmd.Flags().StringVar(&f.Torch, "torch", "", "PyTorch version (default "+torch.Latest.String()+")")
 	cmd.Flags().StringVar(&f.Conf, "conf", "", "allocator settings, as in PYTORCH_CUDA_ALLOC_CONF")
 }
@@ -293,6 +315,14 @@ func (f *machineFlags) machine() (predict.Machine, error) {
 		}
 		if m.Capacity <= 0 {
 			return m, usageError("--memory %s: must be more than zero", f.Memory)
+		}
+	}
+	if f.Cap != "" {
+		if m.Cap, err = units.Parse(f.Cap); err != nil {
+			return m, usageError("--cap: %w", err)
+		}
+		if m.Cap <= 0 {
+			return m, usageError("--cap %s: there must be some", f.Cap)
 		}
 	}
 	if f.Torch != "" {

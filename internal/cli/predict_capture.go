@@ -25,6 +25,12 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 	if failed == nil {
 		defer forget()
 	}
+	if o.WholeRun {
+		if failed != nil {
+			return failed
+		}
+		return o.predictOwnRun(env, cmd)
+	}
 	var why capture.Failed
 	if failed != nil && !errors.As(failed, &why) || o.Follow == 0 || o.changed(cmd) {
 		if failed != nil {
@@ -130,7 +136,7 @@ func (o *predictOptions) captureInto(env Env, args []string) (forget func(), err
 	} else if err = os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make a folder for the capture: %w", err)
 	}
-	o.JobFile, err = capture.Run(capture.Request{Args: args, Env: env.Environ(), Dir: dir, Stdin: env.Stdin, Stdout: env.Stderr, Stderr: env.Stderr, Limit: o.Follow})
+	o.JobFile, err = capture.Run(capture.Request{Args: args, Env: env.Environ(), Dir: dir, Stdin: env.Stdin, Stdout: env.Stderr, Stderr: env.Stderr, Limit: o.Follow, Whole: o.WholeRun})
 	if err == nil {
 		return forget, nil
 	}

@@ -24,7 +24,8 @@ import (
 type fileJob struct {
 	job.Job
 	dir    string
-	broken error // what is wrong with its line of a file; the other lines are as good as ever
+	file   string // that describes it
+	broken error  // what is wrong with its line of a file; the other lines are as good as ever
 }
 
 func (j fileJob) path(name string) string {
@@ -49,7 +50,7 @@ func readJobFile(env Env, name string) (fileJob, error) {
 	if err != nil {
 		return fileJob{}, unreadable(fmt.Errorf("%s: %w", name, err))
 	}
-	return fileJob{Job: j, dir: dir}, nil
+	return fileJob{Job: j, dir: dir, file: name}, nil
 }
 
 // jobLines opens a JSONL file of jobs, to be read as they are needed.
@@ -158,7 +159,7 @@ func (m *modelFiles) fromCode(j *fileJob, config []byte, unsupported error) (pre
 	g, err := read(j.Job)
 	switch {
 	case errors.Is(err, modelcode.ErrNoPython):
-		return predict.Source{}, unreadable(fmt.Errorf("%w. It can be read from its own code: %w", unsupported, err))
+		return predict.Source{}, unreadable(named(j, fmt.Errorf("%w. It can be read from its own code: %w", unsupported, err)))
 	case err != nil:
 		return predict.Source{}, unreadable(named(j, fmt.Errorf("model_type %q is not built in, and %w", about.Type, err)))
 	}
@@ -180,6 +181,8 @@ func named(j *fileJob, err error) error {
 		return fmt.Errorf("%s: %w", j.path(j.ConfigFile), err)
 	case j.Graph != "":
 		return fmt.Errorf("%s: %w", j.path(j.Graph), err)
+	case j.file != "":
+		return fmt.Errorf("%s: %w", j.file, err)
 	}
 	return err
 }

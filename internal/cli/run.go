@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,8 @@ type runOptions struct {
 	report string
 	record string
 	json   bool
+	log    bool // to the experiment tracker that the script uses
+	wait   time.Duration
 
 	fit   bool
 	allow []string
@@ -64,6 +67,8 @@ starts again with what the recording calls for. All ranks of a job run the same 
 	})
 	cmd.Flags().StringVar(&opts.report, "report", "", "keep snapshots and notes in this folder")
 	cmd.Flags().StringVar(&opts.record, "record", string(probe.Auto), "stacks recorded with allocations: auto, stacks, light, off")
+	cmd.Flags().BoolVar(&opts.log, "log", false, "log peak, reserved memory and growth to the tracker the script uses (W&B, MLflow, TensorBoard)")
+	cmd.Flags().DurationVar(&opts.wait, "gather", 30*time.Second, "under srun: how long the first task waits for the others after its own end")
 	cmd.Flags().BoolVar(&opts.json, "json", false, "close with one line of JSON on stderr instead of text")
 	cmd.Flags().BoolVar(&opts.fit, "fit", false, "make it fit: predict its peak, change what has to be, start again after an out-of-memory")
 	cmd.Flags().StringSliceVar(&opts.allow, "allow", nil, "with --fit: numerics permits changes of precision")
@@ -103,6 +108,12 @@ func runRun(env Env, o runOptions, args []string) error {
 	say := func(line string) { fmt.Fprintf(env.Stderr, "plimsoll: %s\n", line) }
 	request := observe.Request{Args: args, Env: env.Environ(), Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr,
 		Report: o.report, Record: probe.Record(o.record), Say: say, Helper: env.Helper}
+	if o.log {
+		request.Env = append(request.Env, "PLIMSOLL_LOG=1")
+	}
+	if tasks, many := observe.SlurmTasks(request.Variable); many && !o.fit {
+		request.Tasks, request.Report = tasks, cmp.Or(o.report, "plimsoll-"+tasks.Step)
+	}
 	if env.Driver != nil {
 		var close func()
 		request.Driver, close = env.Driver()
@@ -116,6 +127,12 @@ func runRun(env Env, o runOptions, args []string) error {
 	done, err := o.carryOut(env, run)
 	if err != nil {
 		return exitWith(done.Outcome, err)
+	}
+	if !run.Tasks.Leads() {
+		return exitWith(done.Outcome, run.HandIn(done.Outcome))
+	}
+	if missing := run.Await(o.wait); missing > 0 {
+		say(fmt.Sprintf("%d of %d tasks have not reported within %s (--gather); the answer is without them.", missing, run.Tasks.Count, o.wait))
 	}
 	r := run.Conclude(done.Outcome)
 	if err := printRun(env, o, r, say); err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/compare"
 	"github.com/plimsoll/plimsoll/internal/answer/diagnose"
 	"github.com/plimsoll/plimsoll/internal/answer/explain"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/show/page"
 	"github.com/plimsoll/plimsoll/internal/show/textout"
 	"github.com/plimsoll/plimsoll/internal/show/viewdata"
@@ -156,7 +158,17 @@ func (a *album) summary() page.Summary {
 		s.Diff = compare.Timelines(a.cases[0].Timeline, a.cases[1].Timeline)
 		s.Diff.Before.Input, s.Diff.After.Input = a.cases[0].Input, a.cases[1].Input
 	}
+	s.About = a.spokenOf(s.Report)
 	return s
+}
+
+// spokenOf is the recording that the headline of a report speaks of.
+func (a *album) spokenOf(r *report.Explain) int {
+	d := textout.SpokenOf(r)
+	if d == nil {
+		return 0
+	}
+	return max(0, slices.IndexFunc(a.cases, func(c *diagnose.Case) bool { return c.Input == d.Input && c.Device == d.Device }))
 }
 
 // writePage writes the page into a file.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/document"
 	"github.com/plimsoll/plimsoll/internal/show/page"
 	"github.com/plimsoll/plimsoll/internal/show/textout"
 )
@@ -22,7 +24,6 @@ var answerSchema = regexp.MustCompile(`^\s*\{\s*"schema"\s*:\s*"(plimsoll\.(?:pr
 // smaller than this.
 const (
 	answerStart = 256
-	answerLimit = 64 << 20
 )
 
 // shownMoments is how many instants the curve of a job predicted for the page has: about as many as a screen has columns.
@@ -66,10 +67,12 @@ func readAnswer(env *Env, o viewOptions, args []string) (*page.Summary, error) {
 }
 
 func decodeAnswer(r io.Reader, schema string) (*page.Summary, error) {
-	limited := &io.LimitedReader{R: r, N: answerLimit}
-	d := json.NewDecoder(limited)
+	text, err := document.Read(r, document.Answer)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
 	var s page.Summary
-	var err error
 	if schema == report.FitSchema {
 		s = page.Summary{Kind: page.Planned, Fit: &report.Fit{}}
 		err = d.Decode(s.Fit)
@@ -80,10 +83,8 @@ func decodeAnswer(r io.Reader, schema string) (*page.Summary, error) {
 		s.Headline = textout.PredictHeadline(s.Prediction)
 	}
 	switch {
-	case err != nil && limited.N <= 0:
-		return nil, fmt.Errorf("an answer of more than %d MiB is not read", answerLimit>>20)
 	case err != nil:
-		return nil, fmt.Errorf("not a whole answer of %s: %w", schema, err)
+		return nil, fmt.Errorf("not a whole answer of %s: %w", schema, document.Where(err, 0))
 	case s.Prediction != nil && s.Prediction.Error != "":
 		return nil, fmt.Errorf("this job could not be predicted: %s", s.Prediction.Error)
 	}

@@ -36,10 +36,7 @@ func TestViewShowsAnswersOfPredictAndFit(t *testing.T) {
 		if r.code != exitOK {
 			t.Fatalf("%s: exit %d, stderr %q", name, r.code, r.stderr)
 		}
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := carriedPage(t, file)
 		for _, want := range c.want {
 			if !bytes.Contains(b, []byte(want)) {
 				t.Errorf("%s: the page lacks %s", name, want)

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"io"
 	"net/http"
 	"os"
@@ -20,13 +22,30 @@ func TestViewWritesAPageIntoOneFile(t *testing.T) {
 	if r.code != exitOK || !strings.Contains(r.stderr, "wrote "+file) || r.stdout != "" {
 		t.Fatalf("exit %d, stdout %q, stderr %q", r.code, r.stdout, r.stderr)
 	}
+	b := carriedPage(t, file)
+	if !bytes.HasPrefix(b, []byte("<!doctype html>")) || !bytes.Contains(b, []byte("ran out of memory in the forward pass")) {
+		t.Error("the file is not the page of this recording")
+	}
+}
+
+// carriedPage is a page in one file with the data it carries, unpacked, at its end.
+func carriedPage(t *testing.T, file string) []byte {
+	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.HasPrefix(b, []byte("<!doctype html>")) || !bytes.Contains(b, []byte("ran out of memory in the forward pass")) {
-		t.Error("the file is not the page of this recording")
+	_, rest, _ := bytes.Cut(b, []byte(`id="data">`))
+	data, _, _ := bytes.Cut(rest, []byte("</script>"))
+	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data)))
+	if err != nil {
+		t.Fatal(err)
 	}
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(b, plain...)
 }
 
 func TestViewRefusesWhatItCannotRead(t *testing.T) {

@@ -9,6 +9,9 @@ const (
 	paper   = "NVIDIA architecture white paper"
 	amd     = "AMD datasheet"
 	reports = "printed by PyTorch in public out-of-memory reports (Linux)"
+	// inMessages: the message says what the process has and what PyTorch holds; the rest is the context with loaded kernels, to about 10 MiB.
+	inMessages = "PyTorch's message in a public report, process less what PyTorch holds: "
+	nvml       = "NVML readings of public training runs with PyTorch 2.6 (the data of the xMem paper), less what PyTorch reserves: beyond the first reading"
 )
 
 // tera and giga turn datasheet units into FLOP/s and bytes/s.
@@ -120,12 +123,12 @@ var dataCentre = []Card{
 		Source:  Source{Rates: sheet, Total: reports, Context: "A100-SXM4-40GB, PyTorch 2.11 cu130, NVML around a first allocation (agilerl commit c838977a)"},
 	},
 	{
-		Name: "a100-80g", Title: "A100 SXM 80 GB", Memory: 80 * units.GiB, Total: 81050 * units.MiB,
+		Name: "a100-80g", Title: "A100 SXM 80 GB", Memory: 80 * units.GiB, Total: 81050 * units.MiB, Context: 504 * units.MiB,
 		Major: 8, Minor: 0, SMs: 108, ThreadsPerSM: 2048,
 		Bandwidth: 2039 * giga, BF16: 312 * tera, FP16: 312 * tera, TF32: 156 * tera, FP32: 19.5 * tera,
 		NVLink: 300 * giga, Host: 32 * giga,
 		Aliases: []string{"a100sxm480g", "a100sxm80g", "a10080gsxm"},
-		Source:  Source{Rates: sheet, Total: reports},
+		Source:  Source{Rates: sheet, Total: reports, Context: inMessages + "github.com/lianqi1008/Control-GIC/issues/6; 408 in github.com/HiDream-ai/VAREdit/issues/6"},
 	},
 	{
 		Name: "a100-80g-pcie", Title: "A100 PCIe 80 GB", Memory: 80 * units.GiB, Total: 81050 * units.MiB,
@@ -271,11 +274,11 @@ var dataCentre = []Card{
 		Source:  Source{Rates: sheet, Total: reports},
 	},
 	{
-		Name: "t4", Title: "T4", Memory: 16 * units.GiB, Total: 15843721216,
+		Name: "t4", Title: "T4", Memory: 16 * units.GiB, Total: 15843721216, Context: 141 * units.MiB,
 		Major: 7, Minor: 5, SMs: 40, ThreadsPerSM: 1024,
 		Bandwidth: 320 * giga, FP16: 65 * tera, FP32: 8.1 * tera,
 		Host:   16 * giga,
-		Source: Source{Rates: sheet, Total: "deviceQuery of a T4, CUDA 11.0"},
+		Source: Source{Rates: sheet, Total: "deviceQuery of a T4, CUDA 11.0", Context: inMessages + "github.com/FoundationVision/GenerateU/issues/10; 135 in github.com/Zheng-Chong/CatVTON/issues/133, 99 in github.com/hpcaitech/Open-Sora/issues/697"},
 	},
 	{
 		Name: "p100", Title: "P100 16 GB", Memory: 16 * units.GiB, Total: 16282 * units.MiB,
@@ -297,12 +300,12 @@ var geForce = []Card{
 		Source: Source{Rates: sheet, Total: reports},
 	},
 	{
-		Name: "rtx-2080-ti", Title: "RTX 2080 Ti", Memory: 11 * units.GiB, Total: 11008 * units.MiB,
+		Name: "rtx-2080-ti", Title: "RTX 2080 Ti", Memory: 11 * units.GiB, Total: 11008 * units.MiB, Context: 197 * units.MiB,
 		Major: 7, Minor: 5, SMs: 68, ThreadsPerSM: 1024,
 		Bandwidth: 616 * giga, FP16: 53.8 * tera, FP32: 13.4 * tera,
 		Host:    16 * giga,
 		Aliases: []string{"2080ti"},
-		Source:  Source{Rates: paper, Total: reports},
+		Source:  Source{Rates: paper, Total: reports, Context: inMessages + "github.com/lllyasviel/FramePack/issues/369 (by its 10.74 GiB)"},
 	},
 	{
 		Name: "gtx-1080-ti", Title: "GTX 1080 Ti", Memory: 11 * units.GiB, Total: 11182 * units.MiB,
@@ -320,12 +323,12 @@ var geForce = []Card{
 		Source: Source{Rates: paper},
 	},
 	{
-		Name: "rtx-3060-12g", Title: "RTX 3060 12 GB", Memory: 12 * units.GiB, Total: 12042 * units.MiB,
+		Name: "rtx-3060-12g", Title: "RTX 3060 12 GB", Memory: 12 * units.GiB, Total: 12042 * units.MiB, Context: 141 * units.MiB,
 		Major: 8, Minor: 6, SMs: 28, ThreadsPerSM: 1536,
 		Bandwidth: 360 * giga, BF16: 25.4 * tera, FP16: 25.4 * tera, TF32: 12.7 * tera, FP32: 12.7 * tera,
 		Host:    32 * giga,
 		Aliases: []string{"rtx3060", "3060", "306012g"},
-		Source:  Source{Rates: paper, Total: reports},
+		Source:  Source{Rates: paper, Total: reports, Context: nvml},
 	},
 	{
 		Name: "rtx-3060-ti", Title: "RTX 3060 Ti", Memory: 8 * units.GiB, Total: 7977 * units.MiB,
@@ -372,12 +375,12 @@ var geForce = []Card{
 		Source: Source{Rates: paper, Total: reports},
 	},
 	{
-		Name: "rtx-3090", Title: "RTX 3090", Memory: 24 * units.GiB, Total: 24259 * units.MiB,
+		Name: "rtx-3090", Title: "RTX 3090", Memory: 24 * units.GiB, Total: 24259 * units.MiB, Context: 442 * units.MiB,
 		Major: 8, Minor: 6, SMs: 82, ThreadsPerSM: 1536,
 		Bandwidth: 936 * giga, BF16: 71.2 * tera, FP16: 71.2 * tera, TF32: 35.6 * tera, FP32: 35.6 * tera,
 		Host:    32 * giga,
 		Aliases: []string{"3090"},
-		Source:  Source{Rates: paper, Total: reports},
+		Source:  Source{Rates: paper, Total: reports, Context: "the larger of 420 and 442 MiB: PyTorch's message in two public reports of cards with 23.56 and 23.69 GiB, process less what PyTorch holds"},
 	},
 	{
 		Name: "rtx-3090-ti", Title: "RTX 3090 Ti", Memory: 24 * units.GiB, Total: 24259 * units.MiB,
@@ -388,12 +391,12 @@ var geForce = []Card{
 		Source:  Source{Rates: paper, Total: reports},
 	},
 	{
-		Name: "rtx-4060", Title: "RTX 4060", Memory: 8 * units.GiB,
+		Name: "rtx-4060", Title: "RTX 4060", Memory: 8 * units.GiB, Total: 8318222336, Context: 113 * units.MiB,
 		Major: 8, Minor: 9, SMs: 24, ThreadsPerSM: 1536,
 		Bandwidth: 272 * giga, BF16: 30.2 * tera, FP16: 30.2 * tera, TF32: 15.1 * tera, FP32: 15.1 * tera,
 		Host:    16 * giga,
 		Aliases: []string{"4060"},
-		Source:  Source{Rates: paper},
+		Source:  Source{Rates: paper, Total: "the data of the xMem paper", Context: nvml},
 	},
 	{
 		Name: "rtx-4060-ti-8g", Title: "RTX 4060 Ti 8 GB", Memory: 8 * units.GiB,
@@ -456,12 +459,12 @@ var geForce = []Card{
 		Source: Source{Rates: paper},
 	},
 	{
-		Name: "rtx-4090", Title: "RTX 4090", Memory: 24 * units.GiB, Total: 24207 * units.MiB,
+		Name: "rtx-4090", Title: "RTX 4090", Memory: 24 * units.GiB, Total: 24207 * units.MiB, Context: 503 * units.MiB,
 		Major: 8, Minor: 9, SMs: 128, ThreadsPerSM: 1536,
 		Bandwidth: 1008 * giga, BF16: 165.2 * tera, FP16: 165.2 * tera, TF32: 82.6 * tera, FP32: 82.6 * tera,
 		Host:    32 * giga,
 		Aliases: []string{"4090"},
-		Source:  Source{Rates: paper, Total: reports},
+		Source:  Source{Rates: paper, Total: reports, Context: inMessages + "github.com/3DTopia/Phidias-Diffusion/issues/8"},
 	},
 	{
 		Name: "rtx-5060", Title: "RTX 5060", Memory: 8 * units.GiB,
@@ -508,12 +511,12 @@ var geForce = []Card{
 		Source:  Source{Rates: paper},
 	},
 	{
-		Name: "rtx-5090", Title: "RTX 5090", Memory: 32 * units.GiB, Total: 32113 * units.MiB,
+		Name: "rtx-5090", Title: "RTX 5090", Memory: 32 * units.GiB, Total: 32113 * units.MiB, Context: 308 * units.MiB,
 		Major: 12, Minor: 0, SMs: 170, ThreadsPerSM: 1536,
 		Bandwidth: 1792 * giga, BF16: 209.6 * tera, FP16: 209.6 * tera, TF32: 104.8 * tera, FP32: 104.8 * tera,
 		Host:    64 * giga,
 		Aliases: []string{"5090"},
-		Source:  Source{Rates: paper, Total: reports},
+		Source:  Source{Rates: paper, Total: reports, Context: inMessages + "github.com/murong-xu/CADS/issues/4 (by its 31.47 GiB)"},
 	},
 }
 

@@ -118,6 +118,7 @@ const (
 	LossOnly Loop = "loss"     // as a function, which keeps only the loss: the model's outputs are gone before backward
 	Plain    Loop = "plain"    // inputs, outputs and loss of the last iteration
 	Script   Loop = "script"   // all of those but the batch
+	Kept     Loop = "kept"     // the step is a function that returns them: those of the last step live until the next has returned
 )
 
 // Offload is what is kept on the host.
@@ -164,7 +165,7 @@ const (
 var (
 	checkpointings = []Checkpointing{None, Full, Selective}
 	attentions     = []Attention{SDPA, EagerAttention}
-	loops          = []Loop{Function, LossOnly, Plain, Script}
+	loops          = []Loop{Function, LossOnly, Plain, Script, Kept}
 	offloads       = []Offload{OffloadOptimizer, OffloadActivations, OffloadBoth}
 	shardings      = []Sharding{DDP, ZeRO1, ZeRO2, ZeRO3, FSDP2}
 )

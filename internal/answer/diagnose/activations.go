@@ -13,7 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-var activationRules = []rule{exceptionHolds, inputSpike, logits, attention, oneLargeTensor, evalBatch, checkpointingIneffective, recomputed, activations}
+var activationRules = []rule{exceptionHolds, inputSpike, logits, attention, oneLargeTensor, evalBatch, checkpointingIneffective, outsideCheckpoints, recomputed, activations}
 
 // activations: the graph of the forward pass is most of what is in use.
 func activations(c *Case) (claim, bool) {
@@ -208,14 +208,21 @@ func (c *Case) checkpointPlaces(stack snapshot.StackID) []report.Place {
 		if c.Phase[id] != callsite.Forward || !c.passes(s, checkpointFile) {
 			continue
 		}
-		frames := c.Origins.Stacks.Stack(s)
-		inside := false
-		for _, f := range frames {
-			frame := c.Origins.Stacks.Frames[f]
-			inside = inside || strings.Contains(frame.File, checkpointFile)
-			if inside && c.Origins.IsUser(f) {
-				return []report.Place{{File: frame.File, Line: frame.Line, Function: frame.Function}}
-			}
+		if at := c.checkpointCall(s); len(at) > 0 {
+			return at
+		}
+	}
+	return nil
+}
+
+// checkpointCall is the line that called checkpoint() in a stack.
+func (c *Case) checkpointCall(stack snapshot.StackID) []report.Place {
+	inside := false
+	for _, f := range c.Origins.Stacks.Stack(stack) {
+		frame := c.Origins.Stacks.Frames[f]
+		inside = inside || strings.Contains(frame.File, checkpointFile)
+		if inside && c.Origins.IsUser(f) {
+			return []report.Place{{File: frame.File, Line: frame.Line, Function: frame.Function}}
 		}
 	}
 	return nil

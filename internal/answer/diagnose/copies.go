@@ -19,6 +19,7 @@ type model struct {
 	sizes  []units.Bytes // in order of size
 	bytes  units.Bytes
 	copied bool // by deepcopy
+	epoch  int  // how many stretches of training came before it
 }
 
 // models groups what is alive and was made like parameters: by the line that made it (not the layer's line in a constructor but the call of the
@@ -53,7 +54,7 @@ func (c *Case) models() []model {
 		if !seen {
 			i = len(all)
 			index[k] = i
-			all = append(all, model{at: at, named: named})
+			all = append(all, model{at: at, named: named, epoch: k.epoch})
 		}
 		m := &all[i]
 		m.ids = append(m.ids, id)
@@ -141,7 +142,13 @@ func modelCopies(c *Case) (claim, bool) {
 	if 20*sum < c.InUse {
 		return claim{}, false
 	}
+	if !copied && len(twins) >= minGrowthSteps && c.alreadyTold(ids, growth) {
+		return claim{}, false // made in every step: gradients or penalties have the sizes of the weights too
+	}
 	undo := change{never: ids}
+	if f, ok := c.savingCopies(ids, sum, base, where, copied); ok {
+		return f, true
+	}
 	f := claim{without: undo, Finding: report.Finding{
 		ID: "model-copies", Severity: c.severity(report.Remark), Confidence: 0.75, Bytes: sum, Where: where,
 		Title:    fmt.Sprintf("%s of the same model on the card, %s beside the one in use", setsOf(len(twins)+1), sum),
@@ -162,7 +169,52 @@ func modelCopies(c *Case) (claim, bool) {
 	if len(twins) > 1 {
 		f.Confidence = 0.95
 	}
+	if !copied && !again && everyStep(twins) {
+		f.ID, f.Confidence = "growth", 0.8
+		f.Title = fmt.Sprintf("tensors of the model's sizes are kept in every step: %s in %s sets", sum, units.Count(len(twins)))
+		f.Evidence = []string{fmt.Sprintf("%s sets of tensors with the sizes of the weights were made one step after the other and are all alive: gradients, penalties or copies that something keeps", units.Count(len(twins)))}
+	}
 	return f, true
+}
+
+// everyStep tells sets that were made in nearly every step: not copies of a model that was better than the last, which come once in many steps.
+func everyStep(sets []model) bool {
+	epochs := make([]int, len(sets))
+	for i := range sets {
+		epochs[i] = sets[i].epoch
+	}
+	slices.Sort(epochs)
+	const many, apart = 8, 3
+	return len(sets) >= many && epochs[len(epochs)-1]-epochs[0] <= apart*len(sets)
+}
+
+// savingCopies: in the midst of training the user's own lines copy the weights and as much again of the optimizer's state, in one go, and fail in doing so: a checkpoint in
+// the making, whatever the function is called.
+func (c *Case) savingCopies(ids []int, sum units.Bytes, base model, where []report.Place, copied bool) (claim, bool) {
+	if c.OOM == nil || copied || len(c.Steps) == 0 || c.OOM.Phase != callsite.User && c.OOM.Phase != callsite.Save {
+		return claim{}, false
+	}
+	at, ok := c.place(c.OOM.Stack)
+	last := c.Steps[len(c.Steps)-1]
+	for _, id := range ids {
+		if id < len(c.Tape.Initial) || int(c.Born[id]) <= min(last, c.stepBegin()) {
+			return claim{}, false
+		}
+	}
+	state := c.By[tape.Optimizer]
+	if !ok || !slices.Contains(where, at) || state == 0 || 10*(sum+c.OOM.Request) < 11*base.bytes {
+		return claim{}, false
+	}
+	undo := change{never: ids, request: true}
+	return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
+		ID: "checkpoint-save", Severity: report.Error, Confidence: 0.85, Bytes: sum + c.OOM.Request, Where: append([]report.Place{at}, where...),
+		Title: "copies of the weights and of the optimizer's state, as for a checkpoint, have no room",
+		Evidence: []string{
+			fmt.Sprintf("after a step, lines of your own copied %s on the card and asked for %s more; the model has %s of weights and %s of optimizer state", sum, c.OOM.Request, base.bytes, state),
+			"torch.save itself needs no memory on the card: it is the copies that do. The training batch has no part in it",
+		},
+		Remedies: []report.Remedy{saving(sum+c.OOM.Request, "copy to the CPU, not on the card: {k: v.cpu() for k, v in model.state_dict().items()}")},
+	}}, true
 }
 
 func setsOf(n int) string { return units.Count(n) + " sets" }

@@ -12,7 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-var growthRules = []rule{growth, evalKept, evalGraph, heldByName, joined}
+var growthRules = []rule{growth, evalKept, evalGraph, exceptionFrames, heldByName, unreachable, joined, lengthening}
 
 // minGrowthSteps is how many steps must have left something behind before it is called growth: after the first
 // step optimizer state appears, in a plain loop the last step's tensors linger, so fewer prove little. Where what is left takes a fifth of the memory in use,
@@ -80,7 +80,7 @@ func (c *Case) castsOfWeights(blocks []int) bool {
 // growth: memory in use rises by about the same amount every step because something keeps references.
 func growth(c *Case) (claim, bool) {
 	l := leftBehind(c, c.Growth, func(s snapshot.StackID) bool { return !c.IsEval(s) })
-	if !l.material(c) {
+	if !l.material(c) || c.raisedHere(l.blocks) {
 		return claim{}, false
 	}
 	f := report.Finding{
@@ -143,7 +143,7 @@ func evalKept(c *Case) (claim, bool) {
 	if !l.material(c) {
 		l = leftBehind(c, c.Growth, c.IsEval)
 	}
-	if !l.material(c) {
+	if !l.material(c) || c.raisedHere(l.blocks) {
 		return claim{}, false
 	}
 	undo := change{never: l.blocks}

@@ -65,8 +65,12 @@ func datasetOnGPU(c *Case) (claim, bool) {
 		return claim{}, false
 	}
 	undo := change{never: c.madeBefore(stacks)}
+	sure := min(0.9, share(sum, c.InUse))
+	if !c.callsModel() {
+		sure = 0.6 // a loop that keeps what it makes looks the same until a model is called
+	}
 	return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
-		ID: "dataset-on-gpu", Severity: c.severity(report.Warning), Confidence: min(0.9, share(sum, c.InUse)), Bytes: sum, Where: c.places(stacks...),
+		ID: "dataset-on-gpu", Severity: c.severity(report.Warning), Confidence: sure, Bytes: sum, Where: c.places(stacks...),
 		Title: fmt.Sprintf("the dataset lives on the GPU: %s in %s", sum, tensors(count)),
 		Evidence: []string{
 			"made before training began, and still there in every step",
@@ -175,27 +179,6 @@ func (c *Case) maker(stack snapshot.StackID) (report.Place, bool) {
 		}
 	}
 	return report.Place{}, false
-}
-
-// precision: the gradient backward() starts from has the loss's element size; eight bytes are float64.
-func precision(c *Case) (claim, bool) {
-	for id := range c.Died {
-		if o := c.Origins.Of(c.Stack[id]); !o.Root || c.Size(id) != 8 {
-			continue
-		}
-		half := (c.By[tape.Parameters] + c.By[tape.Gradients] + c.By[tape.Optimizer] + c.By[tape.Activations] + c.By[tape.Inputs]) / 2
-		undo := c.halved()
-		return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
-			ID: "precision-too-high", Severity: c.severity(report.Warning), Confidence: 0.92, Bytes: half, Where: c.precisionPlaces(),
-			Title: "the model runs in float64: twice the memory, and far slower",
-			Evidence: []string{
-				"backward() starts from a gradient of 8 bytes, so the loss is float64",
-				"NumPy arrays are float64 by default, and torch.from_numpy() and .double() keep that",
-			},
-			Remedies: []report.Remedy{{Action: "model.float() and x.float() (torch.set_default_dtype(torch.float32))", Saves: half, CheckedBy: report.ByArithmetic, Numerics: true}},
-		}}, true
-	}
-	return claim{}, false
 }
 
 // precisionPlaces are the lines that made the parameters: where the dtype was chosen.

@@ -18,6 +18,7 @@ type largeTensors struct {
 	ids          []int
 	stacks       []snapshot.StackID // oldest first
 	request      bool
+	layer        bool // the largest comes from a layer of the model
 }
 
 // fewLarge is how many tensors of the largest size one computation holds at once: the operands and results of a chain of operators. Layers hold more.
@@ -31,11 +32,11 @@ func oneLargeTensor(c *Case) (claim, bool) {
 	}
 	big := c.largeOfStep()
 	where := c.places(big.stacks...)
-	if len(where) == 0 || big.count > fewLarge || 8*big.largest < c.OOM.Limit.Bytes || 4*big.sum < c.InUse+c.OOM.Request {
+	if len(where) == 0 || big.layer || big.count > fewLarge || 8*big.largest < c.OOM.Limit.Bytes || 4*big.sum < c.InUse+c.OOM.Request {
 		return claim{}, false
 	}
 	for _, s := range big.stacks {
-		if o := c.Origins.Of(s); o.Gather || o.Parallel || c.inLayer(s) {
+		if o := c.Origins.Of(s); o.Gather || o.Parallel {
 			return claim{}, false
 		}
 	}
@@ -103,14 +104,18 @@ func (c *Case) largeOfStep() largeTensors {
 		if int(c.Born[id]) <= from || !c.Alive(id, c.Instant) || before[id] || cat == tape.Parameters || cat == tape.Gradients || cat == tape.Optimizer || cat == tape.Workspace {
 			continue
 		}
-		ids = append(ids, id)
-		out.largest = max(out.largest, c.Size(id))
+		if ids = append(ids, id); c.Size(id) > out.largest {
+			out.largest, out.layer = c.Size(id), c.inLayer(c.Stack[id])
+		}
+	}
+	if c.OOM.Request > out.largest {
+		out.layer = c.inLayer(c.OOM.Stack)
 	}
 	if out.largest = max(out.largest, c.OOM.Request); 2*c.OOM.Request >= out.largest {
 		out.request, out.sum, out.count = true, c.OOM.Request, 1
 	}
 	for _, id := range ids {
-		if 2*c.Size(id) >= out.largest {
+		if 2*c.Size(id) >= out.largest && !c.inLayer(c.Stack[id]) {
 			out.ids, out.stacks = append(out.ids, id), append(out.stacks, c.Stack[id])
 			out.sum += c.Size(id)
 			out.count++

@@ -54,11 +54,19 @@ func attention(c *Case) (claim, bool) {
 	var sum units.Bytes
 	var stacks []snapshot.StackID
 	scores := c.scores()
+	var sizes map[units.Bytes]bool
+	if c.OOM != nil && (c.OOM.Phase == callsite.Forward || c.OOM.Phase == callsite.Backward) {
+		sizes = c.scoreSizes()
+	}
 	for _, g := range c.Groups {
-		if g.Category == tape.Activations && (c.namedAttention(g.Stack) || scores[c.score(g)]) {
+		if g.Category == tape.Activations && (c.namedAttention(g.Stack) || scores[c.score(g)] || sizes[g.Largest]) {
 			sum += g.Bytes
 			stacks = append(stacks, g.Stack)
 		}
+	}
+	if c.OOM != nil && sizes[c.OOM.Request] {
+		sum += c.OOM.Request
+		stacks = append(stacks, c.OOM.Stack)
 	}
 	if 3*sum < c.InUse {
 		return claim{}, false

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
@@ -150,6 +151,20 @@ func (c *Case) convolves(f Failure) bool {
 
 var convolutions = []string{"_conv_forward", "conv1d", "conv2d", "conv3d", "conv_transpose", "run_conv_plan"}
 
+// userLines are the user's lines of a stack, innermost first: of a retry, the line that failed and the one that tries again.
+func (c *Case) userLines(stack snapshot.StackID) []report.Place {
+	const few = 4
+	var out []report.Place
+	for _, id := range c.Origins.Stacks.Stack(stack) {
+		f := &c.Origins.Stacks.Frames[id]
+		p := report.Place{File: f.File, Line: f.Line, Function: f.Function}
+		if c.Origins.IsUser(id) && !slices.Contains(out, p) && len(out) < few {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // retriedWhileHeld: a request failed, the program went on, and at the next failure the tensors of the first attempt are still alive.
 func retriedWhileHeld(c *Case) (claim, bool) {
 	all := c.attempts()
@@ -172,7 +187,7 @@ func retriedWhileHeld(c *Case) (claim, bool) {
 	}
 	undo := change{never: blocks}
 	return claim{without: undo, tries: []change{undo, undo}, Finding: report.Finding{
-		ID: "exception-holds-tensors", Severity: report.Error, Confidence: 0.97, Bytes: held, Where: c.places(first.Stack, last.Stack),
+		ID: "exception-holds-tensors", Severity: report.Error, Confidence: 0.97, Bytes: held, Where: uniquePlaces(c.places(first.Stack), c.userLines(last.Stack)),
 		Title: "the caught error keeps the failed attempt alive, so every retry fails",
 		Evidence: []string{
 			fmt.Sprintf("%d requests failed, from %s down to %s, while %s that the first attempt had made stayed alive", len(all), first.Request, last.Request, held),
@@ -183,4 +198,15 @@ func retriedWhileHeld(c *Case) (claim, bool) {
 			{Action: "try each size in a fresh process", Saves: held, CheckedBy: report.ByRule},
 		},
 	}}, true
+}
+
+// uniquePlaces joins lists of lines, each once.
+func uniquePlaces(lists ...[]report.Place) []report.Place {
+	var out []report.Place
+	for _, p := range slices.Concat(lists...) {
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
 }

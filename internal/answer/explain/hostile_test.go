@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -93,4 +95,17 @@ func FuzzExplain(f *testing.F) {
 		}
 		everything(t, s)
 	})
+}
+
+func TestMoreInUseThanHeldIsCalledAContradiction(t *testing.T) {
+	t.Parallel()
+	s, err := snapshot.Read(bytes.NewReader([]byte(`{"segments":[],"device_traces":[[{"action":"segment_alloc","addr":512,"size":2097152,"stream":0},
+		{"action":"alloc","addr":7777,"size":1073741824,"stream":0},{"action":"alloc","addr":999,"size":1073741824,"stream":0}]]}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Build([]Evidence{{Name: "a", Snapshot: s}})
+	if !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "contradicts itself") }) {
+		t.Errorf("notes %q", r.Notes)
+	}
 }

@@ -183,6 +183,9 @@ func signed(b units.Bytes) string {
 // warnings say where the plan's accumulation is not quite the larger batch.
 func (s *search) warnings(c candidate) []string {
 	out := []string{}
+	if l := c.need.limited; l != nil {
+		out = append(out, fmt.Sprintf("tight: %s would be held on a larger card; here the allocator releases its cache %d times in three steps, and the card waits for each", c.need.peak.Reserved.Short(), l.Retries))
+	}
 	if s.times(c.point) > 1 {
 		if s.any(func(w walked) bool { return w.batchNorm }) {
 			out = append(out, "batch norm sees one micro-batch at a time: its statistics are those of "+fmt.Sprint(c.MicroBatch)+" samples, not of the effective batch")

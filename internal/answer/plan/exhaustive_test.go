@@ -27,6 +27,17 @@ type byRuns struct {
 func (b byRuns) AtLeast(job.Job, predict.Spread) (units.Bytes, error) { return 0, nil }
 func (b byRuns) AtRest(job.Job, predict.Spread) (units.Bytes, error)  { return 0, nil }
 
+func (b byRuns) Within(j job.Job, conf alloc.Conf, room units.Bytes) (report.Limited, error) {
+	m := b.m
+	m.Conf = conf
+	m.Capacity = room + predict.Capacity(b.m) - predict.Room(b.m)
+	res, err := predict.Run(j, b.src, m)
+	if err != nil {
+		return report.Limited{}, err
+	}
+	return *res.Report.Limited, nil
+}
+
 func (b byRuns) Need(j job.Job, conf alloc.Conf, spread predict.Spread) (predict.Need, error) {
 	key := fmt.Sprintf("%+v %+v %+v", j, conf, spread)
 	if n, ok := b.known[key]; ok {
@@ -96,7 +107,7 @@ func fitting(fit *report.Fit) []report.Plan {
 	var out []report.Plan
 	for _, p := range fit.Plans {
 		if p.Fits {
-			p.Why, p.Changes = "", nil
+			p.Why, p.Changes, p.Limited = "", nil, nil
 			out = append(out, p)
 		}
 	}

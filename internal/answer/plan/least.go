@@ -26,8 +26,10 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 		switch {
 		case m.err != nil:
 			return
-		case m.safe > s.room:
+		case m.safe > s.room && s.squeeze(p, m).limited == nil:
 			a.Why = fmt.Sprintf("does not fit: %s too much", (m.safe - s.room).Short())
+		case m.safe > s.room:
+			a.Why = "tight: completes only because the allocator releases its cache"
 		case d.total > best.took.total:
 			a.Why = fmt.Sprintf("%.2f× the time", d.total/best.took.total)
 		default:

@@ -14,8 +14,9 @@ import (
 // needs answers what a job needs of each card: predict.Variants.
 type needs interface {
 	Need(j job.Job, conf alloc.Conf, spread predict.Spread) (predict.Need, error)
-	AtLeast(j job.Job, spread predict.Spread) (units.Bytes, error) // a lower bound of the safe bytes
-	AtRest(j job.Job, spread predict.Spread) (units.Bytes, error)  // one that holds for any batch and checkpointing
+	Within(j job.Job, conf alloc.Conf, room units.Bytes) (report.Limited, error) // of a job on one card
+	AtLeast(j job.Job, spread predict.Spread) (units.Bytes, error)               // a lower bound of the safe bytes
+	AtRest(j job.Job, spread predict.Spread) (units.Bytes, error)                // one that holds for any batch and checkpointing
 }
 
 // Notes are what searches about one job on one machine have found out: a further one with other limits or more cards need not find it again.
@@ -25,13 +26,20 @@ type Notes struct {
 	memories map[point]memory
 	bounds   map[point]units.Bytes
 	floors   map[point]units.Bytes
+	squeezed map[squeeze]memory
+}
+
+// squeeze is a point in so much room.
+type squeeze struct {
+	point
+	room units.Bytes
 }
 
 // NewNotes are empty.
 func NewNotes(src predict.Source, m predict.Machine) *Notes {
 	return &Notes{
 		needs: predict.NewVariants(src, m), walked: map[walk]walked{}, memories: map[point]memory{}, bounds: map[point]units.Bytes{},
-		floors: map[point]units.Bytes{},
+		floors: map[point]units.Bytes{}, squeezed: map[squeeze]memory{},
 	}
 }
 
@@ -39,7 +47,9 @@ func NewNotes(src predict.Source, m predict.Machine) *Notes {
 type memory struct {
 	peak report.PredictedPeak
 	safe units.Bytes // reserved bytes that are not expected to be exceeded
-	err  error
+	// limited, where set, is how it gets through in less room than that: the allocator releases its cache and tries again.
+	limited *report.Limited
+	err     error
 }
 
 func unitsOf(n int64) units.Bytes { return units.Bytes(n) }
@@ -148,6 +158,29 @@ func (s *search) fits(p point) (memory, bool) {
 	}
 	m := s.need(p)
 	return m, m.err == nil && m.safe <= s.room
+}
+
+// squeeze plays a point whose safe bound does not fit in the room there is, less what its prediction may be off: a plan that gets through in that has room
+// enough for its own uncertainty, but waits for the card whenever the allocator releases its cache. What several cards hold is not played.
+func (s *search) squeeze(p point, m memory) memory {
+	k := s.memoryKey(p)
+	room := s.room - (m.safe - m.peak.Reserved)
+	if s := spread(k); s.Plan.Ranks > 1 || s.Plan.Stages > 1 || s.Tensor > 1 || m.peak.Allocated > 2*room {
+		return m
+	}
+	key := squeeze{k, room}
+	if known, ok := s.squeezed[key]; ok {
+		return known
+	}
+	conf, err := s.conf(k.Conf)
+	if err == nil {
+		var played report.Limited
+		if played, err = s.needs.Within(s.job(k), conf, room); err == nil && played.Failed == 0 {
+			m.limited = &played
+		}
+	}
+	s.squeezed[key] = m
+	return m
 }
 
 // floor is a lower bound that holds for any batch and checkpointing: what is there while the optimizer's step runs.

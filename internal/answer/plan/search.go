@@ -145,7 +145,25 @@ func (s *search) run() error {
 			s.solve(c)
 		}
 	}
+	if !slices.ContainsFunc(s.found, func(c candidate) bool { return c.Offload == "" }) {
+		s.squeezeRefused()
+	}
 	return nil
+}
+
+// squeezeRefused looks among the points that do not fit at ease for those the allocator gets through all the same. They are plans only where there is no other:
+// one with room for its own uncertainty is never passed over for them.
+func (s *search) squeezeRefused() {
+	var left []candidate
+	for _, c := range s.refused {
+		if c.need = s.squeeze(c.point, c.need); c.need.limited != nil {
+			c.solved = true
+			s.found = append(s.found, c)
+		} else {
+			left = append(left, c)
+		}
+	}
+	s.refused = left
 }
 
 // lean counts what a plan leans on: nothing, the allocator's settings, or a model in pieces and the host's memory.
@@ -163,7 +181,7 @@ func (s *search) lean(c candidate) int {
 func (s *search) leader(found []candidate) int {
 	front := 0
 	for i, c := range found {
-		if s.lean(c) < s.lean(found[front]) && c.took.total <= found[front].took.total*(1+leaning) {
+		if !c.riskier(found[front]) && s.lean(c) < s.lean(found[front]) && c.took.total <= found[front].took.total*(1+leaning) {
 			front = i
 		}
 	}
@@ -242,6 +260,22 @@ func (s *search) changes(p point) int {
 	return n
 }
 
+// weighed is the time that decides a plan's place. One without room to spare waits for the card again and again, and comes after any that is at most so much slower.
+func (c candidate) weighed() float64 {
+	if c.need.limited != nil {
+		return c.took.total * (1 + squeezed)
+	}
+	return c.took.total
+}
+
+// squeezed is what room for its own uncertainty may cost a plan.
+const squeezed = 0.05
+
+// riskier tells that a plan has less room than another.
+func (c candidate) riskier(than candidate) bool {
+	return c.need.limited != nil && than.need.limited == nil
+}
+
 // ordered are the plans found, fastest first; among ties for the first place the better one, and plans that lean on less before those
 // that lean on more.
 func (s *search) ordered() []candidate {
@@ -249,12 +283,12 @@ func (s *search) ordered() []candidate {
 	if len(found) == 0 || !s.onTheCard() {
 		return nil
 	}
-	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.took.total, b.took.total) })
+	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.weighed(), b.weighed()) })
 	front := s.leader(found)
 	best := front
 	for i, c := range found[front:] {
 		within := 1 + min(s.tie(c.took), s.tie(found[front].took))
-		if s.lean(c) == s.lean(found[front]) && c.took.total <= found[front].took.total*within && s.better(c, found[best]) {
+		if !c.riskier(found[best]) && s.lean(c) == s.lean(found[front]) && c.took.total <= found[front].took.total*within && s.better(c, found[best]) {
 			best = front + i
 		}
 	}
@@ -272,12 +306,19 @@ func (s *search) better(a, b candidate) bool {
 
 // plan is a candidate as it is reported.
 func (s *search) plan(c candidate) report.Plan {
+	fits := c.need.err == nil && c.need.safe > 0 && (c.need.safe <= s.room || c.need.limited != nil)
 	p := report.Plan{
 		Setup: c.point, OfLayers: s.depth(c.Cut),
-		Peak: c.need.peak, Safe: c.need.safe, Headroom: s.room - c.need.safe,
+		Peak: c.need.peak, Safe: c.need.safe, Headroom: s.room - c.need.safe, Limited: c.need.limited,
 		StepMS: 1000 * c.took.total, PassMS: 1000 * c.took.pass, OptimizerMS: 1000 * c.took.optimizer,
 		Uncertainty: s.uncertainty(c), HostBound: c.took.hostBound,
-		Fits: c.need.err == nil && c.need.safe > 0 && c.need.safe <= s.room, ChangesNumerics: s.changesNumerics(c.point), Changes: []string{},
+		Fits: fits, Verdict: report.DoesNotFit, ChangesNumerics: s.changesNumerics(c.point), Changes: []string{},
+	}
+	switch {
+	case fits && c.need.limited != nil:
+		p.Verdict = report.Tight
+	case fits:
+		p.Verdict = report.Fits
 	}
 	p.Accumulate = s.times(c.point)
 	if c.Checkpointing == setup.Selective {

@@ -23,7 +23,7 @@ func Batches(j job.Job, src Source, m Machine, most *report.Largest) []report.Ba
 		}
 		r := &res.Report
 		out = append(out, report.BatchNeed{
-			Batch: n, Own: n == j.Batch, Peak: r.Peak, Safe: r.Safe, Phase: r.Phase, Step: r.Step, ByCategory: r.ByCategory, Fits: r.Fits,
+			Batch: n, Own: n == j.Batch, Peak: r.Peak, Safe: r.Safe, Phase: r.Phase, Step: r.Step, ByCategory: r.ByCategory, Fits: r.Fits, Verdict: r.Verdict,
 		})
 	}
 	return out

@@ -29,7 +29,9 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 	}
 	r.ByCategory["context"] = m.context()
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
-	r.Fits = r.Safe+m.context() <= r.Capacity
+	if err := judged(&r, written, m); err != nil {
+		return nil, err
+	}
 	r.Range = conv.between(played.peak, m)
 	r.Assumptions = []string{"every operator of the script was followed on the CPU on tensors without data; CUDA's kernels may take more for their own use than is known"}
 	if m.Assumed {

@@ -3,6 +3,7 @@ package predict
 import (
 	"fmt"
 
+	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/deepen"
@@ -44,6 +45,28 @@ func (s *Variants) Need(j job.Job, conf alloc.Conf, spread Spread) (Need, error)
 	// What the allocator holds beyond what is in use is taken to be as much as on one card.
 	safe := held + p.safe - p.allocated
 	return Need{Allocated: held, Reserved: safe, Safe: safe}, nil
+}
+
+// Within plays a job on one card in so much room.
+func (s *Variants) Within(j job.Job, conf alloc.Conf, room units.Bytes) (report.Limited, error) {
+	t, _, err := s.tapeOf(j, setup.Cut{})
+	if err != nil {
+		return report.Limited{}, err
+	}
+	return playWithin(t, alloc.Policy{Conf: conf, Torch: s.m.Torch, Device: max(room, 1)})
+}
+
+// playWithin says how a tape gets through in a limit.
+func playWithin(t *tape.Tape, p alloc.Policy) (report.Limited, error) {
+	res, err := alloc.Run(t, p, nil)
+	if err != nil {
+		return report.Limited{}, fmt.Errorf("run the allocator: %w", err)
+	}
+	out := report.Limited{Room: p.Device, Reserved: res.Stats.Peak.Reserved, Retries: res.Stats.Retries, Declined: res.Stats.Declined}
+	if res.Outcome() == alloc.Fails {
+		out.Failed = res.Failure.Segment
+	}
+	return out, nil
 }
 
 // AtLeast is a lower bound of Need's Safe under any allocator settings, found without the allocator: what is asked for at once, and the safe bound's margin.

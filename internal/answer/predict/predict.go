@@ -50,6 +50,7 @@ type Machine struct {
 	Card     gpu.Card
 	Assumed  bool          // nobody named the card
 	Capacity units.Bytes   // memory there is; 0: the card's
+	Cap      units.Bytes   // what PyTorch may reserve of it (torch.cuda.set_per_process_memory_fraction); 0: all
 	Torch    torch.Version // 0: the version of the measurements
 	Conf     alloc.Conf    // allocator settings
 
@@ -115,7 +116,9 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	r.ByCategory["context"] = m.context()
 	r.Params, r.Trainable = count(model.Root())
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
-	r.Fits = r.Safe+m.context() <= r.Capacity
+	if err := judged(&r, p.Tape(), m); err != nil {
+		return nil, err
+	}
 	r.Range = conv.between(played.peak, m)
 	if g, ok := model.(*graphrun.Graph); ok {
 		r.Unknown = g.Unknown()
@@ -171,6 +174,8 @@ func count(root *eager.Module) (params, trainable int64) {
 
 var elementTypes = map[torch.DType]tensor.DType{torch.FP32: tensor.Float32, torch.BF16: tensor.BFloat16, torch.FP16: tensor.Float16}
 
+var maskKinds = map[string]families.Mask{job.MaskFull: families.Ones, job.MaskPadded: families.Padded}
+
 // build makes the model of a job in a process.
 func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	if src.Graph != nil {
@@ -185,7 +190,7 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	}
 	return families.New(p, src.Config, families.Spec{
 		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
-		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn),
+		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Mask: maskKinds[j.AttentionMask],
 	})
 }
 
@@ -274,7 +279,7 @@ func checkInput(j job.Job, b *exported.Bound) error {
 }
 
 func options(j job.Job) eager.Options {
-	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == setup.Plain || j.Loop == setup.Script, LossOnly: j.Loop == setup.LossOnly, Rebound: j.Loop == setup.Script, ZeroLate: j.ZeroGrad == "before-backward", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, SavedOnHost: j.OffloadActivations}
+	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == setup.Plain || j.Loop == setup.Script || j.Loop == setup.Kept, LossOnly: j.Loop == setup.LossOnly, Rebound: j.Loop == setup.Script, Kept: j.Loop == setup.Kept, ZeroLate: j.ZeroGrad == "before-backward", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, SavedOnHost: j.OffloadActivations}
 	if j.Autocast != "" {
 		o.Autocast = elementTypes[j.Autocast]
 		o.Scaler = j.Autocast == torch.FP16

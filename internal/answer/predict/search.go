@@ -43,9 +43,16 @@ func longest(src Source) int {
 }
 
 // room is what the process may reserve.
-func room(m Machine) units.Bytes { return m.capacity() - m.context() }
+func room(m Machine) units.Bytes {
+	all := m.capacity() - m.context()
+	if m.Cap > 0 {
+		return min(all, m.Cap)
+	}
+	return all
+}
 
-// need is the safe bound of a job, computed from two steps: the second is the first with optimizer state, and later ones are like it.
+// need is the safe bound of a job, computed from two steps: the second is the first with optimizer state, and later ones are like it. Where the allocator
+// gets through in the room there is all the same, it is that.
 func need(j job.Job, src Source, m Machine) (units.Bytes, bool) {
 	p, _, conv, err := train(j, src, m, 2)
 	if err != nil {
@@ -55,7 +62,14 @@ func need(j job.Job, src Source, m Machine) (units.Bytes, bool) {
 	if err != nil {
 		return 0, false
 	}
-	return safeBound(res.Stats.Peak.Reserved, conv), true
+	safe := safeBound(res.Stats.Peak.Reserved, conv)
+	if safe <= room(m) {
+		return safe, true
+	}
+	if v, _, err := judge(p.Tape(), m, res.Stats.Peak.Reserved, safe); err == nil && v.Runs() {
+		return room(m), true
+	}
+	return safe, true
 }
 
 // largest is the largest n up to most whose need fits, 0 where not even one does. The search sets out from start; need grows nearly

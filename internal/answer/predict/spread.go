@@ -39,8 +39,16 @@ func RunSpread(j job.Job, src Source, m Machine, s Spread) (*Result, error) {
 	if whole.Report.Sharded, err = s.rank(part, m); err != nil {
 		return nil, err
 	}
-	whole.Report.Fits = whole.Report.Sharded.Fits
+	sharded(&whole.Report)
 	return whole, nil
+}
+
+// sharded lets each card's share decide: what the allocator does in the room there is is not played for it.
+func sharded(r *report.Prediction) {
+	r.Fits, r.Limited, r.Verdict = r.Sharded.Fits, nil, report.DoesNotFit
+	if r.Fits {
+		r.Verdict = report.Fits
+	}
 }
 
 // lower makes the job what the engine of a spread runs; it tells whether that is another one.
@@ -72,7 +80,7 @@ func RunPart(j job.Job, src Source, m Machine, s Spread) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	part.Report.Fits = part.Report.Sharded.Fits
+	sharded(&part.Report)
 	return part, nil
 }
 

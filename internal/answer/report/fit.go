@@ -50,6 +50,8 @@ type Plan struct {
 	HostBound   bool    `json:"host_bound"`  // launches take longer than kernels
 
 	Fits            bool     `json:"fits"`
+	Verdict         Verdict  `json:"verdict"`
+	Limited         *Limited `json:"limited,omitempty"` // a tight plan in the room there is
 	ChangesNumerics bool     `json:"changes_numerics"`
 	Why             string   `json:"why"`
 	Changes         []string `json:"changes"` // against the job as given, with what each buys

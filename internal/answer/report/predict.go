@@ -34,7 +34,11 @@ type Prediction struct {
 	Range *Range `json:"range,omitempty"` // where sizes depend on data, or workspaces on a card that was not measured
 
 	Capacity units.Bytes `json:"capacity"`
-	Fits     bool        `json:"fits"`
+	Fits     bool        `json:"fits"` // the verdict is fits or tight
+	Verdict  Verdict     `json:"verdict"`
+	Limited  *Limited    `json:"limited,omitempty"` // in the memory there is
+	Least    units.Bytes `json:"least,omitempty"`   // reserved bytes it gets through in
+	Run      *Run        `json:"run,omitempty"`     // of a whole run
 	NoCard   bool        `json:"no_card,omitempty"` // neither a card nor its memory was named: the capacity is only a default, and the need is the answer
 	Largest  *Largest    `json:"largest,omitempty"`
 	Next     *NextStep   `json:"next,omitempty"`
@@ -104,6 +108,7 @@ type BatchNeed struct {
 	Step       int                    `json:"step"`
 	ByCategory map[string]units.Bytes `json:"by_category"`
 	Fits       bool                   `json:"fits"`
+	Verdict    Verdict                `json:"verdict"`
 }
 
 // Moment is one instant of a predicted run.

@@ -130,7 +130,7 @@ func join(a, b Value) Value {
 	}
 	out.Divided = a.Divided || b.Divided
 	out.Freed = (a.Freed || !a.HasGraph()) && (b.Freed || !b.HasGraph()) && (a.Freed || b.Freed)
-	out.Trained = a.Trained || b.Trained
+	out.Trained = a.Trained || b.Trained || (a.Kind == Unknown) != (b.Kind == Unknown)
 	out.OnGPU = a.OnGPU || b.OnGPU
 	out.OnCPU = out.OnCPU && (a.Kind == Unknown || a.OnCPU) && (b.Kind == Unknown || b.OnCPU)
 	return out

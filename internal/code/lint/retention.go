@@ -38,7 +38,8 @@ func overLoader(ctx *flow.Context) bool {
 // runningAverage finds "self.mean = m * self.mean + (1 - m) * batch_mean" where nothing cuts the graph: each call hangs its graph
 // on the one before.
 func (p *pass) runningAverage(s *flow.Scope, st *flow.Store) {
-	if st.Ctx.NoGrad != flow.Recording || !st.Value.Carries() {
+	// What another class is given to average may well be a number: its callers know, and are looked at.
+	if st.Ctx.NoGrad != flow.Recording || !st.Value.HasGraph() && !(inModule(s) && st.Value.From != 0) {
 		return
 	}
 	for _, b := range s.Binds {

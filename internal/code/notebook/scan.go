@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/document"
 )
 
 // frame is one object or array that the scanner is inside of.
@@ -35,7 +37,7 @@ func scan(src []byte) (*scanner, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("not JSON: %w", err)
+			return nil, fmt.Errorf("not JSON: %w", document.Where(err, 0))
 		}
 		s.token(src, token, before, int(dec.InputOffset()))
 		if len(s.stack) == 0 {
@@ -43,7 +45,7 @@ func scan(src []byte) (*scanner, error) {
 		}
 	}
 	if len(s.stack) > 0 {
-		return nil, errors.New("not JSON: it ends too early")
+		return nil, fmt.Errorf("not JSON: it ends too early, at byte %d", len(src))
 	}
 	if !s.seen {
 		return nil, errors.New(`there is no list of cells ("cells") in it; is it a notebook?`)

@@ -6,12 +6,12 @@
 package holders
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/internal/document"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -19,10 +19,7 @@ import (
 // Schema names the form of a holders file.
 const Schema = "plimsoll.holders/1"
 
-const (
-	maxBytes = 256 * units.MiB // decompressed; the probe's own bounds keep a file far below
-	maxNames = 64              // of others that hold the same; the probe writes a few
-)
+const maxNames = 64 // of others that hold the same; the probe writes a few
 
 // Role is what a storage is for.
 type Role string
@@ -126,6 +123,7 @@ type Holder struct {
 
 	// Name is the variable that reaches it; for parameters, gradients and state the variable that reaches the model, for Saved the one the graph hangs from.
 	Name
+	Frame string `json:"frame,omitempty"` // "exception" where the variable's function has ended and a traceback keeps its frame
 	Type  string `json:"type,omitempty"`  // of what the variable is bound to: list, dict, Tensor
 	First string `json:"first,omitempty"` // the name of the first storage without stars, and of the last
 	Last  string `json:"last,omitempty"`
@@ -150,15 +148,12 @@ func (n Name) Root() string {
 
 // Read decodes a holders file.
 func Read(r io.Reader) (*File, error) {
-	data, err := io.ReadAll(io.LimitReader(r, int64(maxBytes)+1))
+	data, err := document.Read(r, document.Holders)
 	if err != nil {
-		return nil, fmt.Errorf("read holders: %w", err)
-	}
-	if units.Bytes(len(data)) > maxBytes {
-		return nil, fmt.Errorf("a holders file of more than %s is not read", maxBytes)
+		return nil, err
 	}
 	var f File
-	if err := json.Unmarshal(data, &f); err != nil {
+	if err := document.Decode(data, &f); err != nil {
 		return nil, fmt.Errorf("decode holders: %w", err)
 	}
 	if f.Schema != Schema {

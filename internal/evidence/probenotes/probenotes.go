@@ -7,17 +7,14 @@ package probenotes
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 
+	"github.com/plimsoll/plimsoll/internal/document"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-const (
-	schema   = "plimsoll.notes/1"
-	maxBytes = 16 * units.MiB // the probe's own bounds keep notes below one
-)
+const schema = "plimsoll.notes/1"
 
 // Process is what one process wrote about itself.
 type Process struct {
@@ -158,19 +155,16 @@ func (p Part) Name() string {
 
 // Read decodes one process's notes.
 func Read(r io.Reader) (Process, error) {
-	data, err := io.ReadAll(io.LimitReader(r, int64(maxBytes)+1))
+	data, err := document.Read(r, document.Notes)
 	if err != nil {
-		return Process{}, fmt.Errorf("read notes: %w", err)
-	}
-	if units.Bytes(len(data)) > maxBytes {
-		return Process{}, fmt.Errorf("notes are larger than %s: not written by the probe", maxBytes)
+		return Process{}, err
 	}
 	var p Process
-	if err := json.Unmarshal(data, &p); err != nil {
+	if err := document.Decode(data, &p); err != nil {
 		return Process{}, fmt.Errorf("decode notes: %w", err)
 	}
 	if p.Schema != schema {
-		return Process{}, errors.New("not the probe's notes: schema is " + p.Schema + ", want " + schema)
+		return Process{}, fmt.Errorf("not the probe's notes: schema is %.40q, want %s", p.Schema, schema)
 	}
 	return p, nil
 }

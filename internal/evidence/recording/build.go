@@ -179,7 +179,7 @@ func (b *builder) free(i int) {
 		return
 	}
 	atOnce := i+1 < t.Len() && t.Action[i+1] == snapshot.ActionFreeCompleted && t.Addr[i+1] == t.Addr[i]
-	b.r.Died[id] = b.emit(i, tape.Event{Kind: tape.Free, Deferred: !atOnce, Stream: b.stream(t.Streams[t.Stream[i]]), Pool: b.poolOf(i), ID: id, Size: units.Bytes(t.Size[i])})
+	b.r.Died[id] = b.emit(i, tape.Event{Kind: tape.Free, Deferred: !atOnce, Stream: b.stream(t.Streams[t.Stream[i]]), Pool: b.poolOf(i), ID: id, Size: b.given(id, i)})
 	b.pending.put(t.Addr[i], id)
 }
 
@@ -187,7 +187,7 @@ func (b *builder) complete(i int) {
 	t := b.r.Trace
 	if id, ok := b.pending.take(t.Addr[i]); ok {
 		if !(i > 0 && t.Action[i-1] == snapshot.ActionFreeRequested && t.Addr[i-1] == t.Addr[i]) {
-			b.emit(i, tape.Event{Kind: tape.FreeCompleted, Stream: b.stream(t.Streams[t.Stream[i]]), Pool: b.poolOf(i), ID: id, Size: units.Bytes(t.Size[i])})
+			b.emit(i, tape.Event{Kind: tape.FreeCompleted, Stream: b.stream(t.Streams[t.Stream[i]]), Pool: b.poolOf(i), ID: id, Size: b.r.Size(int(id))})
 		}
 		return
 	}
@@ -197,7 +197,16 @@ func (b *builder) complete(i int) {
 		b.r.Contradictions++
 		return
 	}
-	b.r.Died[id] = b.emit(i, tape.Event{Kind: tape.Free, Stream: b.stream(t.Streams[t.Stream[i]]), Pool: b.poolOf(i), ID: id, Size: units.Bytes(t.Size[i])})
+	b.r.Died[id] = b.emit(i, tape.Event{Kind: tape.Free, Stream: b.stream(t.Streams[t.Stream[i]]), Pool: b.poolOf(i), ID: id, Size: b.given(id, i)})
+}
+
+// given is what a free gives back: what was asked for. A free that names another size contradicts its allocation.
+func (b *builder) given(id uint32, i int) units.Bytes {
+	size := b.r.Size(int(id))
+	if units.Bytes(b.r.Trace.Size[i]) != size {
+		b.r.Contradictions++
+	}
+	return size
 }
 
 func (b *builder) stream(handle uint64) uint16 {

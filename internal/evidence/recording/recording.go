@@ -32,7 +32,7 @@ type Recording struct {
 	Reserved units.Bytes
 	// Complete says that the history begins with nothing allocated and nothing reserved.
 	Complete bool
-	// Contradictions counts events that do not fit the history: an alloc at a live address, or a free of nothing that could be there.
+	// Contradictions counts events that do not fit the history: an alloc at a live address, a free of nothing that could be there, or of another size.
 	Contradictions int
 }
 

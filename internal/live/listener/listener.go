@@ -1,53 +1,107 @@
 // Package listener bounds how many clients a server talks to at once.
 //
-// In goes a listener; out comes one with room for so many connections: a new one sends the oldest away, so that clients which connect and say
-// nothing, or never read the answer, can neither keep others out nor fill the memory.
+// In goes a listener; out comes one with room for so many connections. Where there is no room left, a connection that is doing nothing makes place: one that waits
+// between two requests, or one that has connected and said nothing for a while. Where all are busy, new clients wait in the system's queue. So
+// clients that connect and are silent can neither keep others out nor fill the memory, and nobody is sent away in the middle of an answer.
 package listener
 
 import (
 	"net"
+	"net/http"
 	"slices"
 	"sync"
+	"time"
 )
 
-// Limit gives a listener room for so many connections at a time.
-func Limit(l net.Listener, room int) net.Listener { return &limited{Listener: l, room: room} }
+// patience is how long a new connection may be silent while others wait.
+const patience = 300 * time.Millisecond
 
-type limited struct {
+// Limited is a listener with room for so many connections at a time. State must be told what they do (http.Server.ConnState).
+type Limited struct {
 	net.Listener
 	room int
+
 	mu   sync.Mutex
 	open []*conn // oldest first
+	free chan struct{}
 }
 
-func (l *limited) Accept() (net.Conn, error) {
+// Limit gives a listener room for so many connections at a time.
+func Limit(l net.Listener, room int) *Limited {
+	return &Limited{Listener: l, room: room, free: make(chan struct{}, 1)}
+}
+
+// Accept waits for a client, and for room.
+func (l *Limited) Accept() (net.Conn, error) {
 	accepted, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: accepted, of: l}
-	l.mu.Lock()
-	l.open = append(l.open, c)
-	var oldest *conn
-	if len(l.open) > l.room {
-		oldest = l.open[0]
-	}
-	l.mu.Unlock()
-	if oldest != nil {
-		_ = oldest.Close()
+	c := &conn{Conn: accepted, of: l, since: time.Now()}
+	for !l.enter(c) {
+		select {
+		case <-l.free:
+		case <-time.After(patience / 4):
+		}
 	}
 	return c, nil
+}
+
+// enter takes a connection in, where there is room or one that makes room.
+func (l *Limited) enter(c *conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.open) >= l.room {
+		at := slices.IndexFunc(l.open, (*conn).spare)
+		if at < 0 {
+			return false
+		}
+		spare := l.open[at]
+		l.open = slices.Delete(l.open, at, at+1)
+		_ = spare.Conn.Close()
+	}
+	l.open = append(l.open, c)
+	return true
+}
+
+// State notes what a connection does.
+func (l *Limited) State(c net.Conn, s http.ConnState) {
+	mine, ok := c.(*conn)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	mine.state, mine.since = s, time.Now()
+	l.mu.Unlock()
+	if s == http.StateIdle {
+		l.signal()
+	}
+}
+
+func (l *Limited) signal() {
+	select {
+	case l.free <- struct{}{}:
+	default:
+	}
 }
 
 // conn leaves the list when it is closed.
 type conn struct {
 	net.Conn
-	of *limited
+	of    *Limited
+	state http.ConnState
+	since time.Time
+}
+
+// spare tells whether a connection does nothing. Its listener's lock is held.
+func (c *conn) spare() bool {
+	return c.state == http.StateIdle || c.state == http.StateNew && time.Since(c.since) > patience
 }
 
 func (c *conn) Close() error {
 	c.of.mu.Lock()
 	c.of.open = slices.DeleteFunc(c.of.open, func(other *conn) bool { return other == c })
 	c.of.mu.Unlock()
+	c.of.signal()
 	return c.Conn.Close()
 }

@@ -122,6 +122,15 @@ func (s Surroundings) module() string {
 	return ""
 }
 
+// Memory is what a program can have here: the machine's, or the limit of its control group; 0: not known.
+func (s Surroundings) Memory() units.Bytes {
+	m := s.memory()
+	if m.Limit > 0 && (m.Total == 0 || m.Limit < m.Total) {
+		return m.Limit
+	}
+	return m.Total
+}
+
 func (s Surroundings) memory() doctor.Memory {
 	var m doctor.Memory
 	for line := range strings.Lines(s.text("proc/meminfo")) {

@@ -1,7 +1,7 @@
 // Package machine looks at the machine this program runs on.
 //
 // In go the driver's snapshots and what the system knows of the processes in them; out come sample.Readings, and for a health report
-// doctor.Facts. It refuses to start where neither the driver's library nor nvidia-smi answers, with one line that says why and what to
+// doctor.Facts. It refuses to start where neither NVIDIA's library, nvidia-smi nor the files of AMD's driver answer, with one line that says why and what to
 // do; once started, what cannot be read is a problem in the reading.
 package machine
 
@@ -9,14 +9,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
 	"time"
 
+	"github.com/plimsoll/plimsoll/internal/live/amdgpu"
 	"github.com/plimsoll/plimsoll/internal/live/nvml"
 	"github.com/plimsoll/plimsoll/internal/live/proc"
 	"github.com/plimsoll/plimsoll/internal/live/watch"
 )
 
-// snapshotter is what gives snapshots: the library or nvidia-smi.
+// snapshotter is what gives snapshots: the library, nvidia-smi, or the files of AMD's driver.
 type snapshotter interface {
 	Snapshot(ctx context.Context) (nvml.Snapshot, error)
 }
@@ -32,9 +35,9 @@ type Machine struct {
 var _ watch.Source = (*Machine)(nil)
 
 // ErrNothing: no driver answers here.
-var ErrNothing = errors.New("no NVIDIA GPU can be read on this machine")
+var ErrNothing = errors.New("no NVIDIA or AMD GPU can be read on this machine")
 
-// Open connects to the driver, or to nvidia-smi where the driver's library cannot be used.
+// Open connects to the driver, or to nvidia-smi where the driver's library cannot be used, or reads the files of AMD's driver.
 func Open(runtimeDir string) (*Machine, error) {
 	system := proc.Open("/")
 	system.RuntimeDir = runtimeDir
@@ -43,8 +46,11 @@ func Open(runtimeDir string) (*Machine, error) {
 		return &Machine{cards: library{driver}, system: system, close: driver.Close}, nil
 	}
 	smi, err := nvml.NewSMI()
+	if amd, absent := amdgpu.Open(os.DirFS("/")); absent == nil && err != nil {
+		return &Machine{cards: amd, system: system, close: func() error { return nil }}, nil
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w, and %w; install the NVIDIA driver, or in a container start it with --gpus all", ErrNothing, libraryErr, err)
+		return nil, fmt.Errorf("%w: %w, and %w; %s", ErrNothing, libraryErr, err, advice(runtime.GOOS))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -55,6 +61,14 @@ func Open(runtimeDir string) (*Machine, error) {
 		cards: smi, system: system, close: func() error { return nil },
 		note: fmt.Sprintf("asking nvidia-smi, which is slow: %v", libraryErr),
 	}, nil
+}
+
+// advice is what to do where no card answers.
+func advice(system string) string {
+	if system == "darwin" {
+		return "Apple GPUs are not supported by watch and metrics"
+	}
+	return "install the NVIDIA driver, or in a container start it with --gpus all; Intel GPUs are not supported by watch and metrics"
 }
 
 // Close lets go of the driver.

@@ -35,15 +35,20 @@ func TestTheDaemonSetIsReadOnlyAndTakesNoCard(t *testing.T) {
 			Template struct {
 				Metadata struct{ Labels map[string]string }
 				Spec     struct {
-					HostPID    bool `yaml:"hostPID"`
-					Containers []struct {
+					HostPID     bool `yaml:"hostPID"`
+					HostNetwork bool `yaml:"hostNetwork"`
+					Volumes     []any
+					Containers  []struct {
 						Args            []string
 						Ports           []struct{ ContainerPort int }
 						Resources       struct{ Limits, Requests map[string]string }
 						SecurityContext struct {
+							RunAsNonRoot             bool  `yaml:"runAsNonRoot"`
+							RunAsUser                int   `yaml:"runAsUser"`
 							AllowPrivilegeEscalation *bool `yaml:"allowPrivilegeEscalation"`
 							ReadOnlyRootFilesystem   bool  `yaml:"readOnlyRootFilesystem"`
-							Capabilities             struct{ Drop []string }
+							Privileged               bool
+							Capabilities             struct{ Drop, Add []string }
 						} `yaml:"securityContext"`
 					}
 				}
@@ -73,8 +78,12 @@ func TestTheDaemonSetIsReadOnlyAndTakesNoCard(t *testing.T) {
 		if !pod.Spec.HostPID || !slices.Contains(c.Args, "metrics") {
 			t.Errorf("hostPID %v, args %q", pod.Spec.HostPID, c.Args)
 		}
-		if s := c.SecurityContext; s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || !s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []string{"ALL"}) {
+		if s := c.SecurityContext; s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || !s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []string{"ALL"}) ||
+			len(s.Capabilities.Add) > 0 || !s.RunAsNonRoot || s.RunAsUser == 0 || s.Privileged {
 			t.Errorf("security context: %+v", s)
+		}
+		if pod.Spec.HostNetwork || len(pod.Spec.Volumes) > 0 {
+			t.Errorf("the pod has the host's network (%v) or folders (%v)", pod.Spec.HostNetwork, pod.Spec.Volumes)
 		}
 		for name := range c.Resources.Limits {
 			if strings.Contains(name, "nvidia.com") {
@@ -91,7 +100,7 @@ func TestTheSystemdUnitStartsTheServerOnLoopbackWithoutRoot(t *testing.T) {
 	t.Parallel()
 	unit := string(deployed(t, "systemd", "plimsoll-metrics.service"))
 	for _, line := range []string{
-		"ExecStart=/usr/local/bin/plimsoll metrics --listen 127.0.0.1:9740", "DynamicUser=yes", "NoNewPrivileges=yes", "ProtectSystem=strict", "[Install]",
+		"ExecStart=/usr/local/bin/plimsoll metrics --listen 127.0.0.1:9740", "DynamicUser=yes", "NoNewPrivileges=yes", "ProtectSystem=strict", "ProtectHome=yes", "ProtectKernelLogs=yes", "RestrictNamespaces=yes", "SystemCallFilter=@system-service", "MemoryMax=256M", "[Install]",
 	} {
 		if !strings.Contains(unit, "\n"+line+"\n") {
 			t.Errorf("missing: %s", line)

@@ -45,6 +45,8 @@ func Handler(c *Collector, localOnly bool) (http.Handler, error) {
 func guard(next http.Handler, localOnly bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		if localOnly && !localHost(r.Host) {
 			http.Error(w, "this server answers on this machine only", http.StatusForbidden)
 			return
@@ -97,10 +99,11 @@ func Listen(address string, c *Collector) (*Server, error) {
 		_ = open.Close()
 		return nil, err
 	}
+	limited := listener.Limit(open, maxConnections)
 	return &Server{
-		listener: listener.Limit(open, maxConnections),
+		listener: limited,
 		http: &http.Server{
-			Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, WriteTimeout: 2 * requestTimeout,
+			Handler: handler, ConnState: limited.State, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, WriteTimeout: 2 * requestTimeout,
 			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		},
 	}, nil

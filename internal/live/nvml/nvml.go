@@ -26,7 +26,7 @@ var (
 
 // Snapshot is what the driver says at one instant.
 type Snapshot struct {
-	Origin  string // "nvml" or "nvidia-smi"
+	Origin  string // "nvml", "nvidia-smi" or "amdgpu"
 	Driver  string // driver version
 	CUDA    string // newest CUDA version the driver can run, "13.0"; empty when unknown
 	Devices []Device

@@ -71,7 +71,7 @@ func (a *Allocator) Play(t *tape.Tape, visit func(i int, a *Allocator)) Result {
 func (a *Allocator) step(e *tape.Event) bool {
 	switch e.Kind {
 	case tape.Alloc:
-		return a.Malloc(e.ID, e.Size, e.Stream, e.Pool)
+		return a.Malloc(e.ID, e.Size, e.Stream, e.Pool) || e.Elastic && a.Decline()
 	case tape.Free:
 		a.Free(e.ID, e.Deferred)
 	case tape.FreeCompleted:
@@ -80,6 +80,35 @@ func (a *Allocator) step(e *tape.Event) bool {
 		a.EmptyCache()
 	}
 	return true
+}
+
+// Decline goes on without a workspace that was refused: PyTorch catches the error and tries a plan that needs less, down to none. The cache has been
+// released for it all the same. Source: try_plans,
+// https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cudnn/Conv_v8.cpp
+func (a *Allocator) Decline() bool {
+	a.stats.Declined++
+	return true
+}
+
+// Outcome is how a run within a limit ends.
+type Outcome uint8
+
+// Outcomes, from the best to the worst.
+const (
+	Completes    Outcome = iota // no request had to wait for memory
+	AfterRetries                // the cache had to be released for some request, or a workspace was refused
+	Fails                       // a request found no memory after that
+)
+
+// Outcome says how the run ended.
+func (r Result) Outcome() Outcome {
+	switch {
+	case r.OOM >= 0:
+		return Fails
+	case r.Stats.Retries > 0 || r.Stats.Declined > 0:
+		return AfterRetries
+	}
+	return Completes
 }
 
 func checkIDs(t *tape.Tape) error {

@@ -16,6 +16,7 @@ type Stats struct {
 	DeviceFrees  int // calls of cudaFree, and unmappings
 	Retries      int // num_alloc_retries: the cache was emptied to serve a request
 	OOMs         int // num_ooms
+	Declined     int // workspaces that were refused, and done without
 }
 
 // Peak holds the maxima since New or ResetPeaks.

@@ -23,6 +23,9 @@ const (
 func ScaledDotProduct(q, k, v *Tensor, a Attention) *Tensor {
 	p := q.p
 	c := p.Function(q, k, v, a.Mask)
+	if p.still {
+		a.Dropout = 0
+	}
 	if a.Mask != nil && a.Mask.DType.Floating() {
 		a.Mask = c.Let(p.lower(a.Mask))
 	}

@@ -306,7 +306,7 @@ func (t *Tensor) rebase(n *Node) {
 // p = 0 returns the tensor itself.
 func (t *Tensor) Dropout(prob float64) *Tensor {
 	t.alive()
-	if prob == 0 {
+	if prob == 0 || t.p.still {
 		return t
 	}
 	p := t.p

@@ -38,6 +38,7 @@ type Process struct {
 	phase    string
 
 	grad     bool // gradient mode
+	still    bool // the model is in evaluation mode: nothing drops out
 	sequence uint64
 	hooks    []saveHook // innermost last: where saved tensors go (checkpointing, the host)
 	casting  *autocastState
@@ -143,8 +144,8 @@ func (s *storage) size() units.Bytes {
 	return s.p.tape.Events[s.event].Size
 }
 
-// maxEvents bounds a tape (1.5 GiB of events); the largest measured job has 60 thousand.
-const maxEvents = 1 << 26
+// maxEvents bounds a tape (some 200 MB of events); the largest measured job has 60 thousand.
+const maxEvents = 1 << 23
 
 // alloc records a request. PyTorch allocates nothing for zero bytes.
 func (p *Process) alloc(size units.Bytes) *storage {

@@ -24,6 +24,7 @@ type Options struct {
 	Accumulate int  // micro-batches a step; 0 is 1
 	Plain      bool // a script's loop: the last iteration's values live on while the next runs
 	Rebound    bool // with Plain: all but its batch, whose names have the next one's values when forward begins
+	Kept       bool // with Plain: the step is a function that returns its values, which replace those of the last step when it has returned
 	LossOnly   bool // backward begins without the model's outputs: only the loss was returned
 	ZeroLate   bool // gradients are set to None between forward and backward
 	WholeStep  bool // one function does forward, backward and the optimizer's step: its locals die after it
@@ -62,6 +63,26 @@ func (p *Process) Train(m Model, o Options) error {
 		for step := range steps {
 			loop.step(step + 1)
 		}
+	})
+}
+
+// Evaluate loads a model and runs batches of it in evaluation mode under torch.no_grad(), as a loop does whose names keep one batch's values until the
+// next one's replace them. The tape then holds a step for every batch.
+func (p *Process) Evaluate(m Model, o Options, batches int) error {
+	return p.Guard(func() {
+		p.load(m, o)
+		l := &loop{p: p, m: m, o: o}
+		p.still = true
+		p.NoGrad(func() {
+			for i := range batches {
+				l.phase(i+1, torch.PhaseEval)
+				batch := retained(m.Batch())
+				release(&l.batch, batch)
+				loss, outputs := l.forward(batch)
+				rebind(&l.outputs, append([]*Tensor{loss}, outputs...))
+			}
+		})
+		p.still = false
 	})
 }
 
@@ -109,6 +130,11 @@ func (l *loop) step(number int) {
 	}
 	if !l.o.ZeroLate {
 		l.opt.zeroGrad()
+	}
+	if l.o.Kept { // the last step's values have a name outside of the function
+		last := loop{batch: l.batch, outputs: l.outputs}
+		l.batch, l.outputs = nil, nil
+		defer last.forgetStep()
 	}
 	micro := max(l.o.Accumulate, 1)
 	for i := range micro {

@@ -3,15 +3,20 @@ package exported
 import (
 	"archive/zip"
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"path"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/document"
+	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-// maxJSON bounds the text of a graph, compressed or not.
-const maxJSON = 512 << 20
+// Of a member of an archive: what may come out of however few bytes, and how many times its size. torch.export.save stores without compressing.
+const (
+	maxPlain = 16 << 20
+	maxRatio = 256
+)
 
 // Read reads a graph from a file of the given size: a .pt2 archive, or a model.json, plain or gzipped.
 // Of an archive only the model.json inside is read, whatever the size of the weights.
@@ -33,7 +38,7 @@ func Read(r io.ReaderAt, size int64) (*Graph, error) {
 func Parse(data []byte) (*Graph, error) { return Read(bytes.NewReader(data), int64(len(data))) }
 
 func readGzip(r io.Reader) (*Graph, error) {
-	z, err := gzip.NewReader(r)
+	z, err := snapshot.Decompress(r)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotGraph, err)
 	}
@@ -41,12 +46,9 @@ func readGzip(r io.Reader) (*Graph, error) {
 }
 
 func readJSON(r io.Reader) (*Graph, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxJSON+1))
+	text, err := document.Read(r, document.Graph)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotGraph, err)
-	}
-	if len(text) > maxJSON {
-		return nil, fmt.Errorf("%w: its text has more than %d bytes", ErrNotGraph, maxJSON)
 	}
 	if trimmed := bytes.TrimLeft(text, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
 		return nil, fmt.Errorf("%w: neither a .pt2 archive nor JSON (write one with torch.export.save(program, \"model.pt2\"))", ErrNotGraph)
@@ -64,6 +66,9 @@ func readArchive(r io.ReaderAt, size int64) (*Graph, error) {
 	for _, f := range z.File {
 		if !isProgram(f.Name) {
 			continue
+		}
+		if f.UncompressedSize64 > max(maxPlain, maxRatio*f.CompressedSize64) {
+			return nil, fmt.Errorf("%w: %.60q in the archive unpacks to %d bytes from %d", ErrNotGraph, f.Name, f.UncompressedSize64, f.CompressedSize64)
 		}
 		inner, err := f.Open()
 		if err != nil {

@@ -59,6 +59,7 @@ func newAlbertMaskedHead(m *eager.Module, c *hfconfig.Config, words *eager.Tenso
 // albertBody is AlbertModel: its layers share the parameters of a few groups.
 type albertBody struct {
 	*eager.Module
+	spec    Spec
 	embed   *bertEmbeddings
 	encoder *eager.Module
 	mapping *eager.LinearModule
@@ -75,7 +76,7 @@ type albertGroup struct {
 
 func newAlbertBody(m *eager.Module, c *hfconfig.Config, s Spec, pooled bool) (*albertBody, error) {
 	hidden := c.Int("hidden_size")
-	b := &albertBody{Module: m, count: c.Int("num_hidden_layers")}
+	b := &albertBody{Module: m, spec: s, count: c.Int("num_hidden_layers")}
 	b.embed = newBertEmbeddings(m.Child("embeddings"), c, c.Int("embedding_size"))
 	b.encoder = m.Child("encoder")
 	b.mapping = b.encoder.Linear("embedding_hidden_mapping_in", c.Int("embedding_size"), hidden, true)
@@ -106,7 +107,8 @@ func (b *albertBody) words() *eager.Tensor { return b.embed.word.Weight }
 func (b *albertBody) forward(ids *eager.Tensor) (sequence, pooled *eager.Tensor) {
 	c := b.Enter(ids)
 	embeds := c.Let(b.embed.forward(ids))
-	sequence = c.Let(b.encode(embeds))
+	mask := c.Let(bidirectionalMask(b.spec, b.Process(), embeds.DType, b.spec.Seq))
+	sequence = c.Let(b.encode(embeds, mask))
 	if b.pool != nil {
 		pooled = c.Let(b.pool.Forward(firstToken(sequence)).Tanh())
 	}
@@ -115,21 +117,21 @@ func (b *albertBody) forward(ids *eager.Tensor) (sequence, pooled *eager.Tensor)
 }
 
 // encode is AlbertTransformer.forward.
-func (b *albertBody) encode(embeds *eager.Tensor) *eager.Tensor {
-	c := b.encoder.Enter(embeds)
+func (b *albertBody) encode(embeds, mask *eager.Tensor) *eager.Tensor {
+	c := b.encoder.Enter(embeds, mask)
 	hidden := c.Let(b.mapping.Forward(embeds))
 	for i := range b.count {
 		group := b.groups[i*len(b.groups)/b.count]
-		c.Set(&hidden, group.forward(hidden))
+		c.Set(&hidden, group.forward(hidden, mask))
 	}
 	return c.Return(hidden)
 }
 
-func (g *albertGroup) forward(hidden *eager.Tensor) *eager.Tensor {
-	c := g.Enter(hidden)
+func (g *albertGroup) forward(hidden, mask *eager.Tensor) *eager.Tensor {
+	c := g.Enter(hidden, mask)
 	hidden = c.Let(hidden)
 	for _, l := range g.layers {
-		c.Set(&hidden, l.forward(hidden))
+		c.Set(&hidden, l.forward(hidden, mask))
 	}
 	return c.Return(hidden)
 }
@@ -162,9 +164,9 @@ func newAlbertLayer(m *eager.Module, c *hfconfig.Config, s Spec) (*albertLayer, 
 	return l, err
 }
 
-func (l *albertLayer) forward(hidden *eager.Tensor) *eager.Tensor {
-	c := l.Enter(hidden)
-	attended, weights := l.attend(hidden)
+func (l *albertLayer) forward(hidden, mask *eager.Tensor) *eager.Tensor {
+	c := l.Enter(hidden, mask)
+	attended, weights := l.attend(hidden, mask)
 	c.Let(attended)
 	c.Let(weights)
 	out := c.Let(l.feedForward(attended))
@@ -172,9 +174,9 @@ func (l *albertLayer) forward(hidden *eager.Tensor) *eager.Tensor {
 	return c.Return(hidden)
 }
 
-func (l *albertLayer) attend(hidden *eager.Tensor) (out, weights *eager.Tensor) {
-	c := l.attn.Enter(hidden)
-	out, weights = l.heads.forward(c, hidden)
+func (l *albertLayer) attend(hidden, mask *eager.Tensor) (out, weights *eager.Tensor) {
+	c := l.attn.Enter(hidden, mask)
+	out, weights = l.heads.forward(c, hidden, mask)
 	c.Set(&out, l.dense.Forward(out))
 	c.Set(&out, l.drop.Forward(out))
 	c.Set(&out, l.norm.Forward(hidden.Add(out)))

@@ -52,7 +52,7 @@ func (m *bart) Batch() []*eager.Tensor { return translationTokens(m.root.Process
 // translationTokens allocates a source sequence and the labels.
 func translationTokens(p *eager.Process, s Spec) []*eager.Tensor {
 	ids := p.Input("input_ids", tensor.Int64, s.Batch, s.Seq)
-	return []*eager.Tensor{ids, p.Input("labels", tensor.Int64, s.Batch, s.TargetSeq)}
+	return withMask(p, s, []*eager.Tensor{ids, p.Input("labels", tensor.Int64, s.Batch, s.TargetSeq)})
 }
 
 // Forward keeps the logits and the encoder's last hidden states (Seq2SeqLMOutput).
@@ -122,7 +122,8 @@ func (b *bartSide) encode(ids *eager.Tensor) *eager.Tensor {
 	hidden := c.Let(embeds.Add(places))
 	c.Set(&hidden, b.norm.Forward(hidden))
 	c.Set(&hidden, hidden.Dropout(b.dropout))
-	return c.Return(runLayers(c, b.spec, b.layers, hidden, nil, nil))
+	mask := c.Let(bidirectionalMask(b.spec, b.Process(), embeds.DType, b.spec.Seq))
+	return c.Return(runLayers(c, b.spec, b.layers, streams{hidden: hidden, mask: mask}))
 }
 
 // decode makes a padding mask of ones where none is given, so nobody looks for packed sequences.
@@ -134,12 +135,13 @@ func (b *bartSide) decode(ids, encoded *eager.Tensor) *eager.Tensor {
 	c.Let(p.Empty("aten::arange", tensor.Int64, seq).AddScalar())
 	padding := c.Let(p.Empty("aten::ones", tensor.Float32, rows, seq))
 	target := b.spec
-	target.Seq = seq
+	target.Seq, target.Mask = seq, NoMask
 	p.Empty("aten::to", tensor.Bool, rows, seq).Drop()
 	c.Set(&padding, plainMask(target, p, embeds.DType, 0))
+	across := c.Let(bidirectionalMask(b.spec, p, embeds.DType, seq))
 	places := c.Let(b.positions(1, seq))
 	hidden := c.Let(embeds.Add(places))
 	c.Set(&hidden, b.norm.Forward(hidden))
 	c.Set(&hidden, hidden.Dropout(b.dropout))
-	return c.Return(runLayers(c, b.spec, b.layers, hidden, padding, encoded))
+	return c.Return(runLayers(c, b.spec, b.layers, streams{hidden, padding, encoded, across}))
 }

@@ -128,7 +128,8 @@ func (b *bertBody) forward(ids *eager.Tensor) (sequence, pooled *eager.Tensor) {
 	if b.project != nil {
 		c.Set(&embeds, b.project.Forward(embeds))
 	}
-	sequence = c.Let(b.encode(embeds))
+	mask := c.Let(bidirectionalMask(b.spec, b.Process(), embeds.DType, b.spec.Seq))
+	sequence = c.Let(b.encode(embeds, mask))
 	if b.pool != nil {
 		pooled = c.Let(b.pool.forward(sequence))
 	}
@@ -137,13 +138,13 @@ func (b *bertBody) forward(ids *eager.Tensor) (sequence, pooled *eager.Tensor) {
 }
 
 // encode is BertEncoder.forward.
-func (b *bertBody) encode(hidden *eager.Tensor) *eager.Tensor {
-	c := b.encoder.Enter(hidden)
+func (b *bertBody) encode(hidden, mask *eager.Tensor) *eager.Tensor {
+	c := b.encoder.Enter(hidden, mask)
 	hidden = c.Let(hidden)
 	for _, l := range b.layers {
 		h := hidden
-		run := func() *eager.Tensor { return l.forward(h) }
-		c.Set(&hidden, layer(b.Process(), b.spec.Checkpointing, run, h))
+		run := func() *eager.Tensor { return l.forward(h, mask) }
+		c.Set(&hidden, layer(b.Process(), b.spec.Checkpointing, run, h, mask))
 	}
 	return c.Return(hidden)
 }
@@ -226,19 +227,19 @@ func newBertLayer(m *eager.Module, c *hfconfig.Config, s Spec) (*bertLayer, erro
 	return l, err
 }
 
-func (l *bertLayer) forward(hidden *eager.Tensor) *eager.Tensor {
-	c := l.Enter(hidden)
-	attended, weights := l.attend(hidden)
+func (l *bertLayer) forward(hidden, mask *eager.Tensor) *eager.Tensor {
+	c := l.Enter(hidden, mask)
+	attended, weights := l.attend(hidden, mask)
 	c.Let(attended)
 	c.Let(weights)
 	return c.Return(l.feedForward(attended))
 }
 
 // attend is BertAttention.forward around BertSelfAttention.forward.
-func (l *bertLayer) attend(hidden *eager.Tensor) (out, weights *eager.Tensor) {
-	c := l.attn.Enter(hidden)
-	inner := l.self.Enter(hidden)
-	out, weights = l.heads.forward(inner, hidden)
+func (l *bertLayer) attend(hidden, mask *eager.Tensor) (out, weights *eager.Tensor) {
+	c := l.attn.Enter(hidden, mask)
+	inner := l.self.Enter(hidden, mask)
+	out, weights = l.heads.forward(inner, hidden, mask)
 	inner.ReturnAll(out, weights)
 	c.Let(out)
 	c.Let(weights)

@@ -46,7 +46,9 @@ func (m *bloom) model(ids *eager.Tensor) *eager.Tensor {
 	c := m.root.Enter(ids)
 	embeds := c.Let(m.embed.Forward(ids))
 	hidden := c.Let(m.norm.Forward(embeds))
-	c.Let(p.Empty("aten::ones", tensor.Float32, m.spec.Batch, m.spec.Seq))
+	if m.spec.Mask == NoMask {
+		c.Let(p.Empty("aten::ones", tensor.Float32, m.spec.Batch, m.spec.Seq))
+	}
 	alibi := c.Let(p.Empty("alibi", hidden.DType, m.spec.Batch*m.heads, 1, m.spec.Seq))
 	mask := c.Let(plainMask(m.spec, p, embeds.DType, 0))
 	var outputs [2]*eager.Tensor

@@ -76,10 +76,26 @@ func (d *decoder) Root() *eager.Module { return d.root }
 func (d *decoder) Batch() []*eager.Tensor {
 	p, s := d.root.Process(), d.spec
 	if s.Task == "causal-lm" {
-		ids := p.Input("input_ids", tensor.Int64, s.Batch, s.Seq)
-		return []*eager.Tensor{ids, ids}
+		return tokenBatch(p, s)
 	}
 	return classifierBatch(p, s, d.labels)
+}
+
+// tokenBatch allocates ids that are their own labels, or, where padding is told from tokens, labels apart from them and the mask.
+func tokenBatch(p *eager.Process, s Spec) []*eager.Tensor {
+	ids := p.Input("input_ids", tensor.Int64, s.Batch, s.Seq)
+	if s.Mask == NoMask {
+		return []*eager.Tensor{ids, ids}
+	}
+	return withMask(p, s, []*eager.Tensor{ids, p.Input("labels", tensor.Int64, s.Batch, s.Seq)})
+}
+
+// withMask adds the attention_mask of a tokenizer to a batch.
+func withMask(p *eager.Process, s Spec, batch []*eager.Tensor) []*eager.Tensor {
+	if s.Mask == NoMask {
+		return batch
+	}
+	return append(batch, p.Input("attention_mask", tensor.Int64, s.Batch, s.Seq))
 }
 
 // Forward is ForCausalLM.forward, ForSequenceClassification.forward or ForTokenClassification.forward. The output object keeps the logits.
@@ -113,13 +129,16 @@ func (d *decoder) lastToken(logits *eager.Tensor) *eager.Tensor {
 // classifierBatch allocates ids with a label for a text or for each token. A single class is a number to be regressed.
 func classifierBatch(p *eager.Process, s Spec, labels int) []*eager.Tensor {
 	ids := p.Input("input_ids", tensor.Int64, s.Batch, s.Seq)
+	var label *eager.Tensor
 	switch {
 	case s.Task == "token-cls":
-		return []*eager.Tensor{ids, p.Input("labels", tensor.Int64, s.Batch, s.Seq)}
+		label = p.Input("labels", tensor.Int64, s.Batch, s.Seq)
 	case labels == 1:
-		return []*eager.Tensor{ids, p.Input("labels", tensor.Float32, s.Batch)}
+		label = p.Input("labels", tensor.Float32, s.Batch)
+	default:
+		label = p.Input("labels", tensor.Int64, s.Batch)
 	}
-	return []*eager.Tensor{ids, p.Input("labels", tensor.Int64, s.Batch)}
+	return withMask(p, s, []*eager.Tensor{ids, label})
 }
 
 // classifierLoss is cross entropy, or MSELoss for a single class (problem_type regression).

@@ -173,7 +173,7 @@ func newDinov2Attention(m *eager.Module, c *hfconfig.Config, s Spec) *dinov2Atte
 func (a *dinov2Attention) forward(hidden *eager.Tensor) *eager.Tensor {
 	c := a.Enter(hidden)
 	inner := a.self.Enter(hidden)
-	attended, weights := a.heads.forward(inner, hidden)
+	attended, weights := a.heads.forward(inner, hidden, nil)
 	inner.ReturnAll(attended, weights)
 	c.Let(attended)
 	c.Let(weights)

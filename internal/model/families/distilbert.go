@@ -91,12 +91,13 @@ func (b *distilBody) words() *eager.Tensor { return b.word.Weight }
 func (b *distilBody) forward(ids *eager.Tensor) (sequence, pooled *eager.Tensor) {
 	c := b.Enter(ids)
 	hidden := c.Let(b.embed(ids))
-	inner := b.transformer.Enter(hidden)
+	mask := c.Let(bidirectionalMask(b.spec, b.Process(), hidden.DType, b.spec.Seq))
+	inner := b.transformer.Enter(hidden, mask)
 	hidden = inner.Let(hidden)
 	for _, block := range b.blocks {
 		h := hidden
-		run := func() *eager.Tensor { return block.forward(h) }
-		inner.Set(&hidden, layer(b.Process(), b.spec.Checkpointing, run, h))
+		run := func() *eager.Tensor { return block.forward(h, mask) }
+		inner.Set(&hidden, layer(b.Process(), b.spec.Checkpointing, run, h, mask))
 	}
 	return c.Return(inner.Return(hidden)), nil
 }
@@ -142,9 +143,9 @@ func newDistilBlock(m *eager.Module, c *hfconfig.Config, s Spec) (*distilBlock, 
 	return b, err
 }
 
-func (b *distilBlock) forward(hidden *eager.Tensor) *eager.Tensor {
-	c := b.Enter(hidden)
-	attended, weights := b.attend(hidden)
+func (b *distilBlock) forward(hidden, mask *eager.Tensor) *eager.Tensor {
+	c := b.Enter(hidden, mask)
+	attended, weights := b.attend(hidden, mask)
 	c.Let(attended)
 	c.Let(weights)
 	c.Set(&attended, b.attnNorm.Forward(attended.Add(hidden)))
@@ -153,9 +154,9 @@ func (b *distilBlock) forward(hidden *eager.Tensor) *eager.Tensor {
 	return c.Return(out)
 }
 
-func (b *distilBlock) attend(hidden *eager.Tensor) (out, weights *eager.Tensor) {
-	c := b.attn.Enter(hidden)
-	out, weights = b.heads.forward(c, hidden)
+func (b *distilBlock) attend(hidden, mask *eager.Tensor) (out, weights *eager.Tensor) {
+	c := b.attn.Enter(hidden, mask)
+	out, weights = b.heads.forward(c, hidden, mask)
 	c.Set(&out, b.out.Forward(out))
 	c.ReturnAll(out, weights)
 	return out, weights

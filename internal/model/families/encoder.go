@@ -3,7 +3,6 @@ package families
 import (
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
-	"github.com/plimsoll/plimsoll/internal/model/tensor"
 )
 
 // What text encoders share: a body, a head for the task, cross entropy on its logits.
@@ -34,8 +33,7 @@ func (m *encoder) Batch() []*eager.Tensor {
 	if s.Task != "masked-lm" {
 		return classifierBatch(p, s, m.classes)
 	}
-	ids := p.Input("input_ids", tensor.Int64, s.Batch, s.Seq)
-	return []*eager.Tensor{ids, ids}
+	return tokenBatch(p, s)
 }
 
 // Forward is ForMaskedLM.forward, ForSequenceClassification.forward or ForTokenClassification.forward: the output of the body has
@@ -179,13 +177,8 @@ func newHeadAttentionBias(m *eager.Module, names [3]string, width, heads int, s 
 	return a
 }
 
-// forward runs inside the call of the module that owns the projections.
-func (a headAttention) forward(c *eager.Call, hidden *eager.Tensor) (out, weights *eager.Tensor) {
-	return a.masked(c, hidden, nil)
-}
-
-// masked is forward with a mask or a bias on the scores.
-func (a headAttention) masked(c *eager.Call, hidden, mask *eager.Tensor) (out, weights *eager.Tensor) {
+// forward runs inside the call of the module that owns the projections, with a mask or a bias on the scores, or none.
+func (a headAttention) forward(c *eager.Call, hidden, mask *eager.Tensor) (out, weights *eager.Tensor) {
 	batch, seq := hidden.Dim(0), hidden.Dim(1)
 	split := func(l *eager.LinearModule) *eager.Tensor {
 		return c.Let(l.Forward(hidden).View(batch, seq, -1, a.head).Transpose(1, 2))

@@ -26,7 +26,18 @@ type Spec struct {
 	DType         tensor.DType // of the parameters
 	Checkpointing bool
 	Attn          string // sdpa or eager; empty is sdpa
+	Mask          Mask   // what attention_mask the model is called with
 }
+
+// Mask says which attention_mask a text model is called with.
+type Mask uint8
+
+// Masks. What a model makes of one depends on its values: it looks whether any token is padding.
+const (
+	NoMask Mask = iota
+	Ones        // one is given, and nothing is padded
+	Padded      // some samples are shorter than the batch
+)
 
 // builder makes a model of one family.
 type builder func(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error)

@@ -8,7 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 )
 
-// Masks of decoders (transformers 5.17, masking_utils.py) for batches without padding.
+// Masks of decoders and encoders (transformers 5.17, masking_utils.py:
+// https://github.com/huggingface/transformers/blob/v5.17.0/src/transformers/masking_utils.py).
 
 // causalMask is create_causal_mask: nothing for sdpa without padding (eager execution skips it), for eager attention a
 // float [batch, 1, seq, seq] of the embedding's type.
@@ -34,12 +35,20 @@ func lookForPacking(s Spec, p *eager.Process) {
 // windowMask is create_sliding_window_causal_mask. Where the window is shorter than the sequence, sdpa needs a mask
 // too: one boolean [1, 1, seq, seq] that all samples share.
 func windowMask(s Spec, p *eager.Process, d tensor.DType, window int) *eager.Tensor {
-	lookForPacking(s, p)
+	if s.Mask == NoMask {
+		lookForPacking(s, p)
+	}
 	return plainMask(s, p, d, window)
 }
 
 // plainMask makes the mask where the model has made a padding mask itself (OPT, BLOOM) or gives no positions.
 func plainMask(s Spec, p *eager.Process, d tensor.DType, window int) *eager.Tensor {
+	c := p.Function()
+	givenMask(c, s)
+	if s.Mask == Padded {
+		return c.Return(paddedMask(s, p, d, s.Seq, s.Seq))
+	}
+	c.ReturnAll()
 	if s.Attn != "eager" && (window == 0 || s.Seq < window) {
 		return nil
 	}
@@ -50,6 +59,41 @@ func plainMask(s Spec, p *eager.Process, d tensor.DType, window int) *eager.Tens
 	mask := p.Empty("causal_mask", d, s.Batch, 1, s.Seq, s.Seq)
 	shared.Drop()
 	return mask
+}
+
+// givenMask is the attention_mask as booleans, which has a name while the 4-D mask is made (_preprocess_mask_arguments).
+func givenMask(c *eager.Call, s Spec) {
+	if s.Mask != NoMask {
+		c.Let(c.Process().Empty("aten::_to_copy", tensor.Bool, s.Batch, s.Seq))
+	}
+}
+
+// paddedMask is sdpa_mask where some token is padding: what may be seen [1, 1, rows, visible] (one column where all may), and which of it is there
+// [batch, 1, rows, seq]; for eager attention a float of that shape (eager_mask).
+func paddedMask(s Spec, p *eager.Process, d tensor.DType, rows, visible int) *eager.Tensor {
+	c, cols := p.Function(), s.Seq
+	seen := p.Empty("aten::le", tensor.Bool, 1, 1, rows, visible)
+	both := p.Empty("aten::bitwise_and", tensor.Bool, 1, 1, rows, visible)
+	seen.Drop()
+	there := p.Empty("aten::index", tensor.Bool, s.Batch, 1, 1, cols)
+	mask := c.Let(p.Empty("attention_mask", tensor.Bool, s.Batch, 1, rows, cols))
+	there.Drop()
+	both.Drop()
+	if s.Attn == "eager" {
+		c.Set(&mask, p.Empty("attention_mask", d, s.Batch, 1, rows, cols))
+	}
+	return c.Return(mask)
+}
+
+// bidirectionalMask is create_bidirectional_mask for rows that look at a padded sequence: nothing where nothing is padded.
+func bidirectionalMask(s Spec, p *eager.Process, d tensor.DType, rows int) *eager.Tensor {
+	c := p.Function()
+	givenMask(c, s)
+	if s.Mask != Padded {
+		c.ReturnAll()
+		return nil
+	}
+	return c.Return(paddedMask(s, p, d, rows, 1))
 }
 
 // maskPair holds the masks of a decoder whose layers may attend within a window.

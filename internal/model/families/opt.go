@@ -54,7 +54,9 @@ func (m *opt) model(ids *eager.Tensor) *eager.Tensor {
 	p := m.root.Process()
 	c := m.root.Enter(ids)
 	embeds := c.Let(m.tokens.Forward(ids))
-	c.Let(p.Empty("aten::ones", tensor.Float32, m.spec.Batch, m.spec.Seq))
+	if m.spec.Mask == NoMask {
+		c.Let(p.Empty("aten::ones", tensor.Float32, m.spec.Batch, m.spec.Seq))
+	}
 	positions := c.Let(p.Empty("position_ids", tensor.Int64, m.spec.Batch, m.spec.Seq))
 	mask := c.Let(plainMask(m.spec, p, embeds.DType, 0))
 	places := c.Let(m.places.Forward(p.Empty("aten::add", tensor.Int64, m.spec.Batch, m.spec.Seq)))

@@ -115,9 +115,12 @@ func newSeqLayer(m *eager.Module, c *hfconfig.Config, s Spec, side string) (*seq
 	return l, err
 }
 
-func (l *seqLayer) forward(hidden, mask, source *eager.Tensor) *eager.Tensor {
-	c := l.Enter(hidden, mask, source)
-	hidden = c.Let(hidden)
+// streams are what a layer is given: the hidden states, the sequence it looks across to, and a mask for each; what there is none of is nil.
+type streams struct{ hidden, mask, source, across *eager.Tensor }
+
+func (l *seqLayer) forward(in streams) *eager.Tensor {
+	c := l.Enter(in.hidden, in.mask, in.source, in.across)
+	hidden := c.Let(in.hidden)
 	var weights *eager.Tensor
 	block := func(norm *eager.LayerNormModule, run func() *eager.Tensor) {
 		residual := c.Let(hidden)
@@ -139,9 +142,9 @@ func (l *seqLayer) forward(hidden, mask, source *eager.Tensor) *eager.Tensor {
 			return out
 		}
 	}
-	block(l.selfNorm, attend(l.self, nil, mask))
+	block(l.selfNorm, attend(l.self, nil, in.mask))
 	if l.cross != nil {
-		block(l.crossNorm, attend(l.cross, source, nil))
+		block(l.crossNorm, attend(l.cross, in.source, in.across))
 	}
 	block(l.finalNorm, func() *eager.Tensor {
 		c.Set(&hidden, l.act(l.fc1.Forward(hidden)))
@@ -181,12 +184,12 @@ func seqLayers(m *eager.Module, c *hfconfig.Config, s Spec, side string) ([]*seq
 	return out, nil
 }
 
-// runLayers passes hidden, which has a name in the call, through all layers.
-func runLayers(c *eager.Call, s Spec, layers []*seqLayer, hidden, mask, source *eager.Tensor) *eager.Tensor {
+// runLayers passes the hidden states, which have a name in the call, through all layers.
+func runLayers(c *eager.Call, s Spec, layers []*seqLayer, in streams) *eager.Tensor {
 	for _, l := range layers {
-		h := hidden
-		run := func() *eager.Tensor { return l.forward(h, mask, source) }
-		c.Set(&hidden, layer(c.Process(), s.Checkpointing, run, h, mask, source))
+		now := in
+		run := func() *eager.Tensor { return l.forward(now) }
+		c.Set(&in.hidden, layer(c.Process(), s.Checkpointing, run, now.hidden, now.mask, now.source, now.across))
 	}
-	return hidden
+	return in.hidden
 }

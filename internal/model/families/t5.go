@@ -102,21 +102,24 @@ func (t *t5Stack) forward(ids, encoded *eager.Tensor) (*eager.Tensor, []*eager.T
 	p := t.Process()
 	c := t.Enter(ids, encoded)
 	embeds := c.Let(t.tokens.Forward(ids))
-	var mask *eager.Tensor
+	var mask, across *eager.Tensor
 	if t.decoder {
 		own := t.spec
-		own.Seq = ids.Dim(1)
+		own.Seq, own.Mask = ids.Dim(1), NoMask
 		mask = c.Let(plainMask(own, p, embeds.DType, 0))
+		across = c.Let(bidirectionalMask(t.spec, p, embeds.DType, own.Seq))
+	} else {
+		mask = c.Let(bidirectionalMask(t.spec, p, embeds.DType, t.spec.Seq))
 	}
 	hidden := c.Let(t.drop.Forward(embeds))
 	cache := &t5Cache{call: c, on: t.cached}
 	var bias, crossBias *eager.Tensor
 	for _, b := range t.blocks {
-		in := t5Inputs{hidden, mask, bias, encoded, crossBias}
+		in := t5Inputs{hidden, mask, bias, encoded, across, crossBias}
 		run := func() []*eager.Tensor { return b.forward(in, cache) }
 		var out []*eager.Tensor
 		if t.spec.Checkpointing {
-			out = p.Checkpoint(run, in.hidden, in.mask, in.bias, in.encoded, in.crossBias)
+			out = p.Checkpoint(run, in.hidden, in.mask, in.bias, in.encoded, in.across, in.crossBias)
 		} else {
 			out = run()
 		}
@@ -150,7 +153,7 @@ func (k *t5Cache) update(key, value *eager.Tensor) (*eager.Tensor, *eager.Tensor
 }
 
 // t5Inputs are the tensor arguments of a block.
-type t5Inputs struct{ hidden, mask, bias, encoded, crossBias *eager.Tensor }
+type t5Inputs struct{ hidden, mask, bias, encoded, across, crossBias *eager.Tensor }
 
 // t5Block is T5Block.
 type t5Block struct {
@@ -182,7 +185,7 @@ func newT5Block(m *eager.Module, c *hfconfig.Config, s Spec, decoder, first bool
 
 // forward gives hidden states, the bias of self-attention and, in decoders, that of cross-attention.
 func (b *t5Block) forward(in t5Inputs, cache *t5Cache) []*eager.Tensor {
-	c := b.Enter(in.hidden, in.mask, in.bias, in.encoded, in.crossBias)
+	c := b.Enter(in.hidden, in.mask, in.bias, in.encoded, in.across, in.crossBias)
 	hidden := c.Let(in.hidden)
 	var unused *eager.Tensor // the name _
 	out, bias, weights := b.self.forward(hidden, in.mask, nil, in.bias, cache)
@@ -192,7 +195,7 @@ func (b *t5Block) forward(in t5Inputs, cache *t5Cache) []*eager.Tensor {
 	c.Set(&hidden, finite(hidden))
 	var crossBias *eager.Tensor
 	if b.cross != nil {
-		out, crossBias, weights = b.cross.forward(hidden, nil, in.encoded, in.crossBias, cache)
+		out, crossBias, weights = b.cross.forward(hidden, in.across, in.encoded, in.crossBias, cache)
 		c.Set(&hidden, out)
 		c.Let(crossBias)
 		c.Set(&unused, weights)

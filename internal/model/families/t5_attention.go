@@ -87,14 +87,17 @@ func (a *t5Attention) mix(q, k, v, mask, bias *eager.Tensor) (out, weights *eage
 	}
 	p := q.Process()
 	c := p.Function(q, k, v, mask, bias)
-	both := c.Let(a.biasMask(q, k, bias))
+	both := c.Let(a.biasMask(q, k, mask, bias))
 	out = c.Let(eager.ScaledDotProduct(q, k, v, eager.Attention{Mask: both, Dropout: a.dropout}))
 	c.Set(&out, out.Transpose(1, 2).Contiguous())
 	return c.Return(out), nil
 }
 
-// biasMask is create_position_bias_mask (integrations/sdpa_attention.py) where no mask is given.
-func (a *t5Attention) biasMask(q, k, bias *eager.Tensor) *eager.Tensor {
+// biasMask is create_position_bias_mask (integrations/sdpa_attention.py).
+func (a *t5Attention) biasMask(q, k, mask, bias *eager.Tensor) *eager.Tensor {
+	if mask != nil {
+		return eager.Where(mask, bias, q.Process().Empty("aten::scalar_tensor", bias.DType))
+	}
 	if !a.causal || q.Dim(2) == 1 {
 		return bias
 	}

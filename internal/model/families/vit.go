@@ -160,7 +160,7 @@ func newViTAttention(m *eager.Module, c *hfconfig.Config, s Spec) *vitAttention 
 
 func (a *vitAttention) forward(hidden, mask *eager.Tensor) (out, weights *eager.Tensor) {
 	c := a.Enter(hidden, mask)
-	out, weights = a.heads.masked(c, hidden, mask)
+	out, weights = a.heads.forward(c, hidden, mask)
 	c.Set(&out, a.out.Forward(out))
 	c.ReturnAll(out, weights)
 	return out, weights

@@ -114,7 +114,7 @@ func (e *whisperEncoder) forward(features *eager.Tensor) *eager.Tensor {
 	positions := c.Let(p.Empty("aten::arange", tensor.Int64, e.places.Weight.Dim(0)))
 	hidden := c.Let(embeds.Add(e.places.Forward(positions)))
 	c.Set(&hidden, hidden.Dropout(e.dropout))
-	hidden = runLayers(c, e.spec, e.layers, hidden, nil, nil)
+	hidden = runLayers(c, e.spec, e.layers, streams{hidden: hidden})
 	c.Set(&hidden, e.norm.Forward(hidden))
 	return c.Return(hidden)
 }
@@ -153,7 +153,7 @@ func (d *whisperDecoder) forward(ids, encoded *eager.Tensor) *eager.Tensor {
 	target := d.spec
 	target.Seq = seq
 	mask := c.Let(causalMask(target, p, embeds.DType))
-	hidden = runLayers(c, d.spec, d.layers, hidden, mask, encoded)
+	hidden = runLayers(c, d.spec, d.layers, streams{hidden: hidden, mask: mask, source: encoded})
 	c.Set(&hidden, d.norm.Forward(hidden))
 	return c.Return(hidden)
 }

@@ -16,14 +16,15 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/document"
 )
 
 // Bounds of a believable configuration. The largest published models have a hidden size of 53,248, about 2^18
 // tokens in the vocabulary and fewer than 200 layers.
 const (
-	maxFile   = 4 << 20 // bytes of JSON
 	maxInt    = 1 << 33
-	maxLayers = 4096
+	maxLayers = 1024
 	maxList   = 4096
 )
 
@@ -43,20 +44,20 @@ type Config struct {
 
 // Read reads a config.json.
 func Read(r io.Reader) (*Config, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	data, err := document.Read(r, document.Config)
 	if err != nil {
-		return nil, fmt.Errorf("read config.json: %w", err)
+		return nil, err
 	}
 	return Parse(data)
 }
 
 // Parse reads the content of a config.json.
 func Parse(data []byte) (*Config, error) {
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("config.json has more than %d bytes; is it a configuration?", maxFile)
+	if err := document.Config.Check(len(data)); err != nil {
+		return nil, err
 	}
 	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(StandardJSON(data), &raw); err != nil {
+	if err := document.Decode(StandardJSON(data), &raw); err != nil {
 		return nil, fmt.Errorf("config.json is not a JSON object: %w", err)
 	}
 	modelType, err := modelType(raw)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/internal/document"
 	"github.com/plimsoll/plimsoll/internal/torch"
 )
 
@@ -62,7 +63,7 @@ func About(data []byte) Brief {
 			Older string `json:"torch_dtype"`
 		} `json:"text_config"`
 	}
-	if len(data) > maxFile || json.Unmarshal(data, &raw) != nil {
+	if len(data) > int(document.Config.Most) || json.Unmarshal(data, &raw) != nil {
 		return Brief{}
 	}
 	b := Brief{Type: clip(raw.Type)}

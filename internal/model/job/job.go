@@ -61,7 +61,9 @@ type Job struct {
 	Loop          setup.Loop      `json:"loop,omitempty"`       // function | loss | plain | script
 	ZeroGrad      string          `json:"zero_grad,omitempty"`  // before-forward | before-backward: then forward runs beside the gradients of the step before
 	Freeze        []string        `json:"freeze,omitempty"`     // prefixes of parameter names
-	ChannelsLast  bool            `json:"channels_last,omitempty"`
+	// AttentionMask is what a text model is called with: padded (some samples are shorter than the batch), full (all ones), or nothing.
+	AttentionMask string `json:"attention_mask,omitempty"`
+	ChannelsLast  bool   `json:"channels_last,omitempty"`
 
 	LoRARank    int      `json:"lora_rank,omitempty"`    // low-rank adapters instead of full training
 	LoRATargets []string `json:"lora_targets,omitempty"` // last names of linear layers; default q_proj, v_proj
@@ -81,6 +83,13 @@ var (
 	losses   = []string{"cross-entropy"}
 	casts    = []string{string(torch.BF16), string(torch.FP16)}
 	zeroings = []string{"before-forward", "before-backward"}
+	masks    = []string{MaskFull, MaskPadded}
+)
+
+// Words of AttentionMask.
+const (
+	MaskFull   = "full"
+	MaskPadded = "padded"
 )
 
 // Tasks lists the words for tasks.
@@ -166,7 +175,7 @@ func (j *Job) checkWords() error {
 		known       []string
 	}{
 		{"task", j.Task, tasks}, {"loss", j.Loss, losses}, {"param_dtype", string(j.ParamDType), torch.DTypes()}, {"autocast", string(j.Autocast), casts},
-		{"loop", string(j.Loop), setup.Words(setup.Loops())}, {"zero_grad", j.ZeroGrad, zeroings},
+		{"loop", string(j.Loop), setup.Words(setup.Loops())}, {"zero_grad", j.ZeroGrad, zeroings}, {"attention_mask", j.AttentionMask, masks},
 	} {
 		if w.word == "" {
 			continue

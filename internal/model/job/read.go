@@ -11,22 +11,24 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/internal/document"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/spelling"
 )
 
-const maxLine = 8 << 20
+// maxLine is what a line of a file of jobs may have.
+var maxLine = int(document.Job.Most)
 
 // Parse reads one job. A member that looks like a misspelt field is refused; other members that mean nothing
 // here (measurements, notes) are listed in Ignored.
 func Parse(data []byte) (Job, error) {
 	var j Job
-	if len(data) > maxLine {
-		return j, fmt.Errorf("job has more than %d bytes", maxLine)
+	if err := document.Job.Check(len(data)); err != nil {
+		return j, err
 	}
 	data = hfconfig.StandardJSON(data)
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(data, &members); err != nil {
+	if err := document.Decode(data, &members); err != nil {
 		return j, fmt.Errorf("job is not a JSON object: %w", err)
 	}
 	known := fields()
@@ -40,7 +42,7 @@ func Parse(data []byte) (Job, error) {
 		j.Ignored = append(j.Ignored, name)
 	}
 	slices.Sort(j.Ignored)
-	if err := json.Unmarshal(data, &j); err != nil {
+	if err := document.Decode(data, &j); err != nil {
 		return j, fmt.Errorf("job: %w", err)
 	}
 	return j, j.Check()
@@ -48,9 +50,9 @@ func Parse(data []byte) (Job, error) {
 
 // Read reads one job from a file.
 func Read(r io.Reader) (Job, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxLine+1))
+	data, err := document.Read(r, document.Job)
 	if err != nil {
-		return Job{}, fmt.Errorf("read job: %w", err)
+		return Job{}, err
 	}
 	return Parse(data)
 }

@@ -9,11 +9,11 @@ import (
 	"bufio"
 	"compress/gzip"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
+	"github.com/plimsoll/plimsoll/internal/document"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -83,7 +83,6 @@ const (
 // Bounds of a believable trace.
 const (
 	maxEvents = 8 << 20
-	maxHeader = 64 << 20
 	maxBytes  = 1 << 50
 	maxSteps  = 1 << 20
 )
@@ -91,7 +90,11 @@ const (
 // Read reads a trace from its two files.
 func Read(header, events io.Reader) (*Trace, error) {
 	var t Trace
-	if err := json.NewDecoder(io.LimitReader(header, maxHeader)).Decode(&t); err != nil {
+	text, err := document.Read(header, document.Trace)
+	if err != nil {
+		return nil, err
+	}
+	if err := document.Decode(text, &t); err != nil {
 		return nil, fmt.Errorf("read the trace: %w", err)
 	}
 	if t.Schema != Schema {

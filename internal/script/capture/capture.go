@@ -32,6 +32,7 @@ type Request struct {
 	Stderr io.Writer
 	Card   *Card           // the card the script is to believe in; nil: a plausible one
 	Stop   <-chan struct{} // when closed, the capture is given up; nil: never
+	Whole  bool            // follow the loader that feeds the step to the end of its epoch
 	Limit  time.Duration   // how long a first training step is waited for; 0: as long as it takes
 }
 
@@ -62,6 +63,28 @@ func ReadPlace(dir string) (Place, error) {
 		return p, fmt.Errorf("read the captured place: %w", err)
 	}
 	return p, nil
+}
+
+// Batches are what a script's own loader makes in an epoch, and the model they go into.
+type Batches struct {
+	Batches  [][3]any        `json:"batches"`  // samples, tokens of the longest, whether any is padding
+	Complete bool            `json:"complete"` // the epoch was seen to its end
+	Why      string          `json:"why"`      // what was in the way
+	Config   json.RawMessage `json:"config"`   // of a model of transformers
+	Attn     string          `json:"attn"`
+}
+
+// ReadBatches reads what a capture that followed the loader left.
+func ReadBatches(dir string) (Batches, error) {
+	var b Batches
+	data, err := os.ReadFile(filepath.Join(dir, "run.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &b)
+	}
+	if err != nil {
+		return b, fmt.Errorf("read the captured batches: %w", err)
+	}
+	return b, nil
 }
 
 // Interrupted says that someone asked for the end while the capture ran.
@@ -111,7 +134,7 @@ func Run(r Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	env := probe.Environ(r.Env, python, probe.Settings{Mode: probe.Capture, Report: dir, Card: card})
+	env := probe.Environ(r.Env, python, probe.Settings{Mode: probe.Capture, Report: dir, Card: card, Whole: r.Whole})
 	stop, begun := r.Stop, time.Now()
 	if r.Limit > 0 {
 		var done func()

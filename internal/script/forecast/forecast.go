@@ -48,8 +48,8 @@ type Own struct {
 }
 
 // Choose predicts the job untouched and, where it does not fit, each change from the mildest on: allocator settings, the optimizer's form,
-// micro-batches, checkpointing, both, all of them, and precision where numerics may change. Untouched, the allocator has to get through
-// in the room there is, giving back what it caches as it does: were that wrong, the failure would start the run again. Changed, the safe bound has to fit.
+// micro-batches, checkpointing, both, all of them, and precision where numerics may change. The allocator has to get through in the room there
+// is, giving back what it caches as it does: were that wrong, the failure would start the run again.
 func Choose(q Question, limits attempt.Limits) (Answer, error) {
 	s := search{q: q, needs: map[attempt.Plan]need{}}
 	none := attempt.Plan{Split: 1}
@@ -74,7 +74,7 @@ func Choose(q Question, limits attempt.Limits) (Answer, error) {
 	}
 	a.Own = s.own()
 	n := s.need(least)
-	a.Plan, a.After, a.Fits, a.Changed = least, n.expected, n.safe <= a.Room, least != none
+	a.Plan, a.After, a.Fits, a.Changed = least, n.expected, s.gets(n), least != none
 	if !a.Fits && q.Uncut && !limits.NoChunk && a.Own.Batch > 0 {
 		// The parts need what micro-batches of their size do. What the model returns for the whole batch comes on top, and is not predicted.
 		a.Plan, a.After, a.Changed, a.Estimated = attempt.Plan{Split: 1, Chunk: q.Job.Batch / a.Own.Batch}, a.Own.Bytes, true, true
@@ -161,10 +161,7 @@ func (s *search) own() Own {
 
 // mildest is the first plan of a ladder that fits; where none does, the last, which needs least.
 func (s *search) mildest(ladder []attempt.Plan) (attempt.Plan, bool) {
-	fits := func(p attempt.Plan) bool {
-		n := s.need(p)
-		return n.err == nil && n.safe <= s.room(n)
-	}
+	fits := func(p attempt.Plan) bool { return s.gets(s.need(p)) }
 	if len(ladder) == 0 {
 		return attempt.Plan{Split: 1}, false
 	}
@@ -180,6 +177,9 @@ func (s *search) mildest(ladder []attempt.Plan) (attempt.Plan, bool) {
 	})
 	return ladder[lo], true
 }
+
+// gets tells whether a plan gets through: its safe bound fits, or the allocator manages in the room there is.
+func (s *search) gets(n need) bool { return n.err == nil && (n.safe <= s.room(n) || n.survives) }
 
 func (s *search) need(p attempt.Plan) need {
 	n, ok := s.needs[p]
@@ -215,16 +215,13 @@ func (s *search) predict(p attempt.Plan) need {
 	}
 	r := res.Report
 	context := r.ByCategory["context"]
-	played, err := alloc.Run(res.Tape, alloc.Policy{Conf: m.Conf, Torch: m.Torch, Cap: s.q.Cap, Device: max(1, m.Capacity-context)}, nil)
-	if err != nil {
-		return need{err: fmt.Errorf("run the allocator: %w", err)}
-	}
-	return need{expected: r.Peak.Device, safe: r.Safe + context, context: context, survives: played.OOM < 0}
+	return need{expected: r.Peak.Device, safe: r.Safe + context, context: context, survives: r.Verdict.Runs()}
 }
 
 // under is the job as the plan would have it run.
 func (s *search) under(p attempt.Plan) (job.Job, predict.Machine, error) {
 	j, m := s.q.Job, s.q.Machine
+	m.Cap = s.q.Cap
 	if p.Split > 1 {
 		j.Batch = (j.Batch + p.Split - 1) / p.Split
 		j.Accumulate = max(j.Accumulate, 1) * p.Split

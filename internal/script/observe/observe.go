@@ -39,6 +39,7 @@ type Request struct {
 
 	Driver watch.Source // the machine's cards; nil where there is no driver to ask
 	Helper []string     // command line of this program as a helper (runner.Help); empty: none
+	Tasks  Tasks        // of a job step that starts plimsoll once for each task; none: zero
 }
 
 // Run is one command under observation: where its probe lies and where its record goes.
@@ -53,6 +54,7 @@ type Run struct {
 	driver  verdict.Driver
 	printed []byte // the end of what it wrote to stderr
 	heard   bool   // stderr was read along
+	failed  int    // code of another task that failed
 }
 
 // Open prepares the record. An error says why the probe cannot be used: the run then goes on without it.
@@ -158,7 +160,12 @@ func (r *Run) Attempt(plan *attempt.Plan, stop <-chan struct{}) (runner.Outcome,
 }
 
 // name tells this attempt from all others.
-func (r *Run) name() string { return fmt.Sprintf("%s.%d", filepath.Base(r.folder), r.attempts) }
+func (r *Run) name() string {
+	if r.Tasks.Step != "" {
+		return fmt.Sprintf("%s.%d", r.Tasks.Step, r.attempts) // the same in every task
+	}
+	return fmt.Sprintf("%s.%d", filepath.Base(r.folder), r.attempts)
+}
 
 // withProbe is the command line and the environment under which Python loads the probe.
 func (r *Run) withProbe(plan *attempt.Plan) (args, environ []string) {

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ func (r *Run) Conclude(outcome runner.Outcome) Result {
 		printed = oomtext.Log{}
 	}
 	res := Result{Notes: notes, Verdict: verdict.Of(verdict.Evidence{Program: r.Args[0], Notes: notes, Driver: r.driver, Printed: printed, Heard: r.heard,
-		Ending: verdict.Ending{Code: outcome.Code, Killed: outcome.Killed(), KernelKills: outcome.KernelKills}})}
+		Ending: verdict.Ending{Code: cmp.Or(outcome.Code, r.failed), Killed: outcome.Killed(), KernelKills: outcome.KernelKills}})}
 	if res.Kind == verdict.OutOfMemory || res.Printed {
 		r.gather(&res)
 	} else {

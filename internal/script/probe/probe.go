@@ -64,6 +64,7 @@ type Settings struct {
 	Run    string // which run this is, so that its notes and processes are told from those of others
 	Card   string // of a capture: the card the script is to believe in, as JSON; empty: a plausible one
 
+	Whole   bool    // of a capture: the script's loader is followed to the end of its epoch
 	Seconds float64 // of a trace: how long the script is followed; 0: as long as the probe thinks right
 }
 
@@ -98,6 +99,9 @@ func Environ(base []string, dir string, s Settings) []string {
 		"PLIMSOLL_MODE": string(s.Mode), "PLIMSOLL_REPORT": s.Report, "PLIMSOLL_RECORD": string(s.Record), "PLIMSOLL_FIT": s.Fit,
 		"PLIMSOLL_CARD": s.Card, "PLIMSOLL_KEEP": s.Keep, Mark: s.Run,
 	}
+	if s.Whole {
+		set["PLIMSOLL_WHOLE"] = "1"
+	}
 	if s.Seconds > 0 {
 		set["PLIMSOLL_SECONDS"] = strconv.FormatFloat(s.Seconds, 'f', -1, 64)
 	}
@@ -114,7 +118,7 @@ func Environ(base []string, dir string, s Settings) []string {
 		env = append(env, entry)
 	}
 	env = append(env, "PYTHONPATH="+path)
-	for _, name := range []string{"PLIMSOLL_MODE", "PLIMSOLL_REPORT", "PLIMSOLL_RECORD", "PLIMSOLL_FIT", "PLIMSOLL_CARD", "PLIMSOLL_KEEP", "PLIMSOLL_SECONDS", Mark} {
+	for _, name := range []string{"PLIMSOLL_MODE", "PLIMSOLL_REPORT", "PLIMSOLL_RECORD", "PLIMSOLL_FIT", "PLIMSOLL_CARD", "PLIMSOLL_KEEP", "PLIMSOLL_SECONDS", "PLIMSOLL_WHOLE", Mark} {
 		if set[name] != "" {
 			env = append(env, name+"="+set[name])
 		}

@@ -41,7 +41,7 @@ func TestTheWheelInstallsIntoAFreshEnvironmentAndRuns(t *testing.T) {
 	report := filepath.Join(dir, "report")
 	out := run([]string{"PYTHONPATH=" + torch}, filepath.Join(fresh, "bin", "plimsoll"), "run", "--report", report, "--",
 		filepath.Join(fresh, "bin", "python"), "-c", script)
-	if !strings.Contains(out, "stepped ['start', 'mark', 'stop', 'holders', 'watch_growth']") || !strings.Contains(out, "plimsoll: no GPU memory was seen in use") {
+	if !strings.Contains(out, "stepped ['start', 'mark', 'stop', 'holders', 'watch_growth', 'record']") || !strings.Contains(out, "plimsoll: no GPU memory was seen in use") {
 		t.Errorf("output %q", out)
 	}
 	if found, _ := filepath.Glob(filepath.Join(report, "rank0-*.json")); len(found) != 1 {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -285,7 +286,9 @@ func TestManyShortRunsLeaveNothingBehind(t *testing.T) {
 	place := t.TempDir()
 	t.Setenv("TMPDIR", place)
 	before := descriptors(t)
-	for range 100 {
+	runs := 100
+	fmt.Sscan(os.Getenv("PLIMSOLL_RUNS"), &runs)
+	for range runs {
 		folder, err := Folder()
 		if err != nil {
 			t.Fatal(err)
@@ -301,6 +304,9 @@ func TestManyShortRunsLeaveNothingBehind(t *testing.T) {
 		r.Close()
 		w.Close()
 		os.RemoveAll(folder)
+	}
+	if children, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid())); len(strings.Fields(string(children))) > 1 {
+		t.Errorf("children are left: %s", children)
 	}
 	if after := descriptors(t); after > before+4 {
 		t.Errorf("%d open files, before %d", after, before)

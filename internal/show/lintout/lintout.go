@@ -157,7 +157,8 @@ func excerpt(f lint.Finding, room int) (text string, from, width int) {
 	return text, from, max(1, min(marked, screen.Columns(text)-from))
 }
 
-type jsonFinding struct {
+// Finding is one finding of Document.
+type Finding struct {
 	Rule      string        `json:"rule"`
 	Name      string        `json:"name,omitempty"`
 	Severity  lint.Severity `json:"severity"`
@@ -170,47 +171,51 @@ type jsonFinding struct {
 	Message   string        `json:"message"`
 	Fix       string        `json:"fix"`
 	Fixable   bool          `json:"fixable"`
-	Repair    *jsonRepair   `json:"repair,omitempty"`
+	Repair    *Repair       `json:"repair,omitempty"`
 }
 
-// jsonRepair is a change that removes a finding; its edits count bytes of the file (of a notebook: of its code cells as one source).
-type jsonRepair struct {
-	Title string     `json:"title"`
-	Safe  bool       `json:"safe"`
-	Edits []jsonEdit `json:"edits"`
+// Repair is a change that removes a finding; its edits count bytes of the file (of a notebook: of its code cells as one source).
+type Repair struct {
+	Title string `json:"title"`
+	Safe  bool   `json:"safe"`
+	Edits []Edit `json:"edits"`
 }
 
-type jsonEdit struct {
+// Edit replaces a stretch of bytes.
+type Edit struct {
 	Start int    `json:"start"`
 	End   int    `json:"end"`
 	Text  string `json:"text"`
 }
 
-func repairOf(f lint.Finding) *jsonRepair {
+func repairOf(f lint.Finding) *Repair {
 	if f.Repair == nil {
 		return nil
 	}
-	out := &jsonRepair{Title: f.Repair.Title, Safe: f.Repair.Safe}
+	out := &Repair{Title: f.Repair.Title, Safe: f.Repair.Safe}
 	for _, e := range f.Repair.Edits {
-		out.Edits = append(out.Edits, jsonEdit(e))
+		out.Edits = append(out.Edits, Edit(e))
 	}
 	return out
 }
 
 // JSON writes the contract plimsoll.lint/1.
 func JSON(w io.Writer, s Summary) error {
-	findings := make([]jsonFinding, 0, len(s.Findings))
+	findings := make([]Finding, 0, len(s.Findings))
 	for _, f := range s.Findings {
 		r, _ := lint.RuleByID(f.Rule)
-		findings = append(findings, jsonFinding{f.Rule, r.Name, f.Severity, f.File, f.Cell, f.Line, f.Column, f.EndLine, f.EndColumn, f.Message, f.Fix, f.Repair != nil, repairOf(f)})
+		findings = append(findings, Finding{f.Rule, r.Name, f.Severity, f.File, f.Cell, f.Line, f.Column, f.EndLine, f.EndColumn, f.Message, f.Fix, f.Repair != nil, repairOf(f)})
 	}
-	return encode(w, struct {
-		Schema   string        `json:"schema"`
-		Files    int           `json:"files"`
-		Fixed    int           `json:"fixed"`
-		Known    int           `json:"known,omitempty"`
-		Findings []jsonFinding `json:"findings"`
-	}{Schema, s.Files, s.Fixed, s.Known, findings})
+	return encode(w, Document{Schema, s.Files, s.Fixed, s.Known, findings})
+}
+
+// Document is the answer of plimsoll lint --json.
+type Document struct {
+	Schema   string    `json:"schema"`
+	Files    int       `json:"files"`
+	Fixed    int       `json:"fixed"`
+	Known    int       `json:"known,omitempty"`
+	Findings []Finding `json:"findings"`
 }
 
 func encode(w io.Writer, v any) error {

@@ -2,7 +2,6 @@ package page
 
 import (
 	"bytes"
-	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -26,12 +25,7 @@ func TestAnswersBecomeFilesThatCarryThemWhole(t *testing.T) {
 		if n := strings.Count(out.String(), "<script"); n != 2 { // the data and the bundle
 			t.Errorf("%s: %d script elements, want 2", s.Kind, n)
 		}
-		_, rest, _ := strings.Cut(out.String(), `id="data">`)
-		data, _, _ := strings.Cut(rest, "</script>")
-		var doc stored
-		if err := json.Unmarshal([]byte(data), &doc); err != nil {
-			t.Fatalf("%s: the data in the page: %v", s.Kind, err)
-		}
+		doc := carried(t, out.String())
 		if !reflect.DeepEqual(doc.Summary, s) {
 			t.Errorf("%s: the page carries %+v", s.Kind, doc.Summary)
 		}

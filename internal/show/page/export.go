@@ -2,6 +2,9 @@ package page
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -48,18 +51,33 @@ func Export(w io.Writer, s Summary, b *Book) error {
 	for d := range b.recordings {
 		doc.Data = append(doc.Data, b.store(d))
 	}
-	// encoding/json writes <, > and & as escapes, so that no name can end the element.
-	data, err := json.Marshal(doc)
+	data, err := packed(doc)
 	if err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
 	fmt.Fprintf(out, `%s<meta http-equiv="Content-Security-Policy" content="%s"><style>%s</style></head><body>`+"\n",
 		head(title(s)), html.EscapeString(filePolicy()), style)
-	fmt.Fprintf(out, `<script type="application/json" id="data">%s</script>`+"\n<script>%s</script></body></html>\n", data, script)
+	fmt.Fprintf(out, `<script type="application/gzip;base64" id="data">%s</script>`+"\n<script>%s</script></body></html>\n", data, script)
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
 	return nil
+}
+
+// packed is a document as gzipped JSON in base64, which the page's script unpacks: an eighth of the size, and no name can end the element.
+func packed(doc any) (string, error) {
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return "", err
+	}
+	if err := json.NewEncoder(z).Encode(doc); err != nil {
+		return "", err
+	}
+	if err := z.Close(); err != nil {
+		return "", err
+	}
+	return base64.StdEncoding.EncodeToString(out.Bytes()), nil
 }
 
 // store answers in advance what can be asked about a recording.

@@ -47,6 +47,7 @@ const (
 type Summary struct {
 	Kind     Kind   `json:"kind"`
 	Headline string `json:"headline"`
+	About    int    `json:"about"` // the recording that the headline speaks of
 	// Report is that of recordings; pages of other kinds have one of those below instead.
 	Report     *report.Explain    `json:"report,omitempty"`
 	Diff       *report.Diff       `json:"diff,omitempty"`

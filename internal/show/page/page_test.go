@@ -2,6 +2,8 @@ package page
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/base64"
 	"encoding/json"
 	"net/url"
 	"os"
@@ -64,14 +66,39 @@ func TestTheFileNeedsNothingElse(t *testing.T) {
 	if !strings.Contains(text, hash(script)) || !strings.Contains(text, hash(style)) {
 		t.Error("the policy does not name the script and the style by their hashes")
 	}
-	_, rest, _ := strings.Cut(text, `id="data">`)
-	data, _, _ := strings.Cut(rest, "</script>")
-	var doc stored
-	if err := json.Unmarshal([]byte(data), &doc); err != nil {
-		t.Fatalf("the data in the page: %v", err)
-	}
+	doc := carried(t, text)
 	if len(doc.Data) != 1 || len(doc.Data[0].Instants) < 10 || doc.Data[0].WhatIf.Replay == nil {
 		t.Error("the data in the page is not complete")
+	}
+}
+
+// carried unpacks what a page in one file carries.
+func carried(t *testing.T, text string) (doc stored) {
+	t.Helper()
+	_, rest, _ := strings.Cut(text, `id="data">`)
+	data, _, _ := strings.Cut(rest, "</script>")
+	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(data)))
+	if err == nil {
+		err = json.NewDecoder(z).Decode(&doc)
+	}
+	if err != nil {
+		t.Fatalf("the data in the page: %v", err)
+	}
+	return doc
+}
+
+func TestASmallRecordingMakesASmallFile(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"formats/protocol4.pickle", "snapshots/oom-batch.pickle.gz"} {
+		info, err := os.Stat("../../../testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := len(exported(t, open(t, name)))
+		t.Logf("%s of %d kB makes a page of %d kB", name, info.Size()/1000, size/1000)
+		if size > 300_000+int(info.Size()) {
+			t.Errorf("%s of %d bytes makes a page of %d bytes", name, info.Size(), size)
+		}
 	}
 }
 

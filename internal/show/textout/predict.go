@@ -13,6 +13,10 @@ import (
 
 // Predict prints the answer of plimsoll predict for one job.
 func Predict(s *screen.Screen, r *report.Prediction) {
+	if r.Run != nil {
+		predictRun(s, r)
+		return
+	}
 	card := fmt.Sprintf("%s (%s)", r.Card, r.Capacity.Short())
 	if r.NoCard {
 		card = "no card named"
@@ -59,15 +63,54 @@ func predictVerdict(r *report.Prediction) (string, screen.Ink) {
 	if r.Sharded != nil {
 		return shardedVerdict(r)
 	}
+	if r.Run != nil {
+		return runVerdict(r)
+	}
 	safe := r.Safe + r.ByCategory["context"]
 	if r.NoCard {
 		return fmt.Sprintf("Needs %s (at most %s). Name a card with --gpu, or its memory with --memory, to see whether it fits.", r.Peak.Device.Short(), safe.Short()), screen.Plain
 	}
 	text := fmt.Sprintf("%s needed (at most %s), %s available.", r.Peak.Device.Short(), safe.Short(), r.Capacity.Short())
-	if r.Fits {
+	switch r.Verdict {
+	case report.Fits:
 		return "Fits: " + text, screen.Green
+	case report.Tight:
+		return "Tight: " + tightSentence(r), screen.Yellow
+	case report.Unknown:
+		return "Not known: " + text, screen.Yellow
 	}
 	return "Does not fit: " + text, screen.Red
+}
+
+// tightSentence says how a job gets through that has no room to spare.
+func tightSentence(r *report.Prediction) string {
+	safe := r.Safe + r.ByCategory["context"]
+	text := fmt.Sprintf("completes in the %s available, where %s (at most %s) would be held on a larger card", r.Capacity.Short(), r.Peak.Device.Short(), safe.Short())
+	if l := r.Limited; l != nil && l.Retries > 0 {
+		text += fmt.Sprintf("; the allocator has to release its cache %s, and each time the card waits", times(l.Retries))
+		if l.Declined > 0 {
+			text += fmt.Sprintf("; %s of cuDNN %s refused, and slower kernels run", counted(l.Declined, "workspace"), wasWere(l.Declined))
+		}
+		return text + "."
+	}
+	return text + "; there is less to spare than the prediction may be off."
+}
+
+func wasWere(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+func times(n int) string {
+	switch n {
+	case 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return fmt.Sprintf("%s times", units.Count(n))
 }
 
 func shardedVerdict(r *report.Prediction) (string, screen.Ink) {

@@ -95,12 +95,7 @@ func verdict(r *report.Explain) (string, screen.Ink) {
 	if len(r.Devices) == 0 {
 		return "No out-of-memory error and no snapshot was found in the input.", screen.Bold
 	}
-	d := &r.Devices[0]
-	for i := range r.Devices {
-		if r.Devices[i].Peak.Requested > d.Peak.Requested {
-			d = &r.Devices[i]
-		}
-	}
+	d := SpokenOf(r)
 	if d.Events == 0 {
 		return fmt.Sprintf("The file has no history of GPU %d, only its state when it was written: %s in use, %s held from CUDA.", d.Device, d.End.Requested, d.End.Reserved), screen.Bold
 	}
@@ -109,6 +104,20 @@ func verdict(r *report.Explain) (string, screen.Ink) {
 		text += " But " + lowerFirst(worst.Title) + "."
 	}
 	return text, screen.Bold
+}
+
+// SpokenOf is the device that the headline speaks of: the last one that ran out of memory, or the one with the highest peak; nil where there is none.
+func SpokenOf(r *report.Explain) *report.Device {
+	if d, o := lastOOM(r); o != nil {
+		return d
+	}
+	var highest *report.Device
+	for i := range r.Devices {
+		if highest == nil || r.Devices[i].Peak.Requested > highest.Peak.Requested {
+			highest = &r.Devices[i]
+		}
+	}
+	return highest
 }
 
 func oomVerdict(r *report.Explain, d *report.Device, o *report.OOM) string {

@@ -68,13 +68,14 @@ func (s *Server) Conclude(sum page.Summary) {
 
 // Serve answers until the context ends.
 func (s *Server) Serve(ctx context.Context) error {
+	limited := listener.Limit(s.listener, maxConnections)
 	h := &http.Server{
-		Handler: s, ReadTimeout: 10 * time.Second, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: writeTimeout,
+		Handler: s, ConnState: limited.State, ReadTimeout: 10 * time.Second, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: writeTimeout,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 	}
 	stop := context.AfterFunc(ctx, func() { h.Close() })
 	defer stop()
-	err := h.Serve(listener.Limit(s.listener, maxConnections))
+	err := h.Serve(limited)
 	if err == http.ErrServerClosed {
 		return nil
 	}

@@ -1,11 +1,15 @@
 package web
 
 import (
+	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/show/page"
@@ -88,5 +92,77 @@ func TestThePageAllowsOnlyItsOwnScript(t *testing.T) {
 	}
 	if host := s.listener.Addr().String(); !strings.HasPrefix(host, "127.0.0.1:") {
 		t.Errorf("listens on %s", host)
+	}
+}
+
+// raw sends bytes and gives the first line of the answer.
+func raw(t *testing.T, s *Server, request string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", s.host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	io.WriteString(c, request)
+	line, _ := bufio.NewReader(c).ReadString('\n')
+	return strings.TrimSpace(line)
+}
+
+func TestAttacksOnTheServerAreRefused(t *testing.T) {
+	t.Parallel()
+	s := running(t)
+	head := func(path string) string { return "GET /" + s.token + path + " HTTP/1.1\r\nHost: " + s.host + "\r\n" }
+	for name, c := range map[string]struct{ request, want string }{
+		"a name that points here": {"GET /" + s.token + "/ HTTP/1.1\r\nHost: rebind.example\r\n\r\n", "403"},
+		"no host":                 {"GET /" + s.token + "/ HTTP/1.0\r\n\r\n", "403"},
+		"dots":                    {head("/../../../etc/passwd") + "\r\n", "404"},
+		"escaped dots":            {head("/%2e%2e/%2e%2e/etc/passwd") + "\r\n", "404"},
+		"a double slash":          {head("//etc/passwd") + "\r\n", "404"},
+		"a file of the page":      {head("/assets/app.js") + "\r\n", "404"},
+		"a long address":          {head("/"+strings.Repeat("a", 64<<10)) + "\r\n", "431"},
+		"a large header":          {head("/") + "X: " + strings.Repeat("a", 64<<10) + "\r\n\r\n", "431"},
+		"a body":                  {"POST /" + s.token + "/api/summary HTTP/1.1\r\nHost: " + s.host + "\r\nContent-Length: 9000000000\r\n\r\n", "405"},
+		"two lengths":             {head("/") + "Content-Length: 3\r\nContent-Length: 4\r\n\r\n", "400"},
+		"not HTTP":                {"\x16\x03\x01\x02\x00\x01", "400"},
+	} {
+		if got := raw(t, s, c.request); !strings.Contains(got, " "+c.want+" ") {
+			t.Errorf("%s: %q, want %s", name, got, c.want)
+		}
+	}
+}
+
+// A page of another origin may send a request, but gets nothing to read: no answer allows it.
+func TestOtherOriginsReadNothing(t *testing.T) {
+	t.Parallel()
+	s := running(t)
+	for _, path := range []string{"", "api/summary", "app.js"} {
+		r, err := http.NewRequest("GET", s.URL()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Origin", "https://evil.example")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		h := answer.Header
+		if h.Get("Access-Control-Allow-Origin") != "" || h.Get("Cross-Origin-Resource-Policy") != "same-origin" || h.Get("X-Frame-Options") != "DENY" || h.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %v", path, h)
+		}
+	}
+}
+
+// The page tells neither the folders of this machine nor who is logged in.
+func TestThePageCarriesNoSecretOfTheMachine(t *testing.T) {
+	t.Parallel()
+	s := running(t)
+	home, _ := os.UserHomeDir()
+	for _, path := range []string{"", "app.js", "app.css", "api/overview", "api/summary"} {
+		_, body := ask(t, "GET", s.URL()+path, "")
+		if strings.Contains(body, s.token) || len(home) > 5 && strings.Contains(body, home) {
+			t.Errorf("%s tells the token or the home folder", path)
+		}
 	}
 }

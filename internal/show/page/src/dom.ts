@@ -32,6 +32,21 @@ export function breakable(text: string): HTMLElement {
   return out;
 }
 
+// region is a part of the page that scrolls on its own, so that the keyboard can scroll it.
+export function region(label: string, ...children: Child[]): HTMLElement {
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, ...children);
+}
+
+// pressed carries out what a click does when Enter or the space bar is pressed.
+export function pressed(act: () => void): (e: KeyboardEvent) => void {
+  return (e) => {
+    if (e.target !== e.currentTarget || e.key !== "Enter" && e.key !== " ") return;
+    e.preventDefault();
+    e.stopPropagation();
+    act();
+  };
+}
+
 // swatch is a small square of a colour. Colours are set through the object model, which the content-security policy allows.
 export function swatch(color: string): HTMLElement {
   const s = h("span", { class: "swatch", "aria-hidden": "true" });

@@ -2,7 +2,7 @@
 
 import { canvas2d, h } from "./dom";
 import { base, percent, size } from "./format";
-import { colorOf, css, ink } from "./palette";
+import { colorOf, css, faded, ink } from "./palette";
 import { Alive, FlameNode, Place } from "./source";
 
 const row = 22;
@@ -10,8 +10,8 @@ const row = 22;
 interface Box { node: FlameNode; x: number; w: number; depth: number }
 
 export class Flame {
-  readonly canvas = h("canvas", { class: "flame", role: "img", "aria-label": "Flame graph of what is alive. Click a frame to zoom into it." });
-  readonly trail = h("div", { class: "trail" });
+  readonly canvas = h("canvas", { class: "flame", tabindex: "0", role: "application", "aria-roledescription": "flame graph", "aria-describedby": "flame-trail", "aria-label": "Flame graph of what is alive. Arrow keys move between frames, Enter zooms in, Backspace out." });
+  readonly trail = h("div", { class: "trail", id: "flame-trail", "aria-live": "polite" });
   readonly element = h("div", {}, this.trail, h("div", { class: "flame-scroll" }, this.canvas));
   private alive: Alive | null = null;
   private path: FlameNode[] = []; // from the whole to what fills the width
@@ -23,6 +23,8 @@ export class Flame {
     this.canvas.addEventListener("pointermove", (e) => this.hover(this.find(e)));
     this.canvas.addEventListener("pointerleave", () => this.hover(null));
     this.canvas.addEventListener("click", (e) => { const b = this.find(e); if (b) this.zoom(b); });
+    this.canvas.addEventListener("keydown", (e) => this.key(e));
+    this.canvas.addEventListener("blur", () => this.hover(null));
     new ResizeObserver(() => this.draw()).observe(this.canvas);
   }
 
@@ -53,6 +55,25 @@ export class Flame {
     this.draw();
   }
 
+  // key moves from box to box: up and down between callers and called, left and right between those of one level.
+  private key(e: KeyboardEvent): void {
+    const now = this.boxes.find((b) => b.node === this.hovered) || this.boxes.find((b) => b.node === this.path[this.path.length - 1]);
+    if (!now || e.ctrlKey || e.metaKey || e.altKey) return;
+    const level = (depth: number) => this.boxes.filter((b) => b.depth === depth).sort((a, b) => a.x - b.x);
+    const over = (all: Box[]) => all.find((b) => b.x <= now.x + 0.5 && now.x < b.x + b.w) || all.find((b) => b.x >= now.x);
+    const row = level(now.depth), at = row.indexOf(now);
+    const moves: Record<string, () => Box | null | undefined> = {
+      ArrowDown: () => (now.node.k && now.node.k.length ? this.boxes.find((b) => b.node === now.node.k![0]) : null) || over(level(now.depth + 1)),
+      ArrowUp: () => over(level(now.depth - 1)), ArrowLeft: () => row[at - 1], ArrowRight: () => row[at + 1], Home: () => row[0], End: () => row[row.length - 1],
+    };
+    if (e.key === "Enter" || e.key === " ") this.zoom(now);
+    else if (e.key === "Backspace") { if (this.path.length > 1) { this.path = this.path.slice(0, -1); this.draw(); } }
+    else if (moves[e.key]) { const next = moves[e.key](); if (next) this.hover(next); }
+    else return;
+    e.preventDefault();
+    e.stopPropagation();
+  }
+
   private find(e: MouseEvent): Box | null {
     const r = this.canvas.getBoundingClientRect(), x = e.clientX - r.left, depth = Math.floor((e.clientY - r.top) / row);
     return this.boxes.find((b) => b.depth === depth && x >= b.x && x < b.x + b.w) || null;
@@ -71,6 +92,10 @@ export class Flame {
     if (!this.alive) return;
     const n = this.hovered || this.path[this.path.length - 1], p = this.place(n);
     const where = p ? p.function + " — " + p.file + ":" + p.line : n.n || "";
+    if (this.word && !this.hovered && !this.boxes.some((b) => this.matches(b.node))) {
+      this.trail.textContent = "Nothing alive here comes from “" + this.word + "”.";
+      return;
+    }
     this.trail.textContent = size(n.v) + "  ·  " + percent(n.v, this.alive.flame.v) + "  ·  " + where;
   }
 
@@ -104,15 +129,15 @@ export class Flame {
     for (const b of this.boxes) {
       const above = b.depth < last, root = b.node.f < 0 && b.depth === 0;
       const color = root ? css("--root") : colorOf(b.node.c, 0);
-      g.globalAlpha = above ? 0.45 : this.word && !this.matches(b.node) ? 0.28 : root ? 1 : 0.62 + 0.3 * ((b.depth * 37) % 3) / 2;
-      g.fillStyle = color;
+      const opacity = above ? 0.45 : this.word && !this.matches(b.node) ? 0.28 : root ? 1 : 0.62 + 0.3 * ((b.depth * 37) % 3) / 2;
+      const fill = faded(color, opacity, css("--card"));
+      g.fillStyle = fill;
       g.fillRect(b.x, b.depth * row, Math.max(0.5, b.w - 1), row - 1);
-      g.globalAlpha = 1;
       if (b.node === this.hovered) {
         g.strokeStyle = css("--ink");
         g.strokeRect(b.x + 0.5, b.depth * row + 0.5, Math.max(1, b.w - 2), row - 2);
       }
-      if (b.w > 34) this.text(g, b, root || above || this.word ? css("--ink") : ink(color));
+      if (b.w > 34) this.text(g, b, ink(fill));
     }
     this.tell();
   }

@@ -7,7 +7,7 @@ interface Target {
   range(): Range;
   move(r: Range): void;
   hover(x: number): void;
-  click(x: number): void;
+  click(x: number, y: number): void;
 }
 
 export class Gestures {
@@ -76,7 +76,7 @@ export class Gestures {
 
   private up(e: PointerEvent): void {
     this.fingers.delete(e.pointerId);
-    if (this.start && !this.start.moved && !this.fingers.size) this.target.click(this.x(e));
+    if (this.start && !this.start.moved && !this.fingers.size) this.target.click(this.x(e), e.clientY - this.element.getBoundingClientRect().top);
     this.start = null;
   }
 }

@@ -6,8 +6,8 @@ import { colorOf, stackOrder } from "./palette";
 import { Flame } from "./flame";
 import { MemoryMapView } from "./memorymap";
 import { Overview, Source, Summary, WhatIf, open } from "./source";
-import { State, read, write } from "./state";
-import { Timeline } from "./timeline";
+import { State, home, read, write } from "./state";
+import { Spot, Timeline } from "./timeline";
 import * as instant from "./instant";
 import * as report from "./report";
 import { planned } from "./planned";
@@ -21,6 +21,7 @@ class Page {
   private overviews: Overview[] = [];
   private summary: Summary | null = null;
   private whatIfs = new Map<number, WhatIf>();
+  private home = 0; // the recording that the headline speaks of
   private asked = 0; // number of the last question about an instant; older answers are dropped
 
   private headline = h("h1", { id: "headline" }, "Reading…");
@@ -31,7 +32,6 @@ class Page {
   private panel = h("div", { class: "panel", id: "panel" });
   private about = h("span", { class: "about" });
   private detail = h("div", { id: "detail" });
-  private extra = h("div", { id: "extra" });
   private choose = h("select", { "aria-label": "recording", onchange: () => this.go({ d: Number(this.choose.value), from: NaN, to: NaN, at: NaN, alloc: NaN, conf: "" }) });
   private search = h("input", { type: "search", placeholder: "Find file or function  /", "aria-label": "find file or function", oninput: () => this.later(() => this.go({ q: this.search.value })) });
   private by = h("div", { class: "segmented", role: "group", "aria-label": "stack by" });
@@ -43,7 +43,7 @@ class Page {
   private timer = 0;
 
   constructor(private source: Source) {
-    this.timeline = new Timeline(source, () => this.keepRange(), (event) => this.go({ at: event }), () => this.tell());
+    this.timeline = new Timeline(source, () => this.keepRange(), (event, spot) => void this.pick(event, spot), () => this.tell());
     document.body.append(
       h("header", {}, h("a", { class: "brand", href: "#", "aria-label": "whole run" }, mark(), "plimsoll"), this.choose, h("span", { class: "grow" }), this.search, theme(), help()),
       h("main", {}, this.headline, this.numbers,
@@ -52,8 +52,7 @@ class Page {
             h("section", { class: "card", id: "timeline" },
               h("div", { class: "bar-row" }, h("h2", {}, "Memory over the run"), this.by, this.axis, h("span", { class: "grow" }), this.zoomButtons()),
               this.timeline.canvas, this.timeline.strip, h("div", { class: "key" }, this.readout, this.legend)),
-            h("section", { class: "card", id: "instant" }, h("div", { class: "bar-row" }, this.tabBar, h("span", { class: "grow" }), this.about), this.panel),
-            this.extra),
+            h("section", { class: "card", id: "instant" }, h("div", { class: "bar-row" }, this.tabBar, h("span", { class: "grow" }), this.about), this.panel)),
           h("div", { class: "side-box" }, this.detail, this.side))),
       h("footer", {}, "Everything here was computed on this machine and stays on it."));
     addEventListener("hashchange", () => { if (this.overviews.length) this.restore(read(location.hash)); });
@@ -64,9 +63,16 @@ class Page {
   async start(): Promise<void> {
     const summary = this.source.summary().then((s) => this.conclude(s));
     this.overviews = await this.source.overview();
+    if (this.overviews.length > 1) { // open on the one that the headline speaks of, unless the address names another
+      this.home = Math.min((await this.source.summary()).about, this.overviews.length - 1);
+      home(this.home);
+      this.state = read(location.hash);
+      if (this.state.d >= this.overviews.length) this.state.d = this.home;
+    }
     if (this.overviews.length) await this.openRecording();
     else document.body.classList.add((await this.source.summary()).report ? "text-only" : "answer");
     await summary;
+    if (this.overviews.length > 1) this.showReport();
     document.body.dataset.ready = "1";
   }
 
@@ -125,7 +131,7 @@ class Page {
     this.headline.textContent = s.headline;
     if (s.prediction || s.fit) {
       document.title = ((s.prediction || s.fit)!.title || "Prediction") + " — Plimsoll";
-      document.querySelector("main")!.replaceChildren(this.headline, ...(s.prediction ? predicted(s.prediction) : planned(s.fit!)));
+      document.querySelector("main")!.replaceChildren(this.headline, ...(s.prediction ? predicted(s.prediction, this.headline) : planned(s.fit!)));
       return;
     }
     this.showReport();
@@ -140,9 +146,9 @@ class Page {
   private showReport(): void {
     if (!this.summary) return;
     const d = this.device() || this.summary.report.devices[this.state.d];
+    this.headline.textContent = d && this.overviews.length > 1 && this.state.d !== this.home ? report.sentence(d) : this.summary.headline;
     replace(this.numbers, d && report.tiles(d));
-    replace(this.side, report.findings(this.summary.report), d && report.categories(d), d && report.growth(d));
-    replace(this.extra, this.summary.diff && report.comparison(this.summary.diff));
+    replace(this.side, this.summary.diff && report.comparison(this.summary.diff), report.findings(this.summary.report, d), d && report.categories(d), d && report.growth(d));
     this.showLimit();
   }
 
@@ -183,8 +189,19 @@ class Page {
   }
 
   private tellAbout(i: { event: number; time_us: number; step: number; steps: number; in_use: number; reserved: number }): void {
-    this.about.textContent = size(i.in_use) + " alive " + instant.moment(i, this.overview.duration_us > 0) + (i.event >= 0 && i.event === this.overview.peak.event ? " (the peak)" : "");
+    const other = this.source.stored && i.event !== this.at;
+    this.about.textContent = size(i.in_use) + " alive " + instant.moment(i, this.overview.duration_us > 0) + (i.event >= 0 && i.event === this.overview.peak.event ? " (the peak)" : "") +
+      (other ? " — the nearest to event " + count(this.at) + " that this file carries; plimsoll view shows every event" : "");
     this.timeline.setAt(i.event, i.time_us);
+  }
+
+  // pick looks at an instant, and at the tensor that was clicked in the curve.
+  private async pick(event: number, spot: Spot | null): Promise<void> {
+    const { d, by } = this.state;
+    this.go({ at: event, alloc: NaN });
+    if (!spot) return;
+    const id = instant.under(await this.source.alive(d, event), by, spot);
+    if (id >= 0 && this.state.d === d && this.at === event) this.go({ alloc: id });
   }
 
   private async showSettings(late: () => boolean): Promise<void> {
@@ -315,7 +332,10 @@ function mark(): SVGSVGElement {
   return svg;
 }
 
-new Page(open()).start().catch((e) => {
-  document.getElementById("headline")!.textContent = "The page lost its server: is plimsoll view still running?";
+open().then((source) => new Page(source).start()).catch((e) => {
+  const said = document.getElementById("headline");
+  const text = "DecompressionStream" in window ? "The page lost its server: is plimsoll view still running?" : "This page needs a browser of 2023 or later.";
+  if (said) said.textContent = text;
+  else document.body.append(text);
   console.error(e);
 });

@@ -8,12 +8,13 @@ import { Block, MemoryMap, Segment } from "./source";
 const row = 20, label = 112;
 
 export class MemoryMapView {
-  readonly canvas = h("canvas", { class: "map", role: "img", "aria-label": "Memory map by segment. Click a block to see its allocation." });
+  readonly canvas = h("canvas", { class: "map", tabindex: "0", role: "application", "aria-roledescription": "memory map", "aria-describedby": "map-note", "aria-label": "Memory map by segment. Arrow keys move between segments and blocks, Enter shows a block's allocation." });
   readonly head = h("p", { class: "lead" });
-  readonly note = h("div", { class: "trail" });
+  readonly note = h("div", { class: "trail", id: "map-note", "aria-live": "polite" });
   readonly element = h("div", {}, this.head, this.note, h("div", { class: "map-scroll" }, this.canvas));
   private map: MemoryMap | null = null;
   private hovered = "";
+  private chosen = { segment: -1, block: -1 }; // by the keyboard; -1: none
 
   constructor(private onPick: (id: number) => void) {
     this.canvas.addEventListener("pointermove", (e) => this.hover(e));
@@ -21,7 +22,27 @@ export class MemoryMapView {
       const b = this.find(e).block;
       if (b) this.onPick(b.i);
     });
+    this.canvas.addEventListener("keydown", (e) => this.key(e));
+    this.canvas.addEventListener("blur", () => { this.chosen = { segment: -1, block: -1 }; this.draw(); });
     new ResizeObserver(() => this.draw()).observe(this.canvas);
+  }
+
+  // key moves between segments (up, down) and the blocks of one (left, right).
+  private key(e: KeyboardEvent): void {
+    const all = this.map ? this.map.segments : [], c = this.chosen, blocks = c.segment >= 0 ? all[c.segment].blocks : [];
+    if (!all.length || e.ctrlKey || e.metaKey || e.altKey) return;
+    const moves: Record<string, () => void> = {
+      ArrowDown: () => { c.segment = Math.min(all.length - 1, c.segment + 1); c.block = -1; }, ArrowUp: () => { c.segment = Math.max(0, c.segment - 1); c.block = -1; },
+      ArrowRight: () => { c.segment = Math.max(0, c.segment); c.block = Math.min(all[c.segment].blocks.length - 1, c.block + 1); }, ArrowLeft: () => { c.block = Math.max(-1, c.block - 1); },
+      Home: () => { c.segment = 0; c.block = -1; }, End: () => { c.segment = all.length - 1; c.block = -1; },
+      Enter: () => { if (blocks[c.block]) this.onPick(blocks[c.block].i); },
+    };
+    if (!moves[e.key]) return;
+    e.preventDefault();
+    e.stopPropagation();
+    moves[e.key]();
+    this.tell(all[c.segment], c.segment >= 0 ? all[c.segment].blocks[c.block] : undefined);
+    this.draw();
   }
 
   show(m: MemoryMap): void {
@@ -51,6 +72,11 @@ export class MemoryMapView {
 
   private hover(e: MouseEvent): void {
     const { segment, block } = this.find(e);
+    this.canvas.style.cursor = block ? "pointer" : "default";
+    this.tell(segment, block);
+  }
+
+  private tell(segment?: Segment, block?: Block): void {
     let text = "";
     if (segment) {
       text = "segment " + segment.address + "  ·  " + size(segment.size) + ", " + size(segment.used) + " used by " + plural(segment.count, "tensor") +
@@ -58,7 +84,6 @@ export class MemoryMapView {
       if (block) text = (block.n > 1 ? plural(block.n, "small tensor") : size(block.s)) + " of " + block.c + " at +" + size(block.o) + "  ·  " + text;
       else if (segment.pin >= 0) text += "  ·  pinned";
     }
-    this.canvas.style.cursor = block ? "pointer" : "default";
     if (text && text !== this.hovered) { this.hovered = text; this.note.textContent = text; }
   }
 
@@ -91,6 +116,13 @@ export class MemoryMapView {
       }
       g.strokeStyle = css("--edge");
       g.strokeRect(label + 0.5, y + 2.5, w - 1, row - 6);
+      if (i !== this.chosen.segment) return;
+      const b = s.blocks[this.chosen.block];
+      g.strokeStyle = css("--ink");
+      g.lineWidth = 2;
+      if (b) g.strokeRect(label + (b.o / s.size) * w, y + 2, Math.max(3, (b.s / s.size) * w), row - 5);
+      else g.strokeRect(label, y + 2, w, row - 5);
+      g.lineWidth = 1;
     });
   }
 }

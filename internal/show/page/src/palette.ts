@@ -31,11 +31,38 @@ export function stackOrder(names: string[]): number[] {
   return names.map((_, i) => i).sort((a, b) => rank(a) - rank(b));
 }
 
-// ink is black or white, whichever reads better on a colour.
-export function ink(color: string): string {
+const dark = "#141412", light = "#ffffff";
+
+function channels(color: string): number[] {
   const n = parseInt(color.slice(1), 16);
-  const luminance = 0.299 * (n >> 16) + 0.587 * ((n >> 8) & 255) + 0.114 * (n & 255);
-  return luminance > 125 ? "#141412" : "#ffffff";
+  return [n >> 16, (n >> 8) & 255, n & 255];
+}
+
+// luminance and contrast are those of WCAG 2.2: text needs a contrast of 4.5.
+function luminance(color: string): number {
+  const [r, g, b] = channels(color).map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+export function contrast(a: string, b: string): number {
+  const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y);
+  return (high + 0.05) / (low + 0.05);
+}
+
+// ink is black or white, whichever reads better on a colour: one of them always has a contrast of 4.5.
+export function ink(color: string): string { return readable(contrast(dark, color) >= contrast(light, color) ? dark : light, color); }
+
+// readable notes the least contrast of text on the canvases, which no tool can see there, and gives the text's colour back.
+export function readable(text: string, on: string): string {
+  const body = document.body.dataset, least = Number(body.contrast || 21);
+  body.contrast = Math.min(least, contrast(text, on)).toFixed(2);
+  return text;
+}
+
+// faded is a colour of so much opacity over another, as one colour, so that the ink on it can be chosen.
+export function faded(color: string, opacity: number, under: string): string {
+  const below = channels(under);
+  return "#" + channels(color).map((v, i) => Math.round(v * opacity + below[i] * (1 - opacity)).toString(16).padStart(2, "0")).join("");
 }
 
 export function css(name: string): string {

@@ -1,6 +1,6 @@
 // Plans: memory against the time of a step, each a mark whose form and colour say whether it trains the same.
 
-import { breakable, h, replace } from "./dom";
+import { breakable, h, replace, region } from "./dom";
 import { count, duration, roundTicks, size } from "./format";
 import { css, trouble } from "./palette";
 import { Plot, chart, limit, plot } from "./plot";
@@ -115,7 +115,7 @@ class Scatter {
     g.fillStyle = css("--muted");
     for (const ms of roundTicks(from, to, Math.max(3, area.w / 110))) {
       g.fillRect(Math.round(X(ms)), area.top + area.h, 1, 5);
-      g.fillText(count(ms) + " ms", X(ms), area.top + area.h + 15);
+      g.fillText(duration(1000 * ms), X(ms), area.top + area.h + 15);
     }
     g.textAlign = "right";
     g.fillText("time of a step", area.left + area.w, area.top + area.h + 32);
@@ -173,7 +173,7 @@ class Scatter {
   }
 
   table(): HTMLElement {
-    const head = ["", "Micro-batch", "Precision", "Checkpointing", "Optimizer"].map((t) => h("th", {}, t));
+    const head = ["Plan", "Micro-batch", "Precision", "Checkpointing", "Optimizer"].map((t) => h("th", {}, t));
     const numbers = ["Needed", "At most", "Step"].map((t) => h("th", { class: "number" }, t));
     this.rows = this.plans.map((p, i) => h("tr", {
       tabindex: "0", "data-plan": i, "data-step-ms": p.step_ms, "data-device": p.peak.device, "data-fits": String(p.fits), "data-numerics": String(p.changes_numerics),
@@ -182,6 +182,6 @@ class Scatter {
       h("td", { class: "number" }, size(p.peak.device, 1)), h("td", { class: p.fits ? "number" : "number more" }, size(this.f.capacity - p.headroom, 1)), h("td", { class: "number" }, duration(1000 * p.step_ms)),
       h("td", { class: "also faint" }, breakable(extras(p)))));
     this.tell();
-    return h("div", { class: "scroll" }, h("table", { class: "rows plans" }, h("thead", {}, h("tr", {}, ...head, ...numbers, h("th", { class: "also" }, "Also"))), h("tbody", {}, ...this.rows)));
+    return region("plans", h("table", { class: "rows plans" }, h("thead", {}, h("tr", {}, ...head, ...numbers, h("th", { class: "also" }, "Also"))), h("tbody", {}, ...this.rows)));
   }
 }

@@ -39,9 +39,10 @@ export function plot(canvas: HTMLCanvasElement, m: Margin, low: number, high: nu
 }
 
 // limit draws what there is, as a dashed line with its name.
-export function limit(p: Plot, capacity: number): void {
+export function limit(p: Plot, capacity: number, outside = false): void {
   line(p, capacity, trouble, [7, 4]);
-  tag(p, "limit " + size(capacity), p.left + 8, p.Y(capacity) - 11, "left");
+  if (outside) tag(p, "limit " + size(capacity, 1), p.left + p.w + 6, p.Y(capacity), "left");
+  else tag(p, "limit " + size(capacity), p.left + 8, p.Y(capacity) - 11, "left");
 }
 
 export function line(p: Plot, bytes: number, color: string, dash: number[]): void {

@@ -6,24 +6,40 @@ import { colorOf, css, ink, stackOrder } from "./palette";
 import { Plot, chart, limit, line, plot, tag } from "./plot";
 import { tile } from "./report";
 import { Moment, Need, Prediction, Sizes } from "./source";
+import { overRun, safer } from "./wholerun";
 
 const searchEnds = 1 << 16; // a largest batch of so many means at least as many
 const unused = "held, not in use";
 
-export function predicted(p: Prediction): HTMLElement[] {
-  const peak = h("div"), tiles = h("div", { id: "numbers" });
+export function predicted(p: Prediction, headline: HTMLElement): HTMLElement[] {
+  const peak = h("div"), tiles = h("div", { id: "numbers" }), own = (p.batches || []).find((b) => b.own), said = headline.textContent || "";
+  const steps = overSteps(p);
+  // show makes everything speak of the same batch: headline, tiles, parts; the curve has the steps of one batch only, and says so.
   const show = (n: Need | Prediction) => {
     replace(tiles, numbers(p, n));
     replace(peak, breakdown(n));
+    const other = "batch" in n && !n.own;
+    headline.textContent = other ? sentence(p, n as Need) : said;
+    document.body.dataset.batch = "batch" in n ? String(n.batch) : own ? String(own.batch) : "";
+    if (!steps) return;
+    steps.classList.toggle("elsewhere", other);
+    steps.querySelector(".elsewhere-note")!.textContent = other ? "These are the steps of batch " + (own ? own.batch : "asked for") + "; for batch " + (n as Need).batch + " only the peak was predicted." : "";
   };
   show(p);
   return [
     h("p", { class: "lead" }, [p.title, count(p.params) + " parameters", p.card, size(p.capacity)].filter(Boolean).join(" · ")),
     tiles,
     h("div", { class: "columns" },
-      h("div", { class: "middle" }, overSteps(p), p.batches && p.batches.length > 1 ? batches(p, p.batches, show) : hint(p)),
+      h("div", { class: "middle" }, p.run ? overRun(p, p.run) : steps, p.run ? safer(p.run) : null, p.batches && p.batches.length > 1 ? batches(p, p.batches, show) : p.run ? null : hint(p)),
       h("div", { class: "side-box" }, peak, phases(p), largest(p), assumed(p))),
   ];
+}
+
+// sentence is the headline for another batch than the one asked about.
+function sentence(p: Prediction, n: Need): string {
+  const most = n.safe + context(n);
+  return n.fits ? "With batch " + count(n.batch) + " it fits: " + size(n.peak.device) + " needed (at most " + size(most) + "), " + size(p.capacity) + " available."
+    : "With batch " + count(n.batch) + " it does not fit: " + size(n.peak.device) + " needed (at most " + size(most) + "), " + size(p.capacity) + " available.";
 }
 
 function context(n: Need | Prediction): number { return (n.by_category || {}).context || 0; }
@@ -77,9 +93,12 @@ function phases(p: Prediction): HTMLElement {
 
 function largest(p: Prediction): HTMLElement | null {
   if (!p.top || !p.top.length) return null;
-  return h("section", { class: "card" }, h("h2", {}, "Largest at the peak"), h("table", { class: "categories" }, ...p.top.slice(0, 8).map((t) =>
-    h("tr", {}, h("td", { class: "place" }, swatch(color(t.category)), t.module || t.category, t.module ? h("span", { class: "faint" }, " " + t.category) : null), h("td", { class: "number" }, size(t.bytes, 1))))));
+  return h("section", { class: "card" }, h("h2", {}, "Largest at the peak"), h("table", { class: "categories" }, ...p.top.slice(0, shownParts).map((t) =>
+    h("tr", {}, h("td", { class: "place" }, swatch(color(t.category)), t.module || t.category, t.module ? h("span", { class: "faint" }, " " + t.category) : null), h("td", { class: "number" }, size(t.bytes, 1))))),
+    p.top.length > shownParts && h("p", { class: "faint" }, (p.top.length - shownParts) + " smaller not shown"));
 }
+
+const shownParts = 8;
 
 function assumed(p: Prediction): HTMLElement | null {
   const all = [...((p.sharded && p.sharded.assumptions) || []), ...(p.assumptions || [])];
@@ -104,12 +123,14 @@ function overSteps(p: Prediction): HTMLElement | null {
   const margin = { left: 68, right: 8, top: 44, bottom: 10 };
   const tell = () => {
     const m = all[cursor < 0 ? top : cursor];
-    replace(readout, h("div", { class: "value" }, size(m.requested + base)), h("div", { class: "label" }, (cursor < 0 ? "highest, " : "") + m.phase + (m.step ? " of step " + m.step : "")));
-    const item = (c: string, name: string, v: number) => h("div", { class: "item" }, h("div", {}, swatch(c), name), h("div", { class: "amount" }, size(v, 1), h("span", { class: "faint" }, percent(v, m.requested + base))));
+    replace(readout, h("div", { class: "value" }, size(m.requested + base)), h("div", { class: "label" }, "in use " + (cursor < 0 ? "at the highest, " : "in ") + m.phase + (m.step ? " of step " + m.step : "") +
+      (cursor < 0 && p.peak.device > m.requested + base ? "; " + size(p.peak.device) + " with what PyTorch holds and does not use" : "")));
+    // Shares are of what is needed, as in the list of the peak.
+    const item = (c: string, name: string, v: number) => h("div", { class: "item" }, h("div", {}, swatch(c), name), h("div", { class: "amount" }, size(v, 1), h("span", { class: "faint" }, percent(v, p.peak.device))));
     replace(legend, ...[...order].reverse().map((i) => item(color(names[i]), names[i], (m.by_category || {})[names[i]] || 0)), base > 0 && item(color("context"), "CUDA context", base));
   };
   const draw = (canvas: HTMLCanvasElement) => {
-    const need = Math.max(all[top].requested + base, p.safe + base);
+    const need = Math.max(all[top].requested + base, p.safe + base, p.peak.device);
     const high = (p.capacity < 2.2 * need ? Math.max(need, p.capacity) : need) * 1.1;
     const area = plot(canvas, margin, 0, high);
     const X = (i: number) => area.left + (i / all.length) * area.w;
@@ -117,6 +138,8 @@ function overSteps(p: Prediction): HTMLElement | null {
     band(area, X, level, all.map(() => base), color("context"));
     for (const i of order) band(area, X, level, all.map((m) => (m.by_category || {})[names[i]] || 0), color(names[i]));
     phaseRow(area, X, all);
+    line(area, p.peak.device, css("--ink"), []);
+    if (area.Y(p.peak.device) - area.Y(p.safe + base) < 1 || area.Y(p.peak.device) - area.Y(p.safe + base) > 20) tag(area, "needed " + size(p.peak.device), area.left + 8, area.Y(p.peak.device) + 11, "left");
     line(area, p.safe + base, css("--ink"), [2, 3]);
     tag(area, "at most " + size(p.safe + base), area.left + area.w - 8, area.Y(p.safe + base) - 11, "right");
     if (p.capacity <= high) limit(area, p.capacity);
@@ -132,7 +155,7 @@ function overSteps(p: Prediction): HTMLElement | null {
   canvas.addEventListener("pointerleave", () => { cursor = -1; draw(canvas); tell(); });
   tell();
   const own = (p.batches || []).find((b) => b.own);
-  return h("section", { class: "card", id: "steps" }, h("div", { class: "bar-row" }, h("h2", {}, "Memory over the steps" + (own ? ", batch " + own.batch : ""))), canvas, h("div", { class: "key" }, readout, legend));
+  return h("section", { class: "card", id: "steps" }, h("div", { class: "bar-row" }, h("h2", {}, "Memory over the steps" + (own ? ", batch " + own.batch : "")), h("span", { class: "faint elsewhere-note", "aria-live": "polite" })), canvas, h("div", { class: "key" }, readout, legend));
 }
 
 function band(p: Plot, X: (i: number) => number, level: Float64Array, values: number[], fill: string): void {
@@ -177,14 +200,29 @@ function phaseRow(p: Plot, X: (i: number) => number, all: Moment[]): void {
   }
 }
 
+// cutMark shows that a column goes on beyond the top: two slanted gaps.
+function cutMark(p: Plot, x: number, w: number): void {
+  const { g } = p;
+  g.strokeStyle = css("--card");
+  g.lineWidth = 3;
+  for (const y of [p.top + 10, p.top + 17]) {
+    g.beginPath();
+    g.moveTo(x - w / 2 - 2, y + 4);
+    g.lineTo(x + w / 2 + 2, y - 4);
+    g.stroke();
+  }
+}
+
 // batches is the slider, over a column for each batch that was predicted.
 function batches(p: Prediction, all: Need[], show: (n: Need) => void): HTMLElement {
-  const margin = { left: 68, right: 8, top: 26, bottom: 26 };
+  const margin = { left: 68, right: 96, top: 26, bottom: 26 };
   const asked = Number(new URLSearchParams(location.hash.slice(1)).get("batch"));
   let chosen = Math.max(0, all.findIndex((b) => (asked ? b.batch === asked : b.own)));
   const verdict = h("span", { id: "verdict", "aria-live": "polite" });
   const draw = (canvas: HTMLCanvasElement) => {
-    const high = 1.5 * p.capacity, area = plot(canvas, margin, 0, high), { g } = area;
+    // Every batch at its own height, as long as the limit stays visible; what is higher is cut with a mark.
+    const high = Math.min(1.06 * Math.max(p.capacity, ...all.map((n) => n.peak.device)), 4 * p.capacity), area = plot(canvas, margin, 0, high), { g } = area;
+    canvas.dataset.top = String(Math.round(high));
     const wide = area.w / all.length;
     all.forEach((n, i) => {
       const sizes = parts(n), names = Object.keys(sizes), x = area.left + (i + 0.5) * wide, w = Math.min(58, 0.64 * wide);
@@ -196,15 +234,16 @@ function batches(p: Prediction, all: Need[], show: (n: Need) => void): HTMLEleme
         g.fillRect(x - w / 2, area.Y(to), w, area.Y(from) - area.Y(to));
       }
       g.globalAlpha = 1;
+      if (level > high) cutMark(area, x, w);
       g.fillStyle = css(i === chosen ? "--ink" : "--muted");
       g.textAlign = "center";
       g.textBaseline = "middle";
       g.fillText(count(n.batch), x, area.top + area.h + 14);
     });
-    limit(area, p.capacity);
     all.forEach((n, i) => {
       if (wide > 56 || i === chosen) tag(area, size(n.peak.device, 1), area.left + (i + 0.5) * wide, Math.max(area.Y(Math.min(n.peak.device, high)) - 11, area.top - 12), "center");
     });
+    limit(area, p.capacity, true); // last, at the free end of the line: no column covers its name
   };
   const canvas = chart("Memory needed with each batch, by category, with the limit.", draw);
   canvas.classList.add("low");

@@ -1,6 +1,6 @@
 // What the report says: the numbers at the top, categories at the peak, findings with their remedies, growth, comparison.
 
-import { bar, breakable, canvas2d, Child, h, swatch } from "./dom";
+import { bar, breakable, canvas2d, Child, h, region, swatch } from "./dom";
 import { base, certainty, count, percent, plural, signed, size } from "./format";
 import { colorOf, css, trouble } from "./palette";
 import { Place } from "./source";
@@ -28,6 +28,13 @@ export function tiles(d: any): HTMLElement {
   return out;
 }
 
+// sentence is the headline of a recording that the report's own headline does not speak of.
+export function sentence(d: any): string {
+  const who = base(d.input) + ", GPU " + d.device, oom = d.oom[d.oom.length - 1];
+  const held = size(d.peak.requested) + " in use at the peak, " + size(d.peak.reserved) + " held from CUDA.";
+  return oom ? who + " ran out of memory: " + size(oom.requested) + " asked for; " + held : who + " never ran out of memory: " + held;
+}
+
 export function categories(d: any): HTMLElement {
   const all = Object.entries(d.at_peak.by_category as Record<string, number>).sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0]));
   const total = all.reduce((s, [, v]) => s + v, 0);
@@ -44,25 +51,29 @@ export function categories(d: any): HTMLElement {
     !d.at_peak.certain && h("p", { class: "lead" }, "No stacks were recorded: categories are inferred from lifetimes."));
 }
 
-export function findings(r: any): HTMLElement {
-  const out = h("section", { class: "card findings" }, h("h2", {}, r.findings.length ? "Findings" : "No findings"));
-  if (!r.findings.length) out.append(h("p", { class: "lead" }, "Nothing in this recording calls for a change."));
-  r.findings.forEach((f: any, i: number) => out.append(finding(f, i === 0)));
+// findings are those of the recording that is shown first; those of other ranks stand below, and say so.
+export function findings(r: any, d: any): HTMLElement {
+  const mine = (f: any) => !d || !f.input || r.devices.length < 2 || (f.input === d.input && f.device === d.device) || (f.also || []).includes(d.input);
+  const here = r.findings.filter(mine), elsewhere = r.findings.filter((f: any) => !mine(f));
+  const out = h("section", { class: "card findings" }, h("h2", {}, here.length ? "Findings" : "No findings"));
+  if (!here.length) out.append(h("p", { class: "lead" }, "Nothing in this recording calls for a change."));
+  here.forEach((f: any, i: number) => out.append(finding(f, i === 0)));
+  if (elsewhere.length) out.append(h("h3", {}, "In other recordings"), ...elsewhere.map((f: any) => finding(f, false, base(f.input) + " · GPU " + f.device)));
   const notes = new Set<string>([...(r.notes || [])]);
   for (const input of r.inputs) for (const w of input.warnings || []) notes.add(w + ".");
   for (const n of notes) out.append(h("p", { class: "note" }, n));
   return out;
 }
 
-function finding(f: any, open: boolean): HTMLElement {
+function finding(f: any, open: boolean, whose = ""): HTMLElement {
   const body: Child[] = [];
   for (const e of f.evidence) body.push(h("p", {}, e.charAt(0).toUpperCase() + e.slice(1) + "."));
-  if (f.where.length) body.push(h("p", { class: "places" }, ...f.where.slice(0, 5).map(place)));
+  if (f.where.length) body.push(h("p", { class: "places" }, ...f.where.slice(0, 5).map(place), f.where.length > 5 && h("span", { class: "faint" }, "and " + plural(f.where.length - 5, "more line"))));
   if (f.remedies.length) body.push(remedies(f.remedies));
   if (f.refuted_by) body.push(h("p", { class: "faint" }, "What would disprove it: " + f.refuted_by + "."));
   if (f.also && f.also.length) body.push(h("p", { class: "faint" }, "The same in " + plural(f.also.length, "other input") + "."));
   return h("details", { class: "finding " + f.severity, "data-finding": f.id, "data-severity": f.severity, open },
-    h("summary", {}, h("span", { class: "title" }, f.title), h("span", { class: "faint" }, certainty(f.confidence))), ...body);
+    h("summary", {}, h("span", { class: "title" }, f.title), h("span", { class: "faint" }, [certainty(f.confidence), whose].filter(Boolean).join(" · "))), ...body);
 }
 
 function remedies(all: any[]): HTMLElement {
@@ -92,6 +103,8 @@ export function growth(d: any): HTMLElement | null {
     h("div", { class: "ends" }, h("span", {}, "step 1: " + size(levels[0], 1)), h("span", {}, "step " + levels.length + ": " + size(levels[levels.length - 1], 1))));
 }
 
+const shownLines = 15;
+
 // comparison tells what changed between two recordings.
 export function comparison(d: any): HTMLElement {
   const row = (name: Child, before: number, after: number) => h("tr", {}, h("td", {}, name), h("td", { class: "number" }, size(before)), h("td", { class: "number" }, size(after)),
@@ -99,7 +112,8 @@ export function comparison(d: any): HTMLElement {
   const head = (name: string) => h("tr", {}, h("th", {}, name), h("th", { class: "number" }, "before"), h("th", { class: "number" }, "after"), h("th", { class: "number" }, "change"));
   return h("section", { class: "card wide" }, h("h2", {}, "What changed"),
     h("p", { class: "lead" }, base(d.before.input) + " → " + base(d.after.input) + ", at their peaks"),
-    h("div", { class: "scroll" }, h("table", { class: "rows" }, head("peak"), row("in use", d.before.peak.requested, d.after.peak.requested), row("held from CUDA", d.before.peak.reserved, d.after.peak.reserved),
+    region("what changed", h("table", { class: "rows" }, head("peak"), row("in use", d.before.peak.requested, d.after.peak.requested), row("held from CUDA", d.before.peak.reserved, d.after.peak.reserved),
       head("category"), ...d.by_category.map((c: any) => row(h("span", {}, swatch(colorOf(c.category, 0)), c.category), c.before, c.after)),
-      head("line"), ...d.by_line.slice(0, 15).map((c: any) => row(h("span", {}, swatch(colorOf(c.category, 0)), c.where && c.where.file ? place(c.where) : (c.where && c.where.function) || "(no line)"), c.before, c.after)))));
+      head("line"), ...d.by_line.slice(0, shownLines).map((c: any) => row(h("span", {}, swatch(colorOf(c.category, 0)), c.where && c.where.file ? place(c.where) : (c.where && c.where.function) || "(no line)"), c.before, c.after)))),
+    d.by_line.length > shownLines && h("p", { class: "faint" }, plural(d.by_line.length - shownLines, "line") + " with smaller changes not shown; plimsoll diff --json has them all."));
 }

@@ -46,9 +46,14 @@ export interface Prediction extends Omit<Need, "batch"> {
   title?: string; card?: string; params: number; capacity: number; phases: Sizes | null; after_load: number;
   largest?: { batch: number; seq?: number }; timeline?: Moment[]; batches?: Need[];
   top?: { category: string; module: string; bytes: number; count: number }[]; sharded?: { allocated: number; safe: number; fits: boolean; assumptions: string[] | null };
-  assumptions: string[] | null; unknown_operators?: string[];
+  assumptions: string[] | null; unknown_operators?: string[]; verdict?: string; run?: Run;
 }
-export interface Summary { kind: string; headline: string; report?: any; diff?: any; prediction?: Prediction; fit?: Fit }
+export interface RunMoment { step: number; evaluation?: boolean; longest: number; allocated: number; reserved: number; retries?: number }
+export interface Run {
+  steps: number; orders: number; failing: number; limited: { room: number; reserved: number; retries: number }; fails_at: { step: number; evaluation?: boolean; shape: number[] } | null;
+  curve?: RunMoment[]; free?: RunMoment[]; remedies?: { action: string; reserved: number; retries: number; failing: number; orders: number; completes: boolean }[];
+}
+export interface Summary { kind: string; headline: string; about: number; report?: any; diff?: any; prediction?: Prediction; fit?: Fit }
 
 export interface Source {
   stored: boolean;
@@ -62,9 +67,15 @@ export interface Source {
   whatif(d: number): Promise<WhatIf>;
 }
 
-export function open(): Source {
+export async function open(): Promise<Source> {
   const element = document.getElementById("data");
-  return element ? new Stored(JSON.parse(element.textContent || "")) : new Server();
+  return element ? new Stored(JSON.parse(await unpacked(element.textContent || ""))) : new Server();
+}
+
+// unpacked undoes base64 and gzip: what a file carries is an eighth of its size that way.
+async function unpacked(text: string): Promise<string> {
+  const bytes = Uint8Array.from(atob(text.trim()), (c) => c.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
 class Server implements Source {

@@ -15,13 +15,16 @@ export interface State {
 
 const fresh: State = { d: 0, by: "category", axis: "event", from: NaN, to: NaN, at: NaN, tab: "flame", q: "", alloc: NaN, conf: "" };
 
+// home makes a recording the one that an address without any means: the one that the headline speaks of.
+export function home(d: number): void { fresh.d = d; }
+
 export function read(hash: string): State {
   const s: any = { ...fresh };
   for (const [key, value] of new URLSearchParams(hash.replace(/^#/, ""))) {
     if (!(key in fresh)) continue;
     s[key] = typeof (fresh as any)[key] === "number" ? parseFloat(value) : value;
   }
-  s.d = Number.isInteger(s.d) && s.d >= 0 ? s.d : 0;
+  s.d = Number.isInteger(s.d) && s.d >= 0 ? s.d : fresh.d;
   return s;
 }
 

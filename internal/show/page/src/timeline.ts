@@ -2,19 +2,20 @@
 
 import { canvas2d, h } from "./dom";
 import { duration, inUnit, roundTicks, size, count, ticks } from "./format";
-import { colorOf, css, ink, stackOrder, trouble } from "./palette";
+import { colorOf, css, faded, ink, readable, stackOrder, trouble } from "./palette";
 import { Curve, Overview, Source } from "./source";
 import { Gestures, Range } from "./gestures";
 
 export interface Shown { d: number; by: string; word: string; axis: string }
 export interface Overlay { conf: string; at: number[]; held: number[] }
+export interface Spot { name: string; bytes: number } // in a band, so many bytes above its lower edge
 export interface Reading { names: string[]; values: number[]; high: number; low: number; reserved: number; event: number; from: number; to: number; exact: boolean }
 
 const left = 68, right = 8, top = 44, bottom = 26;
 const phaseRow = 14; // height of the row of phases above the plot
 
 export class Timeline {
-  readonly canvas = h("canvas", { class: "chart", tabindex: "0", role: "img", "aria-label": "Memory over time. Arrow keys pan, plus and minus zoom, comma and full stop step through events." });
+  readonly canvas = h("canvas", { class: "chart", tabindex: "0", role: "img", "aria-label": "Memory over time. Arrow keys pan, plus and minus zoom, comma and full stop step through events. Click to look at an instant, and at the tensor under the pointer." });
   readonly strip = h("canvas", { class: "strip", "aria-hidden": "true" });
   range: Range = { from: 0, to: 1 };
   curve: Curve | null = null;
@@ -32,11 +33,11 @@ export class Timeline {
   private pending = 0;
   private generation = 0;
 
-  constructor(private source: Source, private onRange: () => void, private onPick: (event: number) => void, private onRead: () => void) {
+  constructor(private source: Source, private onRange: () => void, private onPick: (event: number, spot: Spot | null) => void, private onRead: () => void) {
     new Gestures(this.canvas, {
       plot: () => ({ left, width: this.plotWidth() }), range: () => this.range,
       move: (r) => this.show(r), hover: (x) => { this.cursor = x; this.draw(); this.onRead(); },
-      click: (x) => this.pick(x),
+      click: (x, y) => this.pick(x, y),
     });
     this.strip.addEventListener("pointerdown", (e) => this.dragStrip(e));
     new ResizeObserver(() => { this.refresh(); this.draw(); }).observe(this.canvas);
@@ -131,9 +132,21 @@ export class Timeline {
     return [a, Math.max(a + 1, Math.min(c.columns, Math.ceil((this.range.to - c.from) / width - 1e-9)))];
   }
 
-  private pick(x: number): void {
+  private pick(x: number, y: number): void {
     const r = this.readAt(x);
-    if (r) this.onPick(r.event);
+    if (r) this.onPick(r.event, this.spot(r, y));
+  }
+
+  // spot is what lies at a height of the stack: the band, and how far up in it.
+  private spot(r: Reading, y: number): Spot | null {
+    const c = this.curve || this.whole, plotHeight = this.canvas.clientHeight - top - bottom;
+    if (!c || y < top || y > top + plotHeight) return null;
+    let bytes = ((top + plotHeight - y) / plotHeight) * this.highest(c);
+    for (const band of stackOrder(r.names)) {
+      if (bytes < r.values[band]) return { name: r.names[band], bytes };
+      bytes -= r.values[band];
+    }
+    return null;
   }
 
   // read gives the values under the pointer, or at the instant that was picked, or nothing.
@@ -282,7 +295,8 @@ export class Timeline {
       if (labels) {
         g.fillStyle = css("--muted");
         g.fillRect(Math.round(x), top - phaseRow - 10, 1, 5);
-        g.fillText(String(k + 1), x, top - phaseRow - 14);
+        const text = String(k + 1), half = g.measureText(text).width / 2;
+        g.fillText(text, Math.max(left + half, Math.min(left + this.plotWidth() + right - half, x)), top - phaseRow - 14);
       } else {
         g.fillStyle = css("--grid");
         g.fillRect(Math.round(x), top, 1, plotHeight);
@@ -358,12 +372,11 @@ export class Timeline {
       const name = c.phases[codes.charCodeAt(i)], a = Math.max(left, X(c.from + i * width)), b = Math.min(left + w, X(c.from + end * width));
       i = end;
       if (b <= a || name === "other") continue;
-      g.fillStyle = colorOf(name, 0);
-      g.globalAlpha = 0.8;
+      const color = faded(colorOf(name, 0), 0.8, css("--card"));
+      g.fillStyle = color;
       g.fillRect(a, y, Math.max(0.6, b - a - (b - a > 4 ? 0.5 : 0)), phaseRow);
-      g.globalAlpha = 1;
       if (b - a < g.measureText(name).width + 6) continue;
-      g.fillStyle = ink(colorOf(name, 0));
+      g.fillStyle = ink(color);
       g.textAlign = "center";
       g.fillText(name, (a + b) / 2, y + phaseRow / 2 + 0.5);
     }
@@ -373,10 +386,8 @@ export class Timeline {
   private tag(g: CanvasRenderingContext2D, text: string, x: number, y: number, align: CanvasTextAlign): void {
     const w = g.measureText(text).width + 10;
     g.fillStyle = css("--card");
-    g.globalAlpha = 0.86;
     g.fillRect(align === "left" ? x - 5 : x - w + 5, y - 9, w, 18);
-    g.globalAlpha = 1;
-    g.fillStyle = trouble;
+    g.fillStyle = readable(css("--bad"), css("--card"));
     g.textAlign = align;
     g.textBaseline = "middle";
     g.fillText(text, x, y);

@@ -9,11 +9,15 @@ Calls for those who would rather write them than run `plimsoll run -- python tra
     plimsoll.holders()         # who keeps GPU memory alive now: variables, graphs, parameters, state
     with plimsoll.watch_growth():  # prints what grew inside, and who keeps it
         ...
+    with plimsoll.record("report"):  # records the block; explains an out-of-memory error that leaves it
+        ...
+
+Callbacks: plimsoll.transformers.PlimsollCallback, plimsoll.lightning.PlimsollCallback. Notebooks: %load_ext plimsoll, then %%plimsoll.
 
 `plimsoll explain report/*.pickle` reads what was recorded. Nothing is imported but torch, and that only by start().
 """
 
-__all__ = ["start", "mark", "stop", "holders", "watch_growth"]
+__all__ = ["start", "mark", "stop", "holders", "watch_growth", "record"]
 
 
 def _when_torch_is_there():
@@ -82,6 +86,47 @@ class watch_growth:
     def __exit__(self, kind, error, traceback):
         self._growth.compare(self._before, _look(self._device, self._seconds))
         print(self._growth)
+
+
+class record:
+    """Records memory inside a block or a function, and explains an out-of-memory error that leaves it; the error goes on.
+
+    `with plimsoll.record(): train()`, or `@plimsoll.record()` above a function.
+    """
+
+    def __init__(self, report="plimsoll-report"):
+        self._report = report
+
+    def __enter__(self):
+        start(self._report)
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        from . import _advice, _recorder
+
+        recorder = _recorder.current()
+        if recorder is not None:
+            recorder.flush(force=True)
+        if _advice.is_out_of_memory(error):
+            _advice.tell(error)
+        return False
+
+    def __call__(self, function):
+        import functools
+
+        @functools.wraps(function)
+        def recorded(*args, **kwargs):
+            with self:
+                return function(*args, **kwargs)
+
+        return recorded
+
+
+def load_ipython_extension(ipython):
+    """%load_ext plimsoll"""
+    from . import _notebook
+
+    _notebook.load(ipython)
 
 
 def _look(device, seconds):

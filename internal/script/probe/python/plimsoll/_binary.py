@@ -9,9 +9,7 @@ NAME = "plimsoll.exe" if os.name == "nt" else "plimsoll"
 
 def find():
     """The path of the binary; FileNotFoundError says where it was looked for."""
-    under_run = os.environ.get("PLIMSOLL_BINARY")  # set by `plimsoll run`: the same one
-    candidates = [under_run] if under_run else []
-    candidates += [os.path.join(folder, NAME) for folder in _folders()]
+    candidates = [os.path.join(folder, NAME) for folder in _folders()]
     for path in candidates:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path

@@ -15,7 +15,7 @@ import sys
 import weakref
 from collections import deque
 
-from . import _again, _files, _frames, _graph, _internals, _mode, _places, _pretend, _shapes
+from . import _again, _batches, _files, _frames, _graph, _internals, _mode, _places, _pretend, _shapes
 from ._imports import when_imported
 
 OLDEST = (2, 6)  # torch.export with automatic symbols for the batch
@@ -55,6 +55,7 @@ class Capture:
         self.autocast, self.scaler = None, False
         self.exporting, self.step = False, None
         self.batch_sizes, self.in_step = [], None
+        self.batches = _batches.Batches(torch) if os.environ.get("PLIMSOLL_WHOLE") else None
         self.optimizers = weakref.WeakSet()
         self.repeats = _again.Repeats(torch, 1)
         self.taken = []  # steps of other optimizers in the same iteration, each with its optimizer and its line
@@ -108,7 +109,15 @@ class Capture:
             self.batch_sizes.append(loader.batch_size)
 
         module.DataLoader.__init__ = __init__
-        module._BaseDataLoaderIter.__next__ = _frames.around(module._BaseDataLoaderIter.__next__, self._deeper, self._shallower)
+        following = _frames.around(module._BaseDataLoaderIter.__next__, self._deeper, self._shallower)
+
+        def __next__(iterator):
+            batch = following(iterator)
+            if self.batches is not None:
+                self.batches.saw(iterator, batch)
+            return batch
+
+        module._BaseDataLoaderIter.__next__ = __next__
 
     def _deeper(self):
         self.depth += 1
@@ -374,6 +383,8 @@ class Capture:
             self.fail(f"the step could not be exported: {type(problem).__name__}: {str(problem)[:600]}")
             return
         _files.write_with(os.path.join(self.report, "graph.json.gz"), lambda f: f.write(graph))
+        if self.batches is not None:
+            self.batches.write(self.report, [n.call for n in self.nodes if isinstance(n.call, self.torch.nn.Module)])
         _files.write_json(os.path.join(self.report, "job.json"), job)
         self.leave(0)
 

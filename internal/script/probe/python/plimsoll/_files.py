@@ -35,6 +35,8 @@ def remove(path):
 
 def private_folder():
     """The folder where every run on this machine tells `plimsoll watch` how it does; None where it cannot be trusted."""
+    if not hasattr(os, "getuid"):
+        return None  # on Windows nobody reads it
     folder = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "/tmp", f"plimsoll-{os.getuid()}")
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -231,6 +231,8 @@ class _Grouper:
             if place:
                 h["in"] = place
             h["type"] = getattr(root, "bound", "")
+            if root.frame:
+                h["frame"] = root.frame
         if role in ("variable", "saved", "input"):
             if role == "variable" and len(members) > 1:
                 ordered = sorted(members, key=lambda m: _numbers(m[2]))

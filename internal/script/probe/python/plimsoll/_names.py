@@ -83,7 +83,10 @@ class Names:
         """The fragment from a parent to a child, or the root where the program has a name of its own for the child."""
         kind = self.walk.kind(type(parent))
         if kind == FRAME:
-            return None, self._variable(parent, parent.f_code, child, parent.f_lineno)
+            root = self._variable(parent, parent.f_code, child, parent.f_lineno)
+            if type(self.walk.parent.get(id(parent))) is types.TracebackType:
+                root.frame = "exception"
+            return None, root
         if kind == CLASS:
             return None, self._class(parent)
         if id(type(parent)) in _GENERATORS:

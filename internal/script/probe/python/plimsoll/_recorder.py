@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 
-from . import _files, _frames, _holders, _machine
+from . import _files, _frames, _holders, _machine, _trackers
 from ._budget import Budget
 from ._keeper import Keeper
 
@@ -68,6 +68,7 @@ class Recorder:
         self.mode = os.environ.get("PLIMSOLL_RECORD") or "auto"
         self.keeper = Keeper(self, os.environ.get("PLIMSOLL_KEEP") == "peak")
         self.budget = Budget(adaptive=self.mode == "auto" and self._may_toggle())
+        self.trackers = _trackers.Trackers(self) if _trackers.wanted() else None
         self.with_stacks = True
         self.started, self.began = time.time(), time.monotonic()  # clocks jump: what lies between two moments is told by the second
         self.last_status = self.last_notes = float("-inf")
@@ -79,7 +80,8 @@ class Recorder:
     def install(self):
         torch = self.torch
         os.makedirs(self.report, exist_ok=True)
-        os.register_at_fork(after_in_child=self._forked)
+        if hasattr(os, "register_at_fork"):  # Windows does not fork
+            os.register_at_fork(after_in_child=self._forked)
         atexit.register(self.finish)
         _frames.hide_from_tracebacks()
         self._watch_for_the_end()
@@ -314,6 +316,8 @@ class Recorder:
         if force or now - self.last_notes >= NOTES_EVERY:
             self.last_notes = now
             self._try(self._note_outside)
+            if self.trackers is not None:
+                self._try(self.trackers.log)
             self._try(lambda: _files.write_json(os.path.join(self.report, self.name + ".json"), self.notes()))
 
     def _note_outside(self):

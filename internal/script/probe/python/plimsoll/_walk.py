@@ -41,9 +41,10 @@ _LEAVES = (
 class Root:
     """Where a way begins: a variable of a frame, of a module, of a class, of a notebook."""
 
-    __slots__ = ("name", "place", "rank", "thread", "depth", "bound", "kind")
+    __slots__ = ("name", "place", "rank", "thread", "depth", "bound", "kind", "frame")
 
-    def __init__(self, name, place, rank, thread=0, depth=0, kind=""):
+    def __init__(self, name, place, rank, thread=0, depth=0, kind="", frame=""):
+        self.frame = frame  # "exception" where a traceback keeps the frame of this variable
         self.name, self.place, self.rank, self.thread, self.depth, self.kind = name, place, rank, thread, depth, kind
 
 

@@ -1,0 +1,51 @@
+package predict
+
+import (
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// judge says whether a tape gets through in the memory there is, as the allocator goes about it: when a request finds no memory, cached segments are given
+// back and it is tried again; a workspace of cuDNN that is refused is done without. Where the safe bound fits nothing of that can happen.
+func judge(t *tape.Tape, m Machine, reserved, safe units.Bytes) (report.Verdict, *report.Limited, error) {
+	if safe <= room(m) {
+		return report.Fits, &report.Limited{Room: room(m), Reserved: reserved}, nil
+	}
+	limited, err := playWithin(t, alloc.Policy{Conf: m.Conf, Torch: m.Torch, Cap: m.Cap, Device: max(room(m), 1)})
+	switch {
+	case err != nil:
+		return "", nil, err
+	case limited.Failed > 0:
+		return report.DoesNotFit, &limited, nil
+	}
+	return report.Tight, &limited, nil
+}
+
+// judged writes the verdict into a report.
+func judged(r *report.Prediction, t *tape.Tape, m Machine) error {
+	var err error
+	r.Verdict, r.Limited, err = judge(t, m, r.Peak.Reserved, r.Safe)
+	r.Fits = r.Verdict.Runs()
+	return err
+}
+
+// Least is the smallest number of reserved bytes that a tape gets through in, to a five-hundredth of it.
+func Least(t *tape.Tape, m Machine) units.Bytes {
+	free, err := alloc.Run(t, alloc.Policy{Conf: m.Conf, Torch: m.Torch}, nil)
+	if err != nil {
+		return 0
+	}
+	low, high := units.Bytes(0), free.Stats.Peak.Reserved
+	for high-low > high/500 {
+		middle := (low + high) / 2
+		res, err := alloc.Run(t, alloc.Policy{Conf: m.Conf, Torch: m.Torch, Cap: middle}, nil)
+		if err == nil && res.Outcome() != alloc.Fails {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high
+}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plimsoll/plimsoll/internal/testkit/hostile"
+)
+
+// The corpus of hostile inputs is fixed by its seed; PLIMSOLL_HOSTILE_SEED tries another.
+const hostileSeed = 24
+
+// What one input may cost. Address sanitizers and the race detector multiply both.
+const (
+	hostileCPU    = 10 * time.Second
+	hostileMemory = 500 << 20
+)
+
+// outcome is what one hostile input came to.
+type outcome struct {
+	Name   string
+	Args   []string
+	Exit   int
+	CPU    time.Duration
+	Stderr string
+	Peak   int64 // resident bytes of the process so far
+}
+
+// TestHostileInputs carries out a command on each of more than five hundred inputs that want to break it, one after the other in a process of its own.
+func TestHostileInputs(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestHostileChild$", "-test.v")
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "PLIMSOLL_HOSTILE=1", "PATH=", "HOME="+cmd.Dir, "GOMAXPROCS=2")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %.3000s", err, out)
+	}
+	var slowest, largest outcome
+	n := 0
+	for scan := bufio.NewScanner(bytes.NewReader(out)); scan.Scan(); {
+		var o outcome
+		if json.Unmarshal(scan.Bytes(), &o) != nil || o.Name == "" {
+			continue
+		}
+		n++
+		if o.CPU > slowest.CPU {
+			slowest = o
+		}
+		if o.Peak > largest.Peak {
+			largest = o
+		}
+		judge(t, o)
+	}
+	if n < 500 {
+		t.Errorf("only %d inputs", n)
+	}
+	if slowest.CPU > hostileCPU || largest.Peak > hostileMemory {
+		t.Errorf("%s takes %s, %s brings the process to %d MB", slowest.Name, slowest.CPU, largest.Name, largest.Peak>>20)
+	}
+	t.Logf("%d inputs; the slowest, %s, takes %s; at most %d MB resident", n, slowest.Name, slowest.CPU.Round(time.Millisecond), largest.Peak>>20)
+	if _, err := os.Stat(filepath.Join(cmd.Dir, hostile.Executed)); err == nil {
+		t.Error("code of an input was executed")
+	}
+}
+
+// placed is how an error says where in a file something is wrong.
+var placed = regexp.MustCompile(`byte \d+|line \d+|line:|event \d+|segment \d+|block \d+|holder \d+|devices? \d+|\d+ compressed bytes|config\.json: \w+|config\.json has no|job: \w+|job is not|opcode|unsupported model_type|operator|` +
+	`no memory snapshot and no|begins with|is empty|is a zip archive|neither|something else|without an embedded|damaged|ends here|at most|schema|dimension|no history|no model|no batch|needs seq|used twice|two lists|nested|"[\w.]+"|node \d+|value|symbol|task|task \w+|model`)
+
+func judge(t *testing.T, o outcome) {
+	t.Helper()
+	if strings.Contains(o.Stderr, "this is a bug") || o.Exit == exitFailure {
+		t.Errorf("%s: %v exits with %d: %.600s", o.Name, o.Args, o.Exit, o.Stderr)
+	}
+	if err := hostile.CheckText([]byte(o.Stderr)); err != nil {
+		t.Errorf("%s: %v", o.Name, err)
+	}
+	if o.Exit != exitUnreadable {
+		return
+	}
+	file := strings.TrimPrefix(o.Args[len(o.Args)-1], "@")
+	for _, a := range o.Args {
+		if strings.HasPrefix(a, "@") && a != "@page.html" {
+			file = a[1:]
+		}
+	}
+	if !strings.Contains(o.Stderr, file) && !strings.Contains(o.Stderr, "holders") || !placed.MatchString(o.Stderr) {
+		t.Errorf("%s: the error names neither file nor place: %s", o.Name, o.Stderr)
+	}
+}
+
+// TestHostileChild is the process of TestHostileInputs.
+func TestHostileChild(t *testing.T) {
+	if os.Getenv("PLIMSOLL_HOSTILE") == "" {
+		t.Skip("started by TestHostileInputs")
+	}
+	seed := uint64(hostileSeed)
+	fmt.Sscan(os.Getenv("PLIMSOLL_HOSTILE_SEED"), &seed)
+	for _, in := range hostile.Corpus(seed) {
+		dir := t.TempDir()
+		args := make([]string, len(in.Args))
+		for i, a := range in.Args {
+			if args[i] = a; strings.HasPrefix(a, "@") {
+				args[i] = filepath.Join(dir, a[1:])
+			}
+		}
+		for name, data := range in.Files {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var stdout, stderr bytes.Buffer
+		env := Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return "" }}
+		before := cpu()
+		o := outcome{Name: in.Name, Args: in.Args, Exit: Run(context.Background(), env, args)}
+		o.CPU, o.Peak = cpu()-before, peak()
+		o.Stderr = strings.ReplaceAll(stderr.String(), dir+string(filepath.Separator), "")
+		if err := hostile.CheckText(stdout.Bytes()); err != nil {
+			o.Exit, o.Stderr = exitFailure, "its answer: "+err.Error()
+		}
+		line, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("%s\n", line)
+	}
+}
+
+func cpu() time.Duration {
+	var u unix.Rusage
+	unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func peak() int64 {
+	var u unix.Rusage
+	unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return u.Maxrss << 10
+}

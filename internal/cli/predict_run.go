@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/internal/answer/predict"
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/answer/wholerun"
+	"github.com/plimsoll/plimsoll/internal/model/lengths"
+	"github.com/plimsoll/plimsoll/internal/script/capture"
+	"github.com/plimsoll/plimsoll/internal/setup"
+)
+
+// runFlags describe a whole run: how long its samples are, and how they become batches.
+type runFlags struct {
+	Lengths     string
+	Sampler     lengths.Sampler
+	Seed        uint64
+	Orders      int
+	Steps       int
+	Epochs      int
+	MaxLength   int
+	MaxTokens   int
+	DropLast    bool
+	EvalLengths string
+	EvalBatch   int
+	EvalEvery   int
+	EmptyEvery  int
+	NoRemedies  bool
+	WholeRun    bool // of a command: its own loader says how long samples are
+}
+
+func (f *runFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.Lengths, "lengths", "", "predict the whole run: a file with the length of every sample, or a distribution such as lognormal:130,0.7,max=1024")
+	f.Sampler = lengths.Random
+	addWord(flags, &f.Sampler, "sampler", "with --lengths: "+strings.Join(setup.Words(lengths.Samplers()), ", "), lengths.ParseSampler)
+	flags.Uint64Var(&f.Seed, "seed", 1, "with --lengths: of the first order of the samples")
+	flags.IntVar(&f.Orders, "orders", 8, "with --lengths: how many orders of the samples to simulate, where they are shuffled")
+	flags.IntVar(&f.Steps, "steps", 0, "with --lengths: training batches (default: one epoch; 1,000 for a distribution)")
+	flags.IntVar(&f.Epochs, "epochs", 0, "with --lengths: passes over the samples (default 1)")
+	flags.IntVar(&f.MaxLength, "truncate", 0, "with --lengths: samples are cut at this length")
+	flags.IntVar(&f.MaxTokens, "max-tokens", 0, "with --sampler tokens: padded tokens of a batch at most")
+	flags.BoolVar(&f.DropLast, "drop-last", false, "with --lengths: leave out a short last batch")
+	flags.StringVar(&f.EvalLengths, "eval-lengths", "", "with --lengths: a file with the length of every sample of the evaluation, or a distribution")
+	flags.IntVar(&f.EvalBatch, "eval-batch", 0, "with --eval-lengths: samples of a batch (default: as --batch)")
+	flags.IntVar(&f.EvalEvery, "eval-every", 0, "with --eval-lengths: training batches between evaluations (default: once, at the end)")
+	flags.IntVar(&f.EmptyEvery, "empty-cache-every", 0, "with --lengths: the script calls torch.cuda.empty_cache() after so many batches")
+	flags.BoolVar(&f.WholeRun, "whole-run", false, "with a command: predict a whole epoch; the lengths are those its own sampler and collate function make")
+	flags.BoolVar(&f.NoRemedies, "no-remedies", false, "with --lengths: do not look for what would make the run safe")
+}
+
+// defaultSteps is the length of a run whose lengths are drawn.
+const defaultSteps = 1000
+
+// predictRun predicts a whole run.
+func predictRun(env Env, cmd *cobra.Command, o predictOptions, j fileJob, files *modelFiles, m predict.Machine) error {
+	q, err := o.question(env, j, m)
+	if err != nil {
+		return err
+	}
+	if j.Seq == 0 {
+		j.Seq = o.longest(&q)
+	}
+	if q.Source, err = files.source(&j); err != nil {
+		return err
+	}
+	q.Job = j.Job
+	stop := progress(env, func() string { return "simulating the run" })
+	r, err := answerRun(q, !o.NoRemedies)
+	stop()
+	if err != nil {
+		return usageError("%w", err)
+	}
+	return o.print(env, cmd, *r)
+}
+
+// answerRun is the prediction of a run: the step with its longest batch, and the run around it.
+func answerRun(q wholerun.Question, remedies bool) (*report.Prediction, error) {
+	s := wholerun.NewSim(q.Job, q.Source, q.Machine)
+	run, verdict, err := s.Answer(q)
+	if err != nil {
+		return nil, err
+	}
+	step := q.Job
+	step.Seq, step.AttentionMask = run.Longest, "padded"
+	res, err := predict.Run(step, q.Source, q.Machine)
+	if err != nil {
+		return nil, err
+	}
+	if remedies && run.Failing > 0 {
+		run.Remedies = s.Remedies(q)
+	}
+	r := &res.Report
+	wholerun.Fill(r, run, verdict)
+	return r, nil
+}
+
+// question is what the flags ask.
+func (o *predictOptions) question(env Env, j fileJob, m predict.Machine) (wholerun.Question, error) {
+	q := wholerun.Question{
+		Machine: m, Steps: o.Steps, Epochs: o.Epochs, EvalEvery: o.EvalEvery, EmptyEvery: o.EmptyEvery, Orders: o.Orders,
+		Batching: lengths.Batching{Sampler: o.Sampler, Batch: j.Batch, Row: max(o.MaxLength, j.Seq), Tokens: o.MaxTokens, Drop: o.DropLast, Seed: o.Seed},
+	}
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{
+		{"steps", o.Steps}, {"epochs", o.Epochs}, {"truncate", o.MaxLength}, {"max-tokens", o.MaxTokens}, {"eval-batch", o.EvalBatch},
+		{"eval-every", o.EvalEvery}, {"empty-cache-every", o.EmptyEvery}, {"orders", o.Orders - 1},
+	} {
+		if n.value < 0 {
+			return q, usageError("--%s: a positive number is needed", n.flag)
+		}
+	}
+	var err error
+	if q.Lengths, err = readLengths(env, "--lengths", o.Lengths); err != nil {
+		return q, err
+	}
+	q.Lengths.Cap = o.MaxLength
+	if q.Lengths.Drawn != nil && q.Steps == 0 {
+		if q.Epochs > 0 {
+			return q, usageError("--epochs with a distribution: how many samples it has is not known; give --steps")
+		}
+		q.Steps = defaultSteps
+	}
+	if err := q.Batching.Check(); err != nil {
+		return q, usageError("--sampler %s: %w", o.Sampler, err)
+	}
+	if o.EvalLengths == "" {
+		return q, nil
+	}
+	evaluated, err := readLengths(env, "--eval-lengths", o.EvalLengths)
+	if err != nil {
+		return q, err
+	}
+	all := evaluated.Known
+	batch := max(o.EvalBatch, j.Batch)
+	if o.EvalBatch > 0 {
+		batch = o.EvalBatch
+	}
+	if evaluated.Drawn != nil {
+		all = evaluated.Drawn.Draw(64*batch, o.Seed)
+	}
+	q.Eval = lengths.Batching{Sampler: lengths.Sequential, Batch: batch}.Epoch(lengths.Cap(all, o.MaxLength), 0)
+	return q, nil
+}
+
+// longest is the longest sample that a run may have.
+func (o *predictOptions) longest(q *wholerun.Question) int {
+	if q.Lengths.Drawn != nil {
+		return slices.Max(lengths.Cap(q.Lengths.Drawn.Draw(1, o.Seed), o.MaxLength))
+	}
+	return slices.Max(lengths.Cap(q.Lengths.Known, o.MaxLength))
+}
+
+// readLengths reads a file, standard input (-), or a distribution.
+func readLengths(env Env, flag, text string) (wholerun.Lengths, error) {
+	if lengths.IsDistribution(text) {
+		d, err := lengths.ParseDistribution(text)
+		if err != nil {
+			return wholerun.Lengths{}, usageError("%s: %w", flag, err)
+		}
+		return wholerun.Lengths{Drawn: &d, Source: d.String()}, nil
+	}
+	var r io.Reader = env.Stdin
+	name := "standard input"
+	if text != "-" {
+		f, err := os.Open(text)
+		if err != nil {
+			if strings.Contains(text, ":") && !strings.ContainsRune(text, filepath.Separator) {
+				_, err = lengths.ParseDistribution(text)
+				return wholerun.Lengths{}, usageError("%s: %w", flag, err)
+			}
+			return wholerun.Lengths{}, unreadable(fmt.Errorf("%s: %w", flag, err))
+		}
+		defer f.Close()
+		r, name = f, filepath.Base(text)
+	}
+	all, err := lengths.Read(r)
+	if err != nil {
+		return wholerun.Lengths{}, unreadable(fmt.Errorf("%s %s: %w", flag, name, err))
+	}
+	return wholerun.Lengths{Known: all, Source: name}, nil
+}
+
+// predictOwnRun predicts an epoch of a captured script, with the batches of its own loader.
+func (o *predictOptions) predictOwnRun(env Env, cmd *cobra.Command) error {
+	found, err := capture.ReadBatches(filepath.Dir(o.JobFile))
+	switch {
+	case err != nil:
+		return unreadable(err)
+	case len(found.Batches) == 0:
+		return unreadable(fmt.Errorf("--whole-run: %s; give the lengths with --lengths and the model with --config instead", found.Why))
+	case len(found.Config) == 0:
+		return unreadable(errors.New("--whole-run: the script's model is none of transformers, so that other lengths than that of its first batch are not known"))
+	}
+	m, err := o.machine()
+	if err != nil {
+		return err
+	}
+	captured, err := o.job(env, cmd)
+	if err != nil {
+		return err
+	}
+	j := fileJob{Job: captured.Job}
+	j.Source, j.Graph, j.Config, j.Loss, j.LossOutput, j.Input, j.CheckpointModules = "hf", "", found.Config, "", "", nil, nil
+	if found.Attn == string(setup.EagerAttention) {
+		j.Attn = setup.EagerAttention
+	}
+	q := wholerun.Question{Machine: m, EmptyEvery: o.EmptyEvery, Lengths: wholerun.Lengths{Source: "the script's own loader"}}
+	if q.Batches, err = ownBatches(found.Batches); err != nil {
+		return unreadable(err)
+	}
+	for _, b := range q.Batches {
+		j.Batch, j.Seq = max(j.Batch, b.Samples), max(j.Seq, b.Longest)
+	}
+	if !found.Complete {
+		j.Notes = append(j.Notes, fmt.Sprintf("the first %d batches of the epoch were looked at; %s", len(q.Batches), cmp.Or(found.Why, "there was no time for more")))
+	}
+	if q.Source, err = newModelFiles(env, o.Python).source(&j); err != nil {
+		return err
+	}
+	q.Job = j.Job
+	r, err := answerRun(q, !o.NoRemedies)
+	if err != nil {
+		return usageError("%w", err)
+	}
+	return o.print(env, cmd, *r)
+}
+
+// ownBatches reads the batches a capture wrote.
+func ownBatches(all [][3]any) ([]lengths.Batch, error) {
+	out := make([]lengths.Batch, len(all))
+	for i, b := range all {
+		samples, ok := b[0].(float64)
+		tokens, also := b[1].(float64)
+		padded, too := b[2].(bool)
+		if !ok || !also || !too || samples < 1 || tokens < 1 {
+			return nil, fmt.Errorf("batch %d of the capture is %v, and should be samples, tokens, padded", i+1, b)
+		}
+		out[i] = lengths.Batch{Samples: int(samples), Longest: int(tokens), Padded: padded, At: i * int(samples)}
+	}
+	return out, nil
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/evidence/holders"
+	"github.com/plimsoll/plimsoll/internal/script/observe"
+	"github.com/plimsoll/plimsoll/internal/show/lintout"
+	"github.com/plimsoll/plimsoll/internal/testkit/goldentest"
+	"github.com/plimsoll/plimsoll/internal/testkit/schema"
+)
+
+// documents are the forms of all --json answers and of files that plimsoll writes.
+var documents = map[string]struct {
+	form  reflect.Type
+	title string
+}{
+	report.ExplainSchema: {reflect.TypeFor[report.Explain](), "plimsoll explain --json"},
+	report.DiffSchema:    {reflect.TypeFor[report.Diff](), "plimsoll diff --json"},
+	report.ReplaySchema:  {reflect.TypeFor[report.Replay](), "plimsoll replay --json"},
+	report.PredictSchema: {reflect.TypeFor[report.Prediction](), "plimsoll predict --json, one object a line"},
+	report.FitSchema:     {reflect.TypeFor[report.Fit](), "plimsoll fit --json"},
+	report.WatchSchema:   {reflect.TypeFor[report.Watch](), "plimsoll watch --json, one object a line"},
+	report.DoctorSchema:  {reflect.TypeFor[report.Doctor](), "plimsoll doctor --json"},
+	lintout.Schema:       {reflect.TypeFor[lintout.Document](), "plimsoll lint --json"},
+	viewSchema:           {reflect.TypeFor[viewed](), "plimsoll view --json"},
+	observe.Schema:       {reflect.TypeFor[observe.Record](), "run.json of plimsoll run --report"},
+	holders.Schema:       {reflect.TypeFor[holders.File](), "NAME.holders.json.gz beside a recording"},
+}
+
+func published(name string) *schema.Schema {
+	return schema.Of(documents[name].form, name, documents[name].title)
+}
+
+// TestSchemasArePublished keeps docs/schemas equal to the types. A change that takes something away needs another version.
+func TestSchemasArePublished(t *testing.T) {
+	t.Parallel()
+	for name := range documents {
+		text, err := json.MarshalIndent(published(name), "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := strings.TrimPrefix(strings.ReplaceAll(name, "/", "-v"), "plimsoll.") + ".schema.json"
+		goldentest.Check(t, filepath.Join("../../docs/schemas", file), append(text, '\n'))
+	}
+}
+
+// TestAnswersFollowTheirSchemas validates what commands print.
+func TestAnswersFollowTheirSchemas(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "config.json")
+	write(t, config, `{"model_type":"gpt2","n_layer":2,"n_embd":64,"n_head":4,"vocab_size":100,"n_positions":64}`)
+	script := filepath.Join(t.TempDir(), "train.py")
+	write(t, script, "import torch\nlosses = []\nfor x in loader:\n    loss = model(x)\n    losses.append(loss)\n")
+	page := filepath.Join(t.TempDir(), "page.html")
+	for name, commands := range map[string][][]string{
+		report.ExplainSchema: {{"explain", "--json", recordings + "mlp-adam.pickle.gz"}, {"explain", "--json", recordings + "oom-batch.pickle.gz"}, {"explain", "--json", "../../docs/answers/message.txt"}},
+		report.DiffSchema:    {{"diff", "--json", recordings + "mlp-adam.pickle.gz", recordings + "float64.pickle.gz"}},
+		report.ReplaySchema:  {{"replay", "--json", recordings + "oom-batch.pickle.gz"}},
+		report.PredictSchema: {{"predict", "--json", "--config", config, "--batch", "2", "--seq", "16", "--timeline", "50"}},
+		report.FitSchema:     {{"fit", "--json", "--config", config, "--batch", "2", "--seq", "16", "--gpu", "h100"}},
+		report.DoctorSchema:  {{"doctor", "--json"}},
+		report.WatchSchema:   {{"watch", "--demo", "--once", "--json"}},
+		lintout.Schema:       {{"lint", "--json", script}},
+		viewSchema:           {{"view", "--json", "--html", page, recordings + "mlp-adam.pickle.gz"}},
+	} {
+		for _, args := range commands {
+			_, stdout, stderr := invoke(t, "", args...)
+			if err := published(name).Valid([]byte(stdout)); err != nil {
+				t.Errorf("%v: %v; %s", args, err, stderr)
+			}
+		}
+	}
+}

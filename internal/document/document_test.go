@@ -1,0 +1,45 @@
+package document
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+func TestErrorsSayWhere(t *testing.T) {
+	t.Parallel()
+	var v struct {
+		Model struct {
+			Layers int `json:"layers"`
+		} `json:"model"`
+		Names []string `json:"names"`
+	}
+	for text, want := range map[string]string{
+		`{"model":{"layers":"many"}}`: `byte 25: model.layers is text and should be a whole number`,
+		`{"names":7}`:                 `byte 10: names is a number and should be a list`,
+		`[1]`:                         `byte 1: the document is a list and should be an object`,
+		`{"model":nonsense}`:          `byte 11: invalid character`,
+		`{"model":`:                   `byte 9: unexpected end of JSON input`,
+		``:                            `byte 0: unexpected end of JSON input`,
+	} {
+		if err := Decode([]byte(text), &v); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if err := Decode([]byte(`{"model":{"layers":3}}`), &v); err != nil || v.Model.Layers != 3 {
+		t.Errorf("%v %+v", err, v)
+	}
+}
+
+func TestADocumentOfTooManyBytesIsRefused(t *testing.T) {
+	t.Parallel()
+	small := Kind{"note", 8 * units.Bytes(1)}
+	if _, err := Read(strings.NewReader("12345678"), small); err != nil {
+		t.Error(err)
+	}
+	if _, err := Read(strings.NewReader("123456789"), small); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "a note has at most 8 B") {
+		t.Error(err)
+	}
+}
