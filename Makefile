@@ -1,7 +1,8 @@
 # Each target is one script; read the script to see what it does.
-.PHONY: build test test-torch test-torch-all public-scripts release test-install test-browser fuzz endure licences vulnerabilities reproduce bench bench-explain accuracy planning handover messages web screenshots old-torch lint-cases
+.PHONY: build test test-lsp test-torch test-torch-all public-scripts release test-install test-browser fuzz endure licences vulnerabilities reproduce bench bench-explain accuracy planning handover messages web screenshots old-torch lint-cases
 build: ; @scripts/build.sh
 test:  ; @scripts/test.sh
+test-lsp: ; @scripts/test-lsp.sh
 test-torch: ; @scripts/test-torch.sh
 test-torch-all: ; @scripts/test-torch-all.sh
 test-browser: ; @scripts/test-browser.sh

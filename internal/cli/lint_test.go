@@ -61,8 +61,7 @@ func TestLintExitsWithThreeForErrorsAlone(t *testing.T) {
 func TestLintReadsFoldersWithoutTestsAndStrangers(t *testing.T) {
 	t.Parallel()
 	dir := project(t, map[string]string{
-		"train.py": leakyLoop, "tests/test_train.py": leakyLoop, "test_other.py": "import pytest\n" + leakyLoop, ".hidden/x.py": leakyLoop,
-		"test_net.py": leakyLoop, // a script that evaluates a network
+		"train.py": leakyLoop, "tests/test_train.py": leakyLoop, "test_other.py": leakyLoop, "test_unit.py": "import pytest\n" + leakyLoop, ".hidden/x.py": leakyLoop,
 		"venv/lib/site-packages/y.py": leakyLoop, "old/legacy.py": leakyLoop, "notes.txt": leakyLoop,
 		"nb.ipynb":       `{"cells":[{"cell_type":"code","source":["import torch\n","torch.nn.DataParallel(model)"]}]}`,
 		"pyproject.toml": "[tool.other]\nx = 1\n[tool.plimsoll.lint]\nexclude = [\"old\"]\n",
@@ -83,13 +82,13 @@ func TestLintReadsFoldersWithoutTestsAndStrangers(t *testing.T) {
 		}
 		return strings.Join(names, " ")
 	}
-	if got := files(dir); got != "nb.ipynb test_net.py train.py" {
+	if got := files(dir); got != "nb.ipynb test_other.py train.py" {
 		t.Errorf("read %s", got)
 	}
-	if got := files("--tests", dir); got != "nb.ipynb test_net.py test_other.py tests/test_train.py train.py" {
+	if got := files("--tests", dir); got != "nb.ipynb test_other.py test_unit.py tests/test_train.py train.py" {
 		t.Errorf("with tests: read %s", got)
 	}
-	if got := files(filepath.Join(dir, "test_other.py")); got != "test_other.py" {
+	if got := files(filepath.Join(dir, "test_unit.py")); got != "test_unit.py" {
 		t.Errorf("a file named was not read: %s", got)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"io"
 	"math"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -70,7 +72,7 @@ func Where(err error, from int64) error {
 		if field == "" {
 			field = "the document"
 		}
-		return fmt.Errorf("byte %d: %s is %s and should be %s", from+wrong.Offset, clip(field), found(wrong.Value), plain(wrong))
+		return fmt.Errorf("byte %d: %s is %s and should be %s", from+wrong.Offset, Clip(field), found(wrong.Value), plain(wrong))
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return errors.New("it ends in the middle")
 	}
@@ -81,7 +83,7 @@ func Where(err error, from int64) error {
 func found(value string) string {
 	switch kind, number, _ := strings.Cut(value, " "); {
 	case number != "":
-		return "the number " + clip(number)
+		return "the number " + Clip(number)
 	case kind == "bool":
 		return "true or false"
 	case kind == "array":
@@ -91,7 +93,7 @@ func found(value string) string {
 	case kind == "string":
 		return "text"
 	}
-	return "a " + clip(value)
+	return "a " + Clip(value)
 }
 
 // plain is what a Go type is called where nobody knows Go.
@@ -112,9 +114,17 @@ func plain(wrong *json.UnmarshalTypeError) string {
 	}
 }
 
-func clip(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "…"
+// Clip is the beginning of a text from a document, fit for an error: whole characters, none of which steers a terminal.
+func Clip(s string) string {
+	const most = 60
+	end := ""
+	if len(s) > most {
+		s, end = s[:most], "…"
 	}
-	return s
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			return '?'
+		}
+		return r
+	}, s) + end
 }

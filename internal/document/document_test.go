@@ -33,6 +33,15 @@ func TestErrorsSayWhere(t *testing.T) {
 	}
 }
 
+func TestAClippedTextCanBePrinted(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"a\xff\x1b[2J\u202eb": "a??[2J?b", strings.Repeat("é", 40): strings.Repeat("é", 30) + "…", "x" + strings.Repeat("é", 40): "x" + strings.Repeat("é", 29) + "?…"} {
+		if got := Clip(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestADocumentOfTooManyBytesIsRefused(t *testing.T) {
 	t.Parallel()
 	small := Kind{"note", 8 * units.Bytes(1)}

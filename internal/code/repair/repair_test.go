@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -25,55 +24,75 @@ func checked(src []byte) *lint.Report {
 	return report
 }
 
-// examples are the snippets of the rules' own tests.
-func examples(t testing.TB, id string) map[string]string {
+// programs are small programs with a mistake, each below "### RULE title".
+func programs(t testing.TB) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "lint", "testdata", "examples", id+".txt"))
+	text, err := os.ReadFile(filepath.Join("testdata", "programs.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]string{}
-	for _, part := range strings.Split("\n"+string(text), "\n### ")[1:] {
-		header, code, _ := strings.Cut(part, "\n")
-		if out[header] = "import torch\n" + strings.TrimRight(code, "\n") + "\n"; id == "LM040" { // settings come before the import
-			out[header] = code
-		}
-	}
-	return out
+	return strings.Split("\n"+string(text), "\n### ")[1:]
 }
 
-// Every repair of the rules' bad examples, reviewed by eye.
-func TestRepairsOfTheExamples(t *testing.T) {
+// Every repair of small programs, reviewed by eye.
+func TestRepairs(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	for _, id := range repair.Rules() {
-		n := 0
-		for _, title := range sorted(examples(t, id)) {
-			src := []byte(examples(t, id)[title])
-			for _, f := range checked(src).Findings {
-				if f.Rule != id || f.Repair == nil {
-					continue
-				}
-				n++
-				diff := udiff.Unified("", "", string(src), string(pysource.Apply(src, f.Repair.Edits)))
-				_, diff, _ = strings.Cut(diff, "\n+++ \n")
-				fmt.Fprintf(&b, "%s %s\n%s (%s)\n%s\n", id, title, f.Repair.Title, map[bool]string{true: "safe", false: "unsafe"}[f.Repair.Safe], diff)
+	repaired := map[string]bool{}
+	for _, program := range programs(t) {
+		title, code, _ := strings.Cut(program, "\n")
+		id, _, _ := strings.Cut(title, " ")
+		src := []byte(strings.TrimRight(code, "\n") + "\n")
+		for _, f := range checked(src).Findings {
+			if f.Rule != id || f.Repair == nil {
+				continue
 			}
-		}
-		if n == 0 {
-			t.Errorf("%s: none of its examples can be repaired", id)
+			repaired[id] = true
+			diff := udiff.Unified("", "", string(src), string(pysource.Apply(src, f.Repair.Edits)))
+			_, diff, _ = strings.Cut(diff, "\n+++ \n")
+			fmt.Fprintf(&b, "%s\n%s (%s)\n%s\n", title, f.Repair.Title, map[bool]string{true: "safe", false: "unsafe"}[f.Repair.Safe], diff)
 		}
 	}
-	goldentest.Check(t, filepath.Join("testdata", "examples.golden"), []byte(b.String()))
+	for _, id := range repair.Rules() {
+		if !repaired[id] {
+			t.Errorf("%s: none of its programs is repaired", id)
+		}
+	}
+	goldentest.Check(t, filepath.Join("testdata", "repairs.golden"), []byte(b.String()))
 }
 
-func sorted(m map[string]string) []string {
-	var out []string
-	for k := range m {
-		out = append(out, k)
+// Whatever lint finds in the examples of its rules, a repair leaves Python with one finding less and none more.
+func TestRepairsOfTheExamplesAreRight(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join("..", "lint", "testdata", "examples", "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
 	}
-	slices.Sort(out)
-	return out
+	tried := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range strings.Split("\n"+string(text), "\n### ")[1:] {
+			_, code, _ := strings.Cut(part, "\n")
+			src := []byte("import torch\n" + code + "\n")
+			before := checked(src)
+			for _, f := range before.Findings {
+				if f.Repair == nil {
+					continue
+				}
+				tried++
+				after := lint.Check("t.py", pysource.Apply(src, f.Repair.Edits), nil)
+				if len(after.Findings) >= len(before.Findings) || repair.Worse(src, f.Repair.Edits, before.Findings, after.Findings) {
+					t.Errorf("%s, %s:\n%s", f.Rule, f.Repair.Title, pysource.Apply(src, f.Repair.Edits))
+				}
+			}
+		}
+	}
+	if tried < 60 {
+		t.Errorf("only %d repairs were tried", tried)
+	}
 }
 
 func TestTheDocumentationNamesTheRulesWithFixes(t *testing.T) {

@@ -228,23 +228,27 @@ func logDetached(s *site) []lint.Repair {
 	if !ok {
 		return nil
 	}
+	var out []lint.Repair
 	for _, method := range []string{".item()", ".detach()"} {
 		var edits []pysource.Edit
 		for _, v := range d.Values {
 			_, plain := v.(*pysource.Name)
 			switch {
-			case !plain || !s.scope.Holds(flow.Key(v)).HasGraph():
+			case !plain || !s.carries(flow.Key(v)):
 			case method == ".item()" && !s.scalar(v, 5):
 				edits = nil
 			default:
 				edits = append(edits, with(v, method)...)
 			}
 		}
-		if len(edits) > 0 {
-			return one("Log without the graph: `"+method+"`", true, edits...)
-		}
+		out = append(out, one("Log without the graph: `"+method+"`", true, edits...)...)
 	}
-	return nil
+	return out
+}
+
+// carries tells whether a name was given a value with a graph.
+func (s *site) carries(name string) bool {
+	return slices.ContainsFunc(s.scope.Binds, func(b *flow.Bind) bool { return b.Name == name && b.Value.HasGraph() })
 }
 
 // moveZeroGrad clears the gradients after the step that used them.

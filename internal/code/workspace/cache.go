@@ -4,25 +4,30 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/gob"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"unicode/utf8"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
 	"github.com/plimsoll/plimsoll/internal/code/lint"
 )
 
-// sum stands for a text: equal sums, equal texts. The zero sum stands for nothing.
-type sum [sha256.Size]byte
+// sum stands for something larger: equal sums, equal things. The empty sum stands for nothing.
+type sum string
+
+// sumOf stands for a text of a file. It is compared with that of the same file only; nobody gains by making two texts look the same.
+func sumOf(text []byte) sum {
+	return sum(binary.BigEndian.AppendUint64(binary.AppendUvarint(nil, uint64(len(text))), xxhash.Sum64(text)))
+}
 
 // Cache remembers what was seen in files, so that only those that changed, or whose imports offer something else now, are looked at again. What it
 // gives is what looking again would give: an entry counts only for the same text, and while every module that was asked for gives the same answer.
@@ -32,8 +37,9 @@ type Cache struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry // by path
+	pool    pool              // what the entries' files offer
 	run     uint64            // number of this run, to tell what was used long ago
-	changed bool
+	added   int               // entries that are new
 }
 
 // entry is what was seen in one file.
@@ -43,7 +49,7 @@ type entry struct {
 	Modules []string // the modules it imports, as written
 	Asked   []asked  // what the analysis wanted to know of other files
 	Offers  sum      // of Exports
-	Exports []byte   // flow.Exports as JSON
+	Exports []byte   // numbers in the pool
 	Uses    []byte   // []flow.Use as JSON
 	Report  []byte   // findings and suppressions as JSON; empty where there are none
 	Run     uint64   // when it was used last
@@ -65,7 +71,7 @@ const (
 const cacheFormat = "plimsoll lint cache 1\n"
 
 // MemoryCache is one that is not kept.
-func MemoryCache() *Cache { return &Cache{entries: map[string]*entry{}, run: 1} }
+func MemoryCache() *Cache { return &Cache{entries: map[string]*entry{}, pool: newPool(), run: 1} }
 
 // OpenCache reads the cache of a program (key tells its builds apart) for a working folder.
 func OpenCache(folder, key string) *Cache {
@@ -98,47 +104,96 @@ func ProgramKey(version string) string {
 // decode reads what encode wrote. Anything else leaves the cache empty.
 func (c *Cache) decode(data []byte) {
 	body, ok := bytes.CutPrefix(data, []byte(cacheFormat))
-	if !ok || len(body) < sha256.Size || sha256.Sum256(body[sha256.Size:]) != sum(body[:sha256.Size]) {
+	if !ok || len(body) < sha256.Size || sha256.Sum256(body[sha256.Size:]) != [sha256.Size]byte(body[:sha256.Size]) {
 		return
 	}
-	z, err := zstd.NewReader(bytes.NewReader(body[sha256.Size:]), zstd.WithDecoderMaxMemory(2*maxEntries), zstd.WithDecoderConcurrency(1))
+	z, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(2*maxEntries), zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return
 	}
 	defer z.Close()
-	var entries []*entry
-	if gob.NewDecoder(io.LimitReader(z, 2*maxEntries)).Decode(&entries) != nil {
+	text, err := z.DecodeAll(body[sha256.Size:], nil)
+	if err != nil {
 		return
 	}
+	r := reader{rest: text}
+	kept := newPool()
+	kept.read(&r)
+	var entries []*entry
+	for range r.number() {
+		e := &entry{}
+		e.read(&r)
+		if r.bad {
+			return
+		}
+		entries = append(entries, e)
+	}
+	c.pool = kept
 	for _, e := range entries {
-		if e != nil {
-			c.entries[e.Path] = e
-			c.run = max(c.run, e.Run+1)
+		c.entries[e.Path] = e
+		c.run = max(c.run, e.Run+1)
+	}
+}
+
+// write and read are one entry as bytes.
+func (e *entry) write(out []byte) []byte {
+	out = packBytes(out, []byte(e.Path), []byte(e.Source), []byte(e.Offers), e.Exports, e.Uses, e.Report)
+	out = binary.AppendUvarint(out, uint64(len(e.Modules)))
+	for _, module := range e.Modules {
+		out = packBytes(out, []byte(module))
+	}
+	out = binary.AppendUvarint(out, uint64(len(e.Asked)))
+	for _, a := range e.Asked {
+		out = packBytes(out, []byte(a.Module), []byte(a.Offers))
+	}
+	return binary.AppendUvarint(out, e.Run)
+}
+
+func (e *entry) read(r *reader) {
+	e.Path, e.Source, e.Offers = string(r.bytes()), sum(r.bytes()), sum(r.bytes())
+	e.Exports, e.Uses, e.Report = r.bytes(), r.bytes(), r.bytes()
+	for range r.number() {
+		if e.Modules = append(e.Modules, string(r.bytes())); r.bad {
+			return
 		}
 	}
+	for range r.number() {
+		if e.Asked = append(e.Asked, asked{string(r.bytes()), sum(r.bytes())}); r.bad {
+			return
+		}
+	}
+	e.Run = uint64(r.number())
 }
 
 func (c *Cache) encode() ([]byte, error) {
-	var body bytes.Buffer
-	z, err := zstd.NewWriter(&body, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	parts, entries := c.kept()
+	text := parts.write(nil)
+	text = binary.AppendUvarint(text, uint64(len(entries)))
+	for _, e := range entries {
+		text = e.write(text)
+	}
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(gob.NewEncoder(z).Encode(c.kept()), z.Close()); err != nil {
-		return nil, err
-	}
-	total := sha256.Sum256(body.Bytes())
-	return slices.Concat([]byte(cacheFormat), total[:], body.Bytes()), nil
+	body := z.EncodeAll(text, nil)
+	total := sha256.Sum256(body)
+	return slices.Concat([]byte(cacheFormat), total[:], body), z.Close()
 }
 
-// kept are the entries to write, in the order of their paths: those used last, as far as there is room.
-func (c *Cache) kept() []*entry {
+// kept is what to write: the entries used last, as far as there is room. Parts of the pool that no entry needs any more stay until the pool is
+// too large; then all begins anew.
+func (c *Cache) kept() (*pool, []*entry) {
+	size := c.pool.size()
+	if size > maxEntries {
+		none := newPool()
+		return &none, nil
+	}
 	all := make([]*entry, 0, len(c.entries))
 	for _, e := range c.entries {
 		all = append(all, e)
 	}
 	slices.SortFunc(all, func(a, b *entry) int { return cmp.Or(cmp.Compare(b.Run, a.Run), cmp.Compare(a.Path, b.Path)) })
-	size := 0
 	for i, e := range all {
 		if size += len(e.Path) + len(e.Exports) + len(e.Uses) + len(e.Report) + 64*len(e.Asked) + 256; size > maxEntries {
 			all = all[:i]
@@ -146,15 +201,19 @@ func (c *Cache) kept() []*entry {
 		}
 	}
 	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.Path, b.Path) })
-	return all
+	return &c.pool, all
 }
+
+// worthSaving is the share of new entries, one in so many, for which the cache is written: to look at a few files again is quicker than to write
+// down what was seen in thousands.
+const worthSaving = 64
 
 // Save writes the cache if it changed, in one step, so that a program that reads it meanwhile sees the old or the new one; and removes the oldest
 // files where they have become too many. Not to be able to is no failure of the check.
 func (c *Cache) Save() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.file == "" || !c.changed {
+	if c.file == "" || c.added == 0 || c.added < len(c.entries)/worthSaving {
 		return nil
 	}
 	data, err := c.encode()
@@ -176,7 +235,7 @@ func (c *Cache) Save() error {
 	if err != nil {
 		return errors.Join(err, os.Remove(temp.Name()))
 	}
-	c.changed = false
+	c.added = 0
 	return prune(folder, maxFolder)
 }
 
@@ -221,35 +280,40 @@ func (c *Cache) find(path string, source sum) *entry {
 
 // put keeps what was seen. A text that is not UTF-8 is not kept: JSON could not say exactly what was seen in it.
 func (c *Cache) put(u *unit, seen []asked) {
-	if c == nil || u.err != nil || !utf8.Valid(u.src) {
-		return
-	}
-	e := &entry{Path: u.path, Source: u.source, Modules: u.modules, Asked: seen, Offers: u.offers, Run: c.run}
-	var errs [3]error
-	e.Exports, errs[0] = json.Marshal(u.report.Exports)
-	e.Uses, errs[1] = json.Marshal(u.report.Uses)
-	if len(u.report.Findings)+len(u.report.Suppressions) > 0 {
-		e.Report, errs[2] = json.Marshal(lint.Report{Findings: u.report.Findings, Suppressions: u.report.Suppressions})
-	}
-	if errors.Join(errs[:]...) != nil {
+	if c == nil || u.err != nil {
 		return
 	}
 	c.mu.Lock()
-	c.entries[u.path], c.changed = e, true
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	packed, offers, err := c.pool.add(u.report.Exports)
+	if err != nil {
+		return
+	}
+	u.offers = offers
+	e := &entry{Path: u.path, Source: u.source, Modules: u.modules, Asked: seen, Offers: offers, Exports: packed, Run: c.run}
+	e.Uses, err = json.Marshal(u.report.Uses)
+	if err == nil && len(u.report.Findings)+len(u.report.Suppressions) > 0 {
+		e.Report, err = json.Marshal(lint.Report{Findings: u.report.Findings, Suppressions: u.report.Suppressions})
+	}
+	if err == nil && utf8.Valid(u.src) {
+		c.entries[u.path] = e
+		c.added++
+	}
+}
+
+// exports gives back what the file of an entry offers; nil where the entry is damaged.
+func (c *Cache) exports(e *entry) *flow.Exports {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out, err := c.pool.get(e.Path, e.Exports)
+	if err != nil {
+		return nil
+	}
+	return out
 }
 
 // report is what the entry says was seen, without what other files may want to know of it.
 func (e *entry) report() (*lint.Report, bool) {
 	r := &lint.Report{}
 	return r, len(e.Report) == 0 || json.Unmarshal(e.Report, r) == nil
-}
-
-// offersOf stands for what a file offers to others.
-func offersOf(e *flow.Exports) sum {
-	text, err := json.Marshal(e) // maps in the order of their keys
-	if err != nil {
-		return sum{}
-	}
-	return sha256.Sum256(text)
 }

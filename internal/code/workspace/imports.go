@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // foreign are packages that are never a file of the project.
@@ -60,28 +61,53 @@ func joinModule(module, name string) string {
 	return module + "." + name
 }
 
-// resolver finds the files that imports of one file mean: relative ones from its folder, absolute ones beside it, from the folder
+// resolver finds the files that imports of the files of one folder mean: relative ones from the folder, absolute ones beside it, from the folder
 // that holds its package, and from the folders that people put on the path.
 type resolver struct {
 	exists func(string) bool
+	begins func(dir, name string) bool // there may be a module or package of that name in a folder
 	dir    string
 	roots  []string
+
+	mu    sync.Mutex
+	known map[string]string // by module
 }
 
-func (w *Workspace) resolver(path string) resolver {
+func (w *Workspace) resolver(path string) *resolver {
 	dir := filepath.Dir(path)
+	w.mu.Lock()
+	r := w.resolvers[dir]
+	w.mu.Unlock()
+	if r != nil {
+		return r
+	}
 	roots := []string{dir}
 	if root := w.packageRoot(dir); root != dir {
 		roots = append(roots, root)
 	}
-	return resolver{w.exists, dir, append(roots, filepath.Join(roots[len(roots)-1], ".."))}
+	r = &resolver{exists: w.exists, begins: w.begins, dir: dir, roots: append(roots, filepath.Join(roots[len(roots)-1], "..")), known: map[string]string{}}
+	w.mu.Lock()
+	w.resolvers[dir] = r
+	w.mu.Unlock()
+	return r
 }
 
 // find gives the path of the file that a module name means, or "".
-func (r resolver) find(module string) string {
+func (r *resolver) find(module string) string {
 	if path, ok := strings.CutPrefix(module, "@"); ok {
 		return path
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found, known := r.known[module]
+	if !known {
+		found = r.look(module)
+		r.known[module] = found
+	}
+	return found
+}
+
+func (r *resolver) look(module string) string {
 	name := strings.TrimLeft(module, ".")
 	dots := len(module) - len(name)
 	if name == "" || dots == 0 && foreign[strings.SplitN(name, ".", 2)[0]] {
@@ -91,7 +117,11 @@ func (r resolver) find(module string) string {
 	if dots > 0 {
 		bases = []string{filepath.Join(r.dir, strings.Repeat("../", dots-1))}
 	}
+	first, _, _ := strings.Cut(name, ".")
 	for _, base := range bases {
+		if !r.begins(base, first) {
+			continue
+		}
 		target := filepath.Join(base, filepath.FromSlash(strings.ReplaceAll(name, ".", "/")))
 		for _, candidate := range []string{target + ".py", filepath.Join(target, "__init__.py")} {
 			if r.exists(candidate) {
@@ -127,6 +157,14 @@ func (w *Workspace) exists(path string) bool {
 	}
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
+}
+
+// begins tells whether a folder may hold a module or package: most names of packages are those of installed ones, and lead nowhere at once.
+func (w *Workspace) begins(dir, name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	names := w.list(dir)
+	return len(w.open) > 0 || w.blind[dir] || names[name] == isFolder || names[name+".py"] == isFile
 }
 
 // kind is what stands under a name in a folder.

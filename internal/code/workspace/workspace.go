@@ -6,8 +6,8 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,10 +34,11 @@ type Workspace struct {
 
 	looked atomic.Int64 // files that were looked at, not taken from the cache
 
-	mu      sync.Mutex
-	folders map[string]map[string]kind // by path: what is in it
-	blind   map[string]bool            // folders that cannot be listed
-	units   map[string]*unit           // by path: what was read
+	mu        sync.Mutex
+	folders   map[string]map[string]kind // by path: what is in it
+	blind     map[string]bool            // folders that cannot be listed
+	resolvers map[string]*resolver       // by folder
+	units     map[string]*unit           // by path: what was read
 }
 
 // unit is one file: its text, the files of the project it imports, and, once it was checked, what was seen in it.
@@ -54,14 +55,11 @@ type unit struct {
 	once    sync.Once
 }
 
-// exports is what the unit offers to files that import it.
-func (u *unit) exports() *flow.Exports {
+// exports is what a file that was checked offers to those that import it.
+func (w *Workspace) exports(u *unit) *flow.Exports {
 	u.once.Do(func() {
 		if u.known != nil {
-			u.report.Exports = &flow.Exports{}
-			if json.Unmarshal(u.known.Exports, u.report.Exports) != nil {
-				u.report.Exports = nil
-			}
+			u.report.Exports = w.cache.exports(u.known)
 		}
 	})
 	return u.report.Exports
@@ -69,7 +67,7 @@ func (u *unit) exports() *flow.Exports {
 
 // New makes a workspace that has read nothing yet.
 func New(s Settings) *Workspace {
-	return &Workspace{settings: s, open: map[string][]byte{}, folders: map[string]map[string]kind{}, blind: map[string]bool{}, units: map[string]*unit{}}
+	return &Workspace{settings: s, open: map[string][]byte{}, folders: map[string]map[string]kind{}, blind: map[string]bool{}, resolvers: map[string]*resolver{}, units: map[string]*unit{}}
 }
 
 // Holding makes the workspace read texts that an editor holds, by path, in place of the files.
@@ -195,7 +193,7 @@ func (w *Workspace) unit(path string) *unit {
 
 // newUnit is a text that was not checked yet.
 func (w *Workspace) newUnit(path string, src []byte) *unit {
-	u := &unit{path: path, src: src, source: sha256.Sum256(src)}
+	u := &unit{path: path, src: src, source: sumOf(src)}
 	if e := w.cache.find(path, u.source); e != nil {
 		u.modules = e.Modules
 	} else {
@@ -244,10 +242,9 @@ func (w *Workspace) checkUnit(u *unit) {
 		if other == nil {
 			return nil
 		}
-		return other.exports()
+		return w.exports(other)
 	})
 	if u.err == nil {
-		u.offers = offersOf(u.report.Exports)
 		w.cache.put(u, seen)
 	}
 }
@@ -259,7 +256,7 @@ func holds(e *entry, find func(string) *unit) bool {
 
 func offered(u *unit) sum {
 	if u == nil {
-		return sum{}
+		return ""
 	}
 	return u.offers
 }
@@ -369,9 +366,14 @@ func (w *Workspace) read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, maxSource+1))
-	if err == nil && len(src) > maxSource {
+	size := int64(bytes.MinRead)
+	if info, err := f.Stat(); err == nil {
+		size += min(info.Size(), maxSource)
+	}
+	src := bytes.NewBuffer(make([]byte, 0, size))
+	_, err = src.ReadFrom(io.LimitReader(f, maxSource+1))
+	if err == nil && src.Len() > maxSource {
 		return nil, fmt.Errorf("larger than %d bytes; is it Python source?", maxSource)
 	}
-	return src, err
+	return src.Bytes(), err
 }

@@ -377,9 +377,4 @@ func believableInt(name string, n int) error {
 	return nil
 }
 
-func clip(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "…"
-	}
-	return s
-}
+func clip(s string) string { return document.Clip(s) }

@@ -72,7 +72,7 @@ func balanced(t *testing.T, res *predict.Result) {
 			sum += b
 		}
 	}
-	if sum != r.Peak.Allocated || r.Peak.Reserved < r.Peak.Allocated || r.Safe < r.Peak.Reserved || r.Params <= 0 || r.AfterLoad > r.Peak.Allocated {
+	if sum != r.Peak.Allocated || r.Peak.Reserved < r.Peak.Allocated || r.Safe < r.Peak.Reserved || r.Params < 0 || r.AfterLoad > r.Peak.Allocated {
 		t.Fatalf("categories %d, %+v", sum, r)
 	}
 	if r.Fits != (r.Safe+r.ByCategory["context"] <= r.Capacity) {
