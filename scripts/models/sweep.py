@@ -1,4 +1,4 @@
-"""Reads every model type of the installed transformers from its code, built small: sweep.py OUT [--seconds N] [--only WORD]
+"""Reads every model type of the installed transformers from its code, built small: sweep.py OUT [--seconds N] [--only WORD] [--shard I/N]
 
 OUT gets TYPE.json.gz (the graph), TYPE.job.json (the job), or TYPE.failure (why there is none); what is there already is skipped, so that it can be run in pieces.
 """
@@ -82,6 +82,7 @@ def main():
     p.add_argument("out")
     p.add_argument("--seconds", type=float, default=1e9)
     p.add_argument("--only", default="")
+    p.add_argument("--shard", default="0/1")
     o = p.parse_args()
     import transformers
 
@@ -92,7 +93,8 @@ def main():
     os.makedirs(o.out, exist_ok=True)
     begun = time.monotonic()
     left = 0
-    for kind in sorted(transformers.CONFIG_MAPPING.keys()):
+    me, of = map(int, o.shard.split("/"))
+    for kind in sorted(transformers.CONFIG_MAPPING.keys())[me::of]:
         if o.only not in kind:
             continue
         base = os.path.join(o.out, kind.replace("/", "_"))

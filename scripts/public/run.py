@@ -32,9 +32,10 @@ def one(row, o):
     source = fetched(row, o.sources)
     folder = os.path.join(source, row.get("folder", ""))
     for kind, to in row.get("data", {}).items():
-        if not os.path.exists(os.path.join(folder, to, ".made")):
+        made = os.path.join(folder, to, ".made-" + kind)
+        if not os.path.exists(made):
             data.kinds[kind](os.path.join(folder, to))
-            open(os.path.join(folder, to, ".made"), "w").close()
+            open(made, "w").close()
     for to in row.get("folders", []):
         os.makedirs(os.path.join(folder, to), exist_ok=True)
     path = os.pathsep.join(filter(None, [os.path.join(HERE, "accept"), o.path, *(os.path.join(source, p) for p in row.get("path", []))]))

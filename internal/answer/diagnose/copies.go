@@ -211,7 +211,7 @@ func (c *Case) savingCopies(ids []int, sum units.Bytes, base model, where []repo
 		Title: "copies of the weights and of the optimizer's state, as for a checkpoint, have no room",
 		Evidence: []string{
 			fmt.Sprintf("after a step, lines of your own copied %s on the card and asked for %s more; the model has %s of weights and %s of optimizer state", sum, c.OOM.Request, base.bytes, state),
-			"torch.save itself needs no memory on the card: it is the copies that do. The training batch has no part in it",
+			"torch.save itself needs no memory on the card: it is the copies that do. The training batch does not matter",
 		},
 		Remedies: []report.Remedy{saving(sum+c.OOM.Request, "copy to the CPU, not on the card: {k: v.cpu() for k, v in model.state_dict().items()}")},
 	}}, true

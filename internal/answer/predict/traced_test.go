@@ -40,10 +40,7 @@ var unread = map[string]string{
 
 // apart are rows that are further from the measurement than 5 %, with what is known about it.
 var apart = map[string]string{
-	"hrm_text-causal-lm-1":        "layers that run in several cycles, some without gradients, under checkpointing",
-	"recurrent_gemma-causal-lm-1": "a scan of single steps under checkpointing",
-	"ibert-masked-lm-0":           "observers that keep .data of activations",
-	"ibert-masked-lm-1":           "observers that keep .data of activations",
+	"recurrent_gemma-causal-lm-1": "its layers keep their last state, and with it the graph of the second run under checkpointing",
 	"nllb-moe-seq2seq-lm-1":       "which experts get no token, and so no gradient, depends on weights",
 }
 

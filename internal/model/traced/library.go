@@ -2,8 +2,10 @@ package traced
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/cudnn"
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -11,7 +13,7 @@ import (
 
 // Work is an operator that takes memory of a library's beside its results.
 type Work struct {
-	Op           string `json:"op"` // mm, addmm, convolution, convolution_backward
+	Op           string `json:"op"` // mm, addmm, convolution, convolution_backward, rnn_reserve, rnn, rnn_backward
 	DType        string `json:"dtype"`
 	X            []int  `json:"x"`
 	W            []int  `json:"w"`
@@ -32,6 +34,7 @@ type Library struct {
 	blas, lt *[2]bool
 	seen     map[string][]units.Bytes
 	observe  func(eager.Work)
+	reserve  units.Bytes // of the recurrent layer that runs: the next storage that is one has this size
 }
 
 // NewLibrary begins on a card where nothing has run yet; observe is told of every distinct convolution.
@@ -44,6 +47,8 @@ func (l *Library) take(w *Work) (kept, scratch []units.Bytes) {
 	switch w.Op {
 	case "convolution", "convolution_backward":
 		return nil, l.convolution(w)
+	case "rnn_reserve", "rnn", "rnn_backward":
+		return nil, l.recurrent(w)
 	}
 	thread := 0
 	if l.backward {
@@ -61,6 +66,33 @@ func (l *Library) take(w *Work) (kept, scratch []units.Bytes) {
 }
 
 var types = map[string]tensor.DType{"float32": tensor.Float32, "float16": tensor.Float16, "bfloat16": tensor.BFloat16, "float64": tensor.Float64}
+
+// recurrent is what cuDNN takes for an LSTM, GRU or RNN: x has steps, batch and features, w the gates, hidden size, layers, directions, whether there is dropout, and
+// the number of weights.
+func (l *Library) recurrent(w *Work) []units.Bytes {
+	dtype, ok := types[w.DType]
+	if !ok || len(w.X) != 3 || len(w.W) != 6 || slices.Min(w.X) < 1 || slices.Min(w.W[:4]) < 1 || slices.Max(w.X) > maxSize || slices.Max(w.W[:5]) > maxSize {
+		return nil
+	}
+	r := cudnn.Recurrent{
+		Gates: cudnn.Gates(w.W[0]), Input: w.X[2], Hidden: w.W[1], Layers: w.W[2], Bidirectional: w.W[3] == 2, Dropout: w.W[4] != 0,
+		Steps: w.X[0], Batch: w.X[1], Width: int(dtype.Width()), BF16: dtype == tensor.BFloat16, Weights: units.Bytes(w.W[5]) * dtype.Width(),
+	}
+	switch w.Op {
+	case "rnn_reserve":
+		l.reserve = believable(r.Reserve())
+		return nil
+	case "rnn":
+		return []units.Bytes{believable(r.Workspace())}
+	}
+	return []units.Bytes{believable(r.BackwardWorkspace())}
+}
+
+// maxSize is more than any dimension of a recurrent layer has.
+const maxSize = 1 << 20
+
+// believable bounds what was computed from a file's numbers.
+func believable(size units.Bytes) units.Bytes { return min(max(size, 1), maxBytes) }
 
 // convolution asks package eager: one convolution runs there by itself, and what it had in workspaces is read from its tape.
 func (l *Library) convolution(w *Work) []units.Bytes {

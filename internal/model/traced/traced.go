@@ -1,6 +1,6 @@
 // Package traced reads what following a script left behind: every storage it would have had on its GPU, in order.
 //
-// In go the two files of a trace (trace.json, and the events as gzipped little-endian numbers) as the probe writes them; out comes a tape, with what
+// It takes the two files of a trace (trace.json, and the events as gzipped little-endian numbers) as the probe writes them and returns a tape, with what
 // cuBLAS and cuDNN take for their own use added by the rules of package eager for a given card. Refused: files that are no
 // trace, events that contradict each other, sizes no machine has.
 package traced
@@ -79,6 +79,9 @@ const (
 	marked        // moment
 	worked        // work
 )
+
+// reserveOp is the owner's operator of a storage whose size the work before it tells.
+const reserveOp = "cudnn reserve"
 
 // Bounds of a believable trace.
 const (
@@ -198,7 +201,11 @@ func (w *writer) write(e event, least bool) {
 		if least && w.trace.Owners[e.c].Depends {
 			return
 		}
-		w.ids[e.a], w.sizes[e.a] = w.alloc(units.Bytes(e.b), uint32(e.c)+1), units.Bytes(e.b)
+		size := units.Bytes(e.b)
+		if w.trace.Owners[e.c].Op == reserveOp && w.library.reserve > 0 {
+			size, w.library.reserve = w.library.reserve, 0
+		}
+		w.ids[e.a], w.sizes[e.a] = w.alloc(size, uint32(e.c)+1), size
 	case ended:
 		if id, ok := w.ids[e.a]; ok {
 			w.free(id, w.sizes[e.a])

@@ -110,7 +110,6 @@ func TestWhatCannotBeCapturedIsSaidWithItsLine(t *testing.T) {
 		"broken.py":    "broken.py:5: RuntimeError",
 		"made_up.py": "made_up.py:13: IndexError: index 1 is out of range " +
 			"(tensors have no values in a capture: the one asked for at made_up.py:12 was made up)",
-		"sharded.py":    "sharded.py:7: a model sharded by FSDP cannot be captured",
 		"cuda_graph.py": "cuda_graph.py:6: CUDA graphs cannot be captured",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -209,4 +208,25 @@ func asJSON(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+func TestOneProcessOfFullyShardHasTheWholeModel(t *testing.T) {
+	t.Parallel()
+	python := probetest.Warm(t)
+	capture := func(env ...string) (string, error) {
+		dir := t.TempDir()
+		var out bytes.Buffer
+		path, err := Run(Request{Args: []string{python, filepath.Join("testdata", "sharded.py")}, Env: append(os.Environ(), env...), Dir: dir, Stdout: &out, Stderr: &out})
+		return path, err
+	}
+	path, err := capture()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(path); err != nil || !strings.Contains(string(data), "--gpus N --sharding fsdp2") {
+		t.Errorf("the job does not say what was left out: %s (%v)", data, err)
+	}
+	if _, err := capture("WORLD_SIZE=8", "RANK=0"); err == nil || !strings.Contains(err.Error(), "sharded.py:7: a model sharded by FSDP cannot be captured") {
+		t.Errorf("of eight processes: %v", err)
+	}
 }

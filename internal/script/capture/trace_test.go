@@ -182,3 +182,10 @@ func TestEvaluationLoopsAreShortened(t *testing.T) {
 		t.Errorf("ended %q after %d steps, phases %v", trace.Ended, trace.Steps, res.Report.Phases)
 	}
 }
+
+func TestPackedSequencesAreAsLongAsTheyAre(t *testing.T) {
+	t.Parallel()
+	if trace, res := followed(t, "packed.py"); trace.Ended != traced.AtEnd || trace.Steps != 3 || res.Report.Range != nil {
+		t.Errorf("ended %q after %d steps, range %v", trace.Ended, trace.Steps, res.Report.Range)
+	}
+}

@@ -22,19 +22,19 @@ PROMOTED = ("stack", "cat", "index_copy", "addcdiv", "addcmul", "atan2", "biline
 _libraries = []  # kernels live as long as these
 
 
-def install(torch, capability):
+def install(torch, capability, trace):
     library = torch.library.Library("aten", "IMPL")
     _libraries.append(library)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch warns of kernels that take another's place
-        _install(torch, library, capability)
+        _install(torch, library, capability, trace)
 
 
-def _install(torch, library, capability):
+def _install(torch, library, capability, trace):
     _autocast(torch, library)
     _dropout(torch, library)
     _attention(torch, library, capability)
-    _recurrent(torch, library)
+    _recurrent(torch, library, trace)
     _lists(torch)
 
 
@@ -178,48 +178,53 @@ def _attention(torch, library, capability):
     library.impl("scaled_dot_product_attention", attention, "AutogradCPU")
 
 
-def _recurrent(torch, library):
-    """LSTM, GRU and plain recurrent networks through cuDNN: one kernel that keeps a reserve for backward (measured with cuDNN 9.19, as package eager has it)."""
+def _recurrent(torch, library, trace):
+    """LSTM, GRU and plain recurrent networks through cuDNN: one kernel that keeps a reserve for backward. What it takes is for the reader of the trace to say."""
+
+    def layer(x, gates, layers, directions, batch_first, dropout, states, weights):
+        batch = states[0].shape[1]
+        steps = -(-x.numel() // (x.shape[-1] * batch))  # packed sequences have no rectangle: as many steps as would fill one
+        shape = (steps, batch, x.shape[-1])
+        return shape, (gates, weights[1].shape[0] // gates, layers, directions, int(dropout), sum(w.numel() for w in weights))
+
     class Cudnn(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, x, gates, layers, directions, batch_first, train, states, *tensors):
+        def forward(ctx, x, gates, layers, directions, batch_first, dropout, train, states, *tensors):
             hidden_states, weights = tensors[:states], tensors[states:]
-            hidden = weights[1].shape[1]
-            out = x.new_empty((*x.shape[:-1], directions * hidden))
+            out = x.new_empty((*x.shape[:-1], directions * weights[1].shape[1]))
             last = tuple(h.new_empty(h.shape) for h in hidden_states)
-            unit = out.numel()
+            ctx.layer = layer(x, gates, layers, directions, batch_first, dropout, hidden_states, weights)
             if train:
-                reserve = x.new_empty(unit * (6 * layers - (1 if gates == 4 else 0)))
+                reserve = trace.reserved(x, ctx.layer)
                 ctx.save_for_backward(x, *hidden_states, *weights, out, reserve)
-            x.new_empty(unit * 74 // 10 if gates == 4 else unit * 55 // 10)
+            trace.worked("rnn", x, ctx.layer)
             ctx.shapes = [t.shape for t in (x, *hidden_states, *weights)]
-            ctx.gates, ctx.unit = gates, unit
             return (out, *last)
 
         @staticmethod
         def backward(ctx, *grads):
             like = next(g for g in grads if g is not None)
             made = [like.new_empty(shape) if needed else None
-                    for shape, needed in zip(ctx.shapes, (ctx.needs_input_grad[0], *ctx.needs_input_grad[7:]))]
-            like.new_empty(ctx.unit * 74 // 10 if ctx.gates == 4 else ctx.unit * 55 // 10)
-            return (made[0], *([None] * 6), *made[1:])
+                    for shape, needed in zip(ctx.shapes, (ctx.needs_input_grad[0], *ctx.needs_input_grad[8:]))]
+            trace.worked("rnn_backward", like, ctx.layer)
+            return (made[0], *([None] * 7), *made[1:])
 
-    def run(gates, x, states, weights, biases, layers, train, bidirectional, batch_first):
-        return Cudnn.apply(x, gates, layers, 2 if bidirectional else 1, batch_first, train, len(states), *states, *weights)
+    def run(gates, x, states, weights, dropout, layers, train, bidirectional, batch_first):
+        return Cudnn.apply(x, gates, layers, 2 if bidirectional else 1, batch_first, train and dropout > 0, train, len(states), *states, *weights)
 
     def lstm(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-        return run(4, x, hx, params, has_biases, num_layers, train, bidirectional, batch_first)
+        return run(4, x, hx, params, dropout, num_layers, train, bidirectional, batch_first)
 
     def single(gates):
         return lambda x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first: run(
-            gates, x, [hx], params, has_biases, num_layers, train, bidirectional, batch_first)
+            gates, x, [hx], params, dropout, num_layers, train, bidirectional, batch_first)
 
     def lstm_packed(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
-        return run(4, data, hx, params, has_biases, num_layers, train, bidirectional, False)
+        return run(4, data, hx, params, dropout, num_layers, train, bidirectional, False)
 
     def single_packed(gates):
         return lambda data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional: run(
-            gates, data, [hx], params, has_biases, num_layers, train, bidirectional, False)
+            gates, data, [hx], params, dropout, num_layers, train, bidirectional, False)
 
     library.impl("lstm.input", lstm, "AutogradCPU")
     library.impl("lstm.data", lstm_packed, "AutogradCPU")

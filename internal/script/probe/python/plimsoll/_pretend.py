@@ -7,6 +7,7 @@ first training step.
 import contextlib
 import functools
 import inspect
+import os
 import types
 
 CAPABILITY = (9, 0)
@@ -15,6 +16,10 @@ STATISTICS = [f"{kind}.{pool}.{when}" for kind in ("allocation", "segment", "act
                                                    "inactive_split_bytes", "requested_bytes")
               for pool in ("all", "large_pool", "small_pool") for when in ("current", "peak", "allocated", "freed")]
 TYPES = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool")
+
+
+SHARDED = ("reshard", "unshard", "set_is_last_backward", "set_requires_gradient_sync", "set_requires_all_reduce", "set_reshard_after_forward", "set_reshard_after_backward",
+           "set_modules_to_forward_prefetch", "set_modules_to_backward_prefetch", "set_gradient_divide_factor", "set_reduce_scatter_divide_factor", "set_unshard_in_backward")
 
 
 def a_gpu(torch, capture):
@@ -251,10 +256,21 @@ def _refusals(torch, capture):
         setattr(torch.cuda, name, type(name, (), {"__init__": graphs}))
     sharded = refuse("a model sharded by FSDP cannot be captured: predict the script without it and add --gpus N --sharding fsdp2")
 
+    def fully_shard(module, *args, mp_policy=None, **kwargs):
+        """Of one process: the whole model is its share, and the step is that of the model without it."""
+        if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+            sharded()
+        narrow = ", computed in the parameters' own type (a mixed-precision policy keeps less for backward)" if getattr(mp_policy, "param_dtype", None) else ""
+        capture.note(f"fully_shard was left out: this is one process with the whole model{narrow}; --gpus N --sharding fsdp2 predicts one rank's share")
+        for part in module if isinstance(module, (list, tuple)) else [module]:
+            for name in SHARDED:
+                object.__setattr__(part, name, lambda *args, **kwargs: None)
+        return module
+
     def without_sharding(module):
         module.FullyShardedDataParallel.__init__ = sharded
         if hasattr(module, "fully_shard"):
-            module.fully_shard = sharded
+            module.fully_shard = fully_shard
 
     when_imported("torch.distributed.fsdp", without_sharding)
     engine = refuse("DeepSpeed's engine cannot be captured: predict the script without it and add --gpus N --sharding zero1, zero2 or zero3")

@@ -21,6 +21,7 @@ OLDEST = (2, 4)
 SECONDS = 120
 MOST_EVENTS = 6_000_000
 ALLOC, FREE, MARK, WORK = range(4)
+RESERVE = "cudnn reserve"
 
 
 def attach(torch, report):
@@ -84,7 +85,7 @@ class Trace:
         when_imported("torch.utils.data.dataloader", _pretend.loaders_at_home)
         when_imported("torch.utils.data.dataloader", self.loops.watch)
         when_imported("transformers.generation.utils", _loops.generation)
-        _cudarules.install(torch, _pretend.CAPABILITY)
+        _cudarules.install(torch, _pretend.CAPABILITY, self)
         _shapes.install(torch)
         _pretend.kernels_of_triton(lambda *args, **kwargs: None)
         _places.install(torch, self.places)
@@ -316,6 +317,20 @@ class Trace:
         """A checkpoint that was loaded to the GPU."""
         return _mapped(self.torch, value, self.to_gpu)
 
+    def numbers(self, tensor):
+        """What a tensor on the host has, whatever mode is on."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes():
+            return tensor.tolist()
+
+    def on_host(self, numbers):
+        """A tensor of these whole numbers, with data, whatever mode is on."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes():
+            return self.torch.tensor(numbers)
+
     def made_from(self, value, map_location):
         device = self.places.named(map_location)
 
@@ -342,6 +357,21 @@ class Trace:
         work = WORKS.get(func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else "")
         if work is not None:
             self.event(WORK, self.works.at(work(func, args, kwargs, out)), 0, 0)
+
+    def worked(self, op, x, layer):
+        """A recurrent layer ran: (steps, batch, features) and its numbers."""
+        shape, numbers = layer
+        self.event(WORK, self.works.at((op, str(x.dtype).removeprefix("torch."), shape, numbers, (), (), (), (), False, 1, (), False)), 0, 0)
+
+    def reserved(self, x, layer):
+        """What cuDNN leaves for backward. How large it is, is told by the work before it; here it has a byte."""
+        self.worked("rnn_reserve", x, layer)
+        made = x.new_empty(1, dtype=self.torch.uint8)
+        ref = self.live.get(made.untyped_storage()._cdata)
+        if ref is not None:
+            category, path, _, taint = self.owners.values[self.events[ref.place + 3]]
+            self.events[ref.place + 3] = self.owners.at((category, path, RESERVE, taint))
+        return made
 
     def is_tainted(self, t):
         return isinstance(t, self.FakeTensor) and t.untyped_storage()._cdata in self.tainted

@@ -41,6 +41,7 @@ class _Answers(_mode._Answers):
         super().__init__(torch, trace)
         self.trace, self.Fake = trace, trace.FakeTensor
         self.special[torch.Tensor.__deepcopy__] = self.deepcopy
+        self.movers[torch._C._VariableFunctions._pad_packed_sequence] = self.padded
         self.cpu_device = torch.device("cpu")
 
     def call(self, function, args, kwargs):
@@ -140,6 +141,19 @@ class _Answers(_mode._Answers):
             return None
         return function(*args, **kwargs)
 
+    def padded(self, function, args, kwargs):
+        """Packed sequences with padding again: written into one tensor (aten/src/ATen/native/PackedSequence.cpp)."""
+        data, sizes, first, value, total = args
+        if not isinstance(data, self.Fake):
+            return function(*args, **kwargs)
+        counts = self.trace.numbers(sizes)
+        batch, steps = counts[0], max(total, len(counts))
+        with self.trace.recording():
+            out = data.new_full((steps * batch, *data.shape[1:]), value)
+            out = out.index_copy_(0, data.new_empty(data.shape[0], dtype=self.torch.int64), data).view(steps, batch, *data.shape[1:])
+            out = out.transpose(0, 1) if first else out
+        return out, self.trace.on_host([sum(n > i for n in counts) for i in range(batch)])
+
     def deepcopy(self, function, args, kwargs):
         source, memo = args[0], args[1] if len(args) > 1 else {}
         if not isinstance(source, self.Fake):
@@ -199,12 +213,13 @@ class Bounds:
             "unique_consecutive.default": self.unique, "_local_scalar_dense.default": self.scalar, "equal.default": lambda *a: True,
             "index.Tensor": self.index, "repeat_interleave.Tensor": self.repeated, "bincount.default": self.counted, "is_nonzero.default": lambda *a: False,
             "histc.default": lambda func, args, kwargs: args[0].new_empty(args[1] if len(args) > 1 else 100), "nonzero_static.default": None,
-            "allclose.default": lambda *a: True,
+            "allclose.default": lambda *a: True, "_pack_padded_sequence.default": self.packed,
         }.items():
             packet, _, overload = name.partition(".")
             operator = getattr(getattr(aten, packet, None), overload, None)
             if operator is not None and answer is not None:
                 self.of[operator] = answer
+
     def told(self, out):
         self.trace.depends(out)
         return out
@@ -239,6 +254,15 @@ class Bounds:
                 chosen.append(i)
         out = func(args[0], chosen)
         return self.told(out) if masks else out
+
+    def packed(self, func, args, kwargs):
+        """Sequences without their padding. How long each is, is known where the script has the lengths on the host; else all are as long as the longest."""
+        x, lengths, first = args[:3]
+        batch, steps = (x.shape[0], x.shape[1]) if first else (x.shape[1], x.shape[0])
+        real = not isinstance(lengths, self.trace.FakeTensor)
+        each = self.trace.numbers(lengths) if real else [steps] * batch
+        data = x.new_empty((sum(each), *x.shape[2:]))
+        return data if real else self.told(data), self.trace.on_host([sum(n > t for n in each) for t in range(max(each))])
 
     def repeated(self, func, args, kwargs):
         size = kwargs.get("output_size")
