@@ -248,7 +248,7 @@ func ownBatches(all [][3]any) ([]lengths.Batch, error) {
 		if !ok || !also || !too || samples < 1 || tokens < 1 {
 			return nil, fmt.Errorf("batch %d of the capture is %v, and should be samples, tokens, padded", i+1, b)
 		}
-		out[i] = lengths.Batch{Samples: int(samples), Longest: int(tokens), Padded: padded, At: i * int(samples)}
+		out[i] = lengths.Batch{Samples: int(samples), Longest: int(tokens), Padded: padded, At: -1}
 	}
 	return out, nil
 }

@@ -54,7 +54,7 @@ type FailsAt struct {
 	Step   int         `json:"step"`                 // from 1
 	Eval   bool        `json:"evaluation,omitempty"` // in the evaluation after that step
 	Shape  []int       `json:"shape"`                // samples and tokens of the longest
-	Sample int         `json:"sample"`               // which of the samples is the longest, from 0
+	Sample int         `json:"sample"`               // which of the samples is the longest, from 0; -1: not known
 	Asked  units.Bytes `json:"asked"`
 	Phase  string      `json:"phase,omitempty"`
 	Where  string      `json:"where,omitempty"`

@@ -133,7 +133,7 @@ func CheckCells(path string, src []byte, ends []int, lookup flow.Lookup) *Report
 		report.Exports, report.Uses = m.Exports(), m.Uses()
 		return report
 	}
-	report.Findings = append(report.Findings, checkModule(m)...)
+	report.Findings = append(append(report.Findings, checkModule(m)...), outputsKept(m, ends)...)
 	report.Suppressions = suppressions(path, file)
 	report.Exports, report.Uses = m.Exports(), m.Uses()
 	return report

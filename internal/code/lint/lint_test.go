@@ -110,6 +110,37 @@ func TestNotebookFindingsNameTheirCell(t *testing.T) {
 	}
 }
 
+func TestWhatACellShowsIsKept(t *testing.T) {
+	t.Parallel()
+	for last, kept := range map[string]bool{
+		"loss":                            true,
+		"out":                             true,
+		"model(x)":                        true,
+		"out  # a look at it; in passing": true,
+		"loss;":                           false,
+		"loss.item()":                     false,
+		"loss.backward()\nloss":           false,
+		"with torch.no_grad():\n    quiet = model(x)\nquiet": false,
+		"print(loss)":        false,
+		"x":                  false,
+		"loss\nprint(1)":     false,
+		"def f():\n    loss": false,
+	} {
+		nb, err := json.Marshal(map[string]any{"cells": []any{
+			map[string]any{"cell_type": "code", "source": "import torch\nmodel = torch.nn.Linear(2, 2).cuda()\ncriterion = torch.nn.MSELoss()"},
+			map[string]any{"cell_type": "code", "source": "out = model(x)\nloss = criterion(out, y)\n" + last},
+			map[string]any{"cell_type": "code", "source": "print(1)"},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := lint.Notebook("train.ipynb", nb, lint.Options{Select: []string{lint.OutputRule}})
+		if err != nil || len(found) > 0 != kept || kept && (found[0].Cell != 2 || found[0].Rule != lint.OutputRule) {
+			t.Errorf("%q: %+v %v", last, found, err)
+		}
+	}
+}
+
 func TestFindingsOnTheGuiltyStackAreRaised(t *testing.T) {
 	t.Parallel()
 	found := []lint.Finding{

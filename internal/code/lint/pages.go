@@ -14,14 +14,18 @@ const SyntaxRule = "LM000"
 // UnusedRule is the id under which comments that silence nothing are reported.
 const UnusedRule = "LM099"
 
-// about are the rules about the file and its comments rather than about the program.
+// OutputRule is the id under which outputs of a notebook's cells that keep a graph are reported.
+const OutputRule = "LM098"
+
+// about are the rules about the file, its cells and its comments rather than about the program.
 var about = []Rule{
 	{ID: SyntaxRule, Name: "not-python", Severity: Warning, Summary: "a line is not Python"},
+	{ID: OutputRule, Name: "notebook-output-kept", Severity: Warning, Summary: "a cell of a notebook shows a tensor with its graph, and keeps it"},
 	{ID: UnusedRule, Name: "unused-suppression", Severity: Note, Summary: "a comment silences nothing"},
 }
 
 // AllRules lists every rule a finding can name, those about comments and syntax too.
-func AllRules() []Rule { return append([]Rule{about[0]}, append(Rules(), about[1])...) }
+func AllRules() []Rule { return append([]Rule{about[0]}, append(Rules(), about[1:]...)...) }
 
 // Page gives the text that explains a rule, in Markdown, without its title; empty for a rule that does not exist.
 func Page(id string) string {

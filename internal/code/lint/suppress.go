@@ -137,7 +137,7 @@ func (c Suppression) unused(used map[string]bool, opts Options) []string {
 
 // applied tells whether any rule that an id stands for is reported.
 func applied(id string, opts Options) bool {
-	return slices.ContainsFunc(rules, func(r Rule) bool { return matches(id, &r) && chosen(&r, opts) })
+	return slices.ContainsFunc(AllRules(), func(r Rule) bool { return matches(id, &r) && chosen(&r, opts) })
 }
 
 func (c Suppression) finding(unused []string, opts Options) Finding {

@@ -71,7 +71,10 @@ func runVerdict(r *report.Prediction) (string, screen.Ink) {
 	if f.Eval {
 		where = fmt.Sprintf("in the evaluation after step %s", units.Count(f.Step))
 	}
-	text := fmt.Sprintf("Does not fit: the run dies %s, on a batch of %d × %s (sample %s is the longest)", where, f.Shape[0], units.Count(f.Shape[1]), units.Count(f.Sample))
+	text := fmt.Sprintf("Does not fit: the run dies %s, on a batch of %d × %s", where, f.Shape[0], units.Count(f.Shape[1]))
+	if f.Sample >= 0 {
+		text += fmt.Sprintf(" (sample %s is the longest)", units.Count(f.Sample))
+	}
 	if f.Phase != "" && !f.Eval {
 		text += ", in the " + f.Phase + " pass"
 		if f.Where != "" {
@@ -112,7 +115,7 @@ func chart(s *screen.Screen, r *report.Prediction) {
 	}
 	for at := 1; at < columns; at++ {
 		if reserved[at] == 0 && (run.FailsAt == nil || at <= (run.FailsAt.Step-1)*columns/max(last, 1)) {
-			reserved[at] = reserved[at-1]
+			reserved[at], allocated[at] = reserved[at-1], allocated[at-1]
 		}
 	}
 	for row := rows; row > 0; row-- {

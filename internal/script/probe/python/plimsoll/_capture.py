@@ -377,6 +377,7 @@ class Capture:
         if len(self.taken) > 1:
             self.note(f"{len(self.taken)} optimizers step in each iteration: this is the step that keeps the most for backward, {_spelled(place)}")
         self.exporting = self.places.honest = True
+        models = [n.call for n in self.nodes if isinstance(n.call, self.torch.nn.Module)]
         try:
             job, graph = _graph.export(self, optimizer)
         except Exception as problem:
@@ -384,7 +385,7 @@ class Capture:
             return
         _files.write_with(os.path.join(self.report, "graph.json.gz"), lambda f: f.write(graph))
         if self.batches is not None:
-            self.batches.write(self.report, [n.call for n in self.nodes if isinstance(n.call, self.torch.nn.Module)])
+            self.batches.write(self.report, models)
         _files.write_json(os.path.join(self.report, "job.json"), job)
         self.leave(0)
 
