@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"debug/elf"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -14,8 +18,8 @@ type platform struct {
 	Brew     string // how a Homebrew formula asks for it; empty: not offered there
 }
 
-// platforms are all that a release has. The driver's library is loaded with dlopen, so the binary for glibc is a dynamic one (of glibc 2.17 it needs
-// dlopen, pthread and the like: TestTheBinaryNeedsAnOldGlibc); without that (nogpu) the binary is static and runs on musl, where nvidia-smi is asked.
+// platforms are all that a release has. The driver's library is loaded with dlopen, so the binary for glibc is a dynamic one; without that (nogpu) the binary is
+// static and runs on musl, where nvidia-smi is asked. checkLinks holds both to their tags.
 // macOS 12 is what Go 1.26 needs (go.dev/doc/go1.25#darwin).
 var platforms = []platform{
 	{OS: "linux", Arch: "amd64", Wheel: "manylinux_2_17_x86_64.manylinux2014_x86_64", Brew: "on_linux on_intel"},
@@ -54,6 +58,37 @@ func (p platform) ArchiveEnding() string {
 		return ".zip"
 	}
 	return ".tar.gz"
+}
+
+// newestGlibc is the second number of the glibc that the tag manylinux_2_17 promises to do with.
+const newestGlibc = 17
+
+// checkLinks refuses a binary that needs more of a Linux than the tags of its wheel say.
+func (p platform) checkLinks(binary []byte) error {
+	if p.OS != "linux" {
+		return nil
+	}
+	f, err := elf.NewFile(bytes.NewReader(binary))
+	if err != nil {
+		return err
+	}
+	if p.Musl {
+		if slices.ContainsFunc(f.Progs, func(s *elf.Prog) bool { return s.Type == elf.PT_INTERP }) {
+			return errors.New("the binary for musl is not static")
+		}
+		return nil
+	}
+	symbols, err := f.ImportedSymbols()
+	if err != nil {
+		return fmt.Errorf("what the binary needs of glibc: %w", err)
+	}
+	for _, s := range symbols {
+		var minor int
+		if n, _ := fmt.Sscanf(s.Version, "GLIBC_2.%d", &minor); n == 1 && minor > newestGlibc {
+			return fmt.Errorf("the binary needs %s of %s", s.Name, s.Version)
+		}
+	}
+	return nil
 }
 
 // choose reads -only.

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,24 @@ func TestAnArchiveUnpacksToAProgramWithItsManual(t *testing.T) {
 	}
 	if found["plimsoll"].Mode != 0o755 {
 		t.Errorf("the program has mode %o", found["plimsoll"].Mode)
+	}
+}
+
+func TestABinaryThatLoadsLibrariesIsNotForMusl(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable() // opens the driver's library as plimsoll does
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (platform{OS: runtime.GOOS}).checkLinks(binary); err != nil {
+		t.Errorf("for glibc: %v", err)
+	}
+	if err := (platform{OS: runtime.GOOS, Musl: true}).checkLinks(binary); err == nil && runtime.GOOS == "linux" {
+		t.Error("a dynamic binary passes for one that runs on musl")
 	}
 }
 
