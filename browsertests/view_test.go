@@ -1,6 +1,6 @@
 // Package browsertests holds the page of plimsoll view to its promises in a real headless Chromium.
 //
-// In go the recordings in testdata; out come failures where the page shows something else than plimsoll explain, complains in the console, asks
+// It takes the recordings in testdata and returns failures where the page shows something else than plimsoll explain, complains in the console, asks
 // anything outside, or runs what is only a name. Times are printed, not judged: machines differ.
 package browsertests
 

@@ -146,7 +146,7 @@ func (b *builder) Tuple(items []pickle.Value) (pickle.Value, error) {
 // SetItems gives a dict its fields.
 func (b *builder) SetItems(dict pickle.Value, pairs []pickle.Value) error {
 	if dict.Kind != kindDict {
-		return errors.New("keys and values are set on something that is no dict")
+		return errors.New("keys and values are set on something that is not a dict")
 	}
 	r := &b.dicts[dict.N]
 	if r.kind == recNone {
@@ -185,7 +185,7 @@ func (b *builder) SetItems(dict pickle.Value, pairs []pickle.Value) error {
 func (b *builder) classify(pairs []pickle.Value) (recordKind, error) {
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i].Kind != kindString {
-			return 0, fmt.Errorf("%w: a dict has a key that is no text", ErrFormat)
+			return 0, fmt.Errorf("%w: a dict has a key that is not a string", ErrFormat)
 		}
 		switch b.strings.field(pairs[i].N) {
 		case fieldAction:
@@ -238,7 +238,7 @@ func (b *builder) setLoose(d *looseDict, pairs []pickle.Value) error {
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i].Kind != kindString {
-			return fmt.Errorf("%w: a dict has a key that is no text", ErrFormat)
+			return fmt.Errorf("%w: a dict has a key that is not a string", ErrFormat)
 		}
 		d.keys = append(d.keys, uint32(pairs[i].N))
 		d.values = append(d.values, pairs[i+1])
@@ -250,7 +250,7 @@ func (b *builder) setLoose(d *looseDict, pairs []pickle.Value) error {
 // shares records with another is no snapshot.
 func (b *builder) Append(target pickle.Value, items []pickle.Value) error {
 	if target.Kind != kindList {
-		return errors.New("items are appended to something that is no list")
+		return errors.New("items are appended to something that is not a list")
 	}
 	l := &b.lists[target.N]
 	if l.stack {

@@ -1,6 +1,6 @@
 // Package snapshot reads PyTorch CUDA memory snapshots.
 //
-// In goes what torch.cuda.memory._dump_snapshot wrote (pickle protocols 2 to 5 by CPython or by torch's C++
+// It takes what torch.cuda.memory._dump_snapshot wrote (pickle protocols 2 to 5 by CPython or by torch's C++
 // pickler), the same shape as JSON, the page that _memory_viz.py makes of it, or the bare list of segments of
 // PyTorch 1.13, plain or compressed with gzip, zstd or xz. Out comes a [Snapshot]: the segments, and the history
 // of every device as columns with interned stacks.

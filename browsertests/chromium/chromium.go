@@ -1,6 +1,6 @@
 // Package chromium opens pages of plimsoll in a real headless browser.
 //
-// In go a command line of plimsoll or a file; out come a tab that notes every console message, exception and request, and the process that serves
+// It takes a command line of plimsoll or a file and returns a tab that notes every console message, exception and request, and the process that serves
 // it. It needs Debian's chromium (scripts/install-chromium.sh) and refuses to run without it.
 package chromium
 

@@ -1,6 +1,6 @@
 // Package archtest holds the tree to its own architecture.
 //
-// In go the source files of the module; out come failures where a package imports upward, lacks a comment that tells what goes
+// It takes the source files of the module and returns failures where a package imports upward, lacks a comment that tells what goes
 // in, what comes out and what is refused, touches the outside world from a pure rank, or has grown past its budget.
 package archtest
 

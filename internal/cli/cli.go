@@ -1,6 +1,6 @@
 // Package cli is the command line of plimsoll.
 //
-// In go arguments and an Env (the outside world: streams, environment, terminal facts); out come an exit code,
+// It takes arguments and an Env (the outside world: streams, environment, terminal facts) and returns an exit code,
 // data on stdout and talk on stderr. A command is a constructor, an options struct and a run function; it reads its files,
 // calls the pure packages and hands their values to a renderer. No command computes or formats numbers itself.
 package cli

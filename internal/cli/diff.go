@@ -18,7 +18,7 @@ func newDiffCommand(env Env) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
 		Use:   "diff A B",
-		Short: "what changed between two runs",
+		Short: "compare the memory of two runs",
 		Long: `Diff compares two memory snapshots, or two directories of them, at their peaks: what
 grew and what shrank, by category and by line of your code.
 
@@ -56,7 +56,9 @@ func runDiff(env Env, o diffOptions, before, after string) error {
 		}
 		sides[i] = all
 	}
+	stop := progress(env, func() string { return "comparing the two peaks" })
 	a, b := highest(sides[0]), highest(sides[1])
+	stop()
 	for i, c := range []bool{a != nil, b != nil} {
 		if !c {
 			return unreadable(fmt.Errorf("%s contains no memory snapshot", []string{before, after}[i]))

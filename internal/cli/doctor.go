@@ -21,7 +21,7 @@ func newDoctorCommand(env Env) *cobra.Command {
 	var opts doctorOptions
 	cmd := &cobra.Command{
 		Use:   "doctor [--json]",
-		Short: "what is wrong or risky on this machine, and the fix",
+		Short: "check this machine for memory problems, with fixes",
 		Long: `Doctor looks once at the driver, the cards, the processes on them, the PyTorch
 on the path, host memory, /dev/shm and the variables that steer PyTorch's
 allocator, and reports what is wrong with the fix for each. It changes nothing

@@ -50,7 +50,7 @@ func holdersBeside(env Env, recording string) (*holders.File, error) {
 func recordingOf(path string) ([]string, error) {
 	found, err := filepath.Glob(strings.TrimSuffix(path, holdersEnding) + recordingEnding + "*")
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("%s says who holds the memory of a recording, and %s is not beside it", path,
+		err = fmt.Errorf("%s says who holds the memory of a recording, but the recording (%s) is not next to it", path,
 			filepath.Base(strings.TrimSuffix(path, holdersEnding))+recordingEnding)
 	}
 	return found[:min(1, len(found))], err

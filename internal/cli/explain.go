@@ -26,16 +26,17 @@ func newExplainCommand(env Env) *cobra.Command {
 	var o explainOptions
 	cmd := &cobra.Command{
 		Use:   "explain FILE... | -",
-		Short: "why it ran out of memory, and what to change",
-		Long: `Explain reads what a dead training run left behind and tells in one screen what was
-asked for and what there was, what held the memory, the causes with their evidence,
-and what to do. It needs no GPU and no Python, and runs nothing that is in a file.
+		Short: "explain why a run ran out of memory, and what to change",
+		Long: `Explain reads what a failed training run left behind and shows on one screen how
+much memory was requested and how much was free, what used it, the likely causes
+with their evidence, and what to do. It needs no GPU and no Python, and never runs
+code from a file.
 
 FILE is a memory snapshot (torch.cuda.memory._dump_snapshot; pickle, JSON or the page
-of _memory_viz.py; plain, .gz, .zst or .xz), a log of any length, or a directory of
-them, one for each rank. "-" reads standard input.`,
+of _memory_viz.py; plain, .gz, .zst or .xz), a log, or a folder of them, one per rank.
+Text that is piped in, or an error message in quotes, is read too.`,
 		Example: `  plimsoll explain oom.pickle.gz
-  python train.py 2>&1 | plimsoll explain -
+  python train.py 2>&1 | plimsoll explain
   plimsoll explain snapshots/            # every rank; the one that stands out is named
   plimsoll explain --json oom.pickle | jq .findings[0].id
   plimsoll explain --pprof peak.pb.gz oom.pickle && go tool pprof -http=: peak.pb.gz`,
@@ -56,7 +57,7 @@ them, one for each rank. "-" reads standard input.`,
 	}
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print the report as JSON ("+report.ExplainSchema+")")
 	o.Exports = exportFlags(cmd.Flags())
-	cmd.Flags().StringVar(&o.Source, "source", "", "the code that ran: lint findings on the guilty lines are named with the cause")
+	cmd.Flags().StringVar(&o.Source, "source", "", "the code that ran: lint findings on the lines involved are shown with the cause")
 	return cmd
 }
 
@@ -73,7 +74,9 @@ func runExplain(env Env, o explainOptions, args []string) error {
 	if done, err := exportEvidence(env, o.Exports, all); done || err != nil {
 		return err
 	}
+	stop := progress(env, func() string { return "looking for causes" })
 	r := explain.Build(all)
+	stop()
 	if o.Source != "" {
 		if err := nameInSource(r.Findings, o.Source); err != nil {
 			return err

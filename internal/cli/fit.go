@@ -38,22 +38,22 @@ func newFitCommand(env Env) *cobra.Command {
 	var o fitOptions
 	cmd := &cobra.Command{
 		Use:   "fit (MODEL | --config config.json | --graph FILE | --job FILE)",
-		Short: "the fastest way to run a training job that fits on a card",
-		Long: `Fit searches micro-batch with accumulation, checkpointing (none, selective, full), the
-optimizer's form, attention, allocator settings, the loop, what is kept on the host and,
-with --gpus, sharding, tensor and pipeline parallelism for the fastest plan that fits.
-The effective batch stays. It predicts memory as plimsoll predict does and estimates
-time from the same operators.
+		Short: "find the fastest settings that fit on a card",
+		Long: `Fit searches for the fastest settings that fit: micro-batch and accumulation,
+checkpointing (none, selective, full), optimizer implementation, attention, allocator
+settings, the loop, offloading and, with --gpus, sharding, tensor and pipeline
+parallelism. The effective batch stays the same. Memory is predicted as by plimsoll
+predict; time is estimated from the same operators.
 
 MODEL alone is enough: plimsoll fit Qwen/Qwen3-8B --gpu 4090 compares full fine-tuning,
 LoRA and QLoRA and takes the first that fits.
 
-By default only changes that keep the training the same are made; --allow numerics
-opens precision and other optimizers, as far as they are not named. What is named is
-fixed: --precision fp32,amp-bf16 allows just these two. With --write only plans are
-ranked that the framework has words for.
+By default only changes that keep the training the same are tried; --allow numerics
+also tries other precisions and optimizers. What you name is fixed: --precision
+fp32,amp-bf16 allows just these two. With --write only plans are ranked that the
+framework can express.
 
-Exit code 3: nothing fits; the answer then says what the least is that would.`,
+Exit code 3: nothing fits; the answer then says what would.`,
 		Example: `  plimsoll fit Qwen/Qwen3-8B --gpu 4090
   plimsoll fit --config config.json --seq 2048 --effective-batch 16 --precision amp-bf16 --gpu rtx-4090
   plimsoll fit --job job.json --gpu a100-40g --allow numerics
@@ -72,21 +72,21 @@ Exit code 3: nothing fits; the answer then says what the least is that would.`,
 	o.addModel(cmd)
 	o.machineFlags.add(cmd)
 	flags := cmd.Flags()
-	flags.IntVar(&o.Effective, "effective-batch", 0, "samples of one optimizer step, over all cards (default: batch × accumulate × cards)")
+	flags.IntVar(&o.Effective, "effective-batch", 0, "samples per optimizer step, over all cards (default: batch × accumulate × cards)")
 	flags.IntSliceVar(&o.Axes.MicroBatch, "micro-batch", nil, "micro-batches to try (default: every divisor)")
 	addWords(flags, &o.Axes.Precision, "precision", "precisions to try, the first is the job's: "+strings.Join(torch.Precisions(), ", "), torch.ParsePrecision)
 	addWords(flags, &o.Axes.Checkpointing, "checkpointing", "none, selective, full (default: all the model can)", setup.ParseCheckpointing)
 	addWords(flags, &o.Axes.Optimizer, "optimizer", "optimizers to try, the first is the job's (default: forms of "+string(torch.DefaultOptimizer)+")", torch.ParseOptimizer)
 	addWords(flags, &o.Axes.Attn, "attn", "attention: sdpa, eager (default: the job's, and sdpa)", o.attention)
 	addWords(flags, &o.Axes.Loop, "loop", "loop: function, loss, plain, script (default: the job's and function; with --write, the form's own)", setup.ParseLoop)
-	addWords(flags, &o.Axes.Offload, "offload", "what is on the host: none, optimizer (state and step), activations, both (default: none, optimizer)", setup.ParseOffload)
-	flags.IntVar(&o.GPUs, "gpus", 1, "cards in all (what several add is analytic: not measured)")
+	addWords(flags, &o.Axes.Offload, "offload", "what to keep in host memory: none, optimizer (state and step), activations, both (default: none, optimizer)", setup.ParseOffload)
+	flags.IntVar(&o.GPUs, "gpus", 1, "number of cards (several cards are computed, not measured)")
 	addWords(flags, &o.Axes.Sharding, "sharding", "with --gpus: "+strings.Join(setup.Words(setup.Shardings()), ", ")+" (default: all)", setup.ParseSharding)
-	flags.IntSliceVar(&o.Axes.Tensor, "tensor", nil, "with --gpus: cards that share every layer (default: 1, 2, 4, 8)")
+	flags.IntSliceVar(&o.Axes.Tensor, "tensor", nil, "with --gpus: cards per layer (tensor parallel) (default: 1, 2, 4, 8)")
 	flags.IntSliceVar(&o.Axes.Stages, "stages", nil, "with --gpus: pipeline stages (default: powers of two)")
-	flags.StringSliceVar(&o.Allow, "allow", nil, "numerics: precision and the kind of optimizer may change")
-	flags.StringVar(&o.Write, "write", "", "print what a framework reads: "+strings.Join(planfile.Formats(), ", "))
-	flags.IntVar(&o.Plan, "plan", 1, "with --write: which plan of the table")
+	flags.StringSliceVar(&o.Allow, "allow", nil, "numerics: also try other precisions and optimizers")
+	flags.StringVar(&o.Write, "write", "", "print the plan for a framework: "+strings.Join(planfile.Formats(), ", "))
+	flags.IntVar(&o.Plan, "plan", 1, "with --write: number of the plan in the table")
 	flags.BoolVar(&o.JSON, "json", false, "print JSON ("+report.FitSchema+")")
 	flags.BoolVarP(&o.Verbose, "verbose", "v", false, "print what the numbers assume")
 	return cmd
@@ -254,7 +254,7 @@ func (o *fitOptions) question(j *fileJob) error {
 		return nil // the reader of the model says what is wrong, or it is no language model
 	}
 	if assumed := plan.Usual(&j.Job, c.Int("max_position_embeddings")); len(assumed) > 0 {
-		j.Notes = append(j.Notes, "assumed: "+strings.Join(assumed, ", "))
+		j.Notes = append(j.Notes, strings.Join(assumed, ", ")+", as neither was given")
 	}
 	return nil
 }

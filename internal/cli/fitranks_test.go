@@ -41,7 +41,7 @@ func TestRanksSplitTogetherAndEndWhereTheUntouchedOnesDo(t *testing.T) {
 				}
 			}
 			split := runs(t, oneThread, append([]string{"run", "--fit", "--split", "4"}, command...)...)
-			split.wants(t, 0, "it ran with: micro-batch 2 × 4", "seen in effect on 2 ranks: 4 micro-batches a batch, accumulated")
+			split.wants(t, 0, "it ran with: micro-batch 2 × 4", "seen in effect on 2 ranks: 4 micro-batches per batch, accumulated")
 			if far := furthest(t, untouched.numbers(t), split.numbers(t)); far > 1e-6 {
 				t.Errorf("parameters differ by up to %g", far)
 			}
@@ -65,7 +65,7 @@ func TestAnOutOfMemoryOnOneRankStartsAllOfThemAnew(t *testing.T) {
 	t.Parallel()
 	python := probetest.Warm(t)
 	got := runs(t, oneThread, append([]string{"run", "--fit"}, pair(python, "torchrun", "ranks.py", "oom")...)...)
-	got.wants(t, 0, "out of memory on rank 1", "Starting again: micro-batch 4 × 2", "seen in effect on 2 ranks: 2 micro-batches a batch")
+	got.wants(t, 0, "out of memory on rank 1", "Starting again: micro-batch 4 × 2", "seen in effect on 2 ranks: 2 micro-batches per batch")
 	if got.numbers(t) == nil {
 		t.Error("they did not finish")
 	}

@@ -46,7 +46,7 @@ func newLintCommand(env Env) *cobra.Command {
 	var o lintOptions
 	cmd := &cobra.Command{
 		Use:   "lint PATH... | --explain RULE | --lsp",
-		Short: "what in the code wastes memory",
+		Short: "find code that wastes GPU memory",
 		Long: `Lint reads Python training code without running it and reports what wastes GPU
 memory, and the accumulation mistakes people make while fighting for it: the line,
 why it matters, and the fix. It needs neither Python nor a GPU.
@@ -124,7 +124,9 @@ func runLint(ctx context.Context, env Env, o lintOptions, args []string) error {
 	if o.Diff {
 		return diffFiles(ctx, env, o, settings, files)
 	}
+	stop := progress(env, func() string { return fmt.Sprintf("reading %d files", len(files)) })
 	summary, err := lintFiles(ctx, o, settings, files)
+	stop()
 	if err != nil {
 		return err
 	}

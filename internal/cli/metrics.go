@@ -30,7 +30,7 @@ func newMetricsCommand(env Env) *cobra.Command {
 	var opts metricsOptions
 	cmd := &cobra.Command{
 		Use:   "metrics [--listen 127.0.0.1:9740] [--hide-commands]",
-		Short: "serve the GPUs' memory, its growth and the time left to Prometheus",
+		Short: "export GPU memory, its growth and the time left to Prometheus",
 		Long: `Metrics watches the GPUs like plimsoll watch and serves what it finds at
 /metrics, in the Prometheus and OpenMetrics formats. It only reads: there is
 nothing to set, and nothing on the machine changes.

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,10 +67,10 @@ func TestWhatNewUsersTypeIsUnderstood(t *testing.T) {
 		"one bad file of two":             {args: []string{"explain", recordings + "oom-batch.pickle.gz", "../../testdata/none.pickle"}, code: 4, want: "activations dominate"},
 		"a file without a verb":           {args: []string{recordings + "oom-batch.pickle.gz"}, code: 2, want: "plimsoll explain " + recordings},
 		"plimsoll alone":                  {want: "plimsoll run -- python train.py"},
-		"a wrong type in a job":           {stdin: `{"config_file": "x.json", "batch": "four"}`, args: []string{"predict"}, code: 4, want: `"batch" is a string here and must be a number`, lacks: "Go "},
+		"a wrong type in a job":           {stdin: `{"config_file": "x.json", "batch": "four"}`, args: []string{"predict"}, code: 4, want: "batch is text and should be a whole number", lacks: "Go "},
 		"bf16 on a T4":                    {args: with("--gpu", "t4", "--precision", "amp-bf16"), want: "T4 has no bf16"},
 		"LoRA in GPT-2's Conv1D":          {args: []string{"predict", "../../docs/answers/gpt2.json", "--batch", "1", "--seq", "128", "--lora-rank", "8", "--lora-targets", "c_attn"}, want: "LoRA 8"},
-		"a job that is not JSON":          {stdin: `batch=4`, args: []string{"predict"}, code: 4, want: "not valid JSON", lacks: "invalid character"},
+		"a job that is not JSON":          {stdin: `batch=4`, args: []string{"predict"}, code: 4, want: "is not a JSON object: byte 1"},
 	} {
 		r := plimsoll(t, c.stdin, c.args...)
 		text := r.stdout + r.stderr
@@ -109,6 +111,55 @@ func TestNextStepsWorkAsPrinted(t *testing.T) {
 		if r := plimsoll(t, "", next...); r.code != exitOK && !(next[0] == "replay" && r.code == exitFinding) {
 			t.Errorf("plimsoll %v, as printed: exit %d\n%s", next, r.code, r.stderr)
 		}
+	}
+}
+
+// TestAModelIsFoundByItsName answers from a local Hugging Face cache, as huggingface_hub lays it out.
+func TestAModelIsFoundByItsName(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	dir := filepath.Join(home, "hub", "models--acme--small-llama", "snapshots", "0123456789abcdef")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(tinyModel(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"predict", "acme/small-llama", "--batch-size", "2", "--seq-len", "128", "--gpu", "4090"},
+		{"predict", "--model", "acme/small-llama", "--batch", "2", "--seq", "128", "--gpu", "4090"},
+		{"fit", "acme/small-llama", "--gpu", "4090"},
+	} {
+		var out, talk bytes.Buffer
+		env := Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &talk, Getenv: func(string) string { return "" },
+			Environ: func() []string { return []string{"HF_HOME=" + home} }}
+		if code := Run(context.Background(), env, args); code != exitOK || !strings.Contains(out.String(), "acme/small-llama") {
+			t.Errorf("plimsoll %v: exit %d\n%s%s", args, code, out.String(), talk.String())
+		}
+	}
+}
+
+// TestTheReadmeIsShortAndEndsWithAWorkingCommand: three minutes of reading are some 800 words, tables and sessions included.
+func TestTheReadmeIsShortAndEndsWithAWorkingCommand(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(strings.Fields(string(b))); n > 850 {
+		t.Errorf("the README has %d words", n)
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	command, found := strings.CutPrefix(lines[len(lines)-2], "go run ./cmd/plimsoll ")
+	if !found || lines[len(lines)-1] != "```" {
+		t.Fatalf("the README ends with %q", lines[len(lines)-2])
+	}
+	t.Chdir(filepath.Join("..", ".."))
+	if r := plimsoll(t, "", strings.Fields(command)...); r.code != exitFinding || !strings.Contains(r.stdout, "What to do") {
+		t.Errorf("plimsoll %s: exit %d\n%s%s", command, r.code, r.stdout, r.stderr)
 	}
 }
 

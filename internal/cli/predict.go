@@ -49,23 +49,23 @@ func newPredictCommand(env Env) *cobra.Command {
 	var o predictOptions
 	cmd := &cobra.Command{
 		Use:   "predict (MODEL | --config config.json | --graph FILE | --job FILE | --jobs FILE.jsonl | -- COMMAND...)",
-		Short: "whether a training job fits on a card, before it runs",
-		Long: `Predict runs three training steps of a described job on a PyTorch that only counts
-bytes and tells whether it fits: the peak by phase and by category, where in the step
-it is, a bound that is safe, and the largest batch that would still fit. It needs no
-GPU and, for families that are built in, no Python.
+		Short: "predict whether a training job fits on a card, before it runs",
+		Long: `Predict simulates three training steps of a job, counting the bytes PyTorch would
+allocate, and says whether it fits: the peak by phase and by category, where in the
+step it occurs, a safe upper bound, and the largest batch that would still fit. It
+needs no GPU and, for built-in model families, no Python.
 
 MODEL is a name on the Hugging Face hub whose config.json is in the local cache, a
 config.json, or a folder with one. A model_type that is not built in is read from the
-code of the transformers that is installed beside, once (--python names the Python).
+code of the installed transformers, once (--python says which Python).
 
 The model may also be given with --config, or as a graph exported with
 torch.export.save(torch.export.export(model, inputs), "model.pt2"). A job file has
 the same settings as JSON; flags override it. Files named in it are relative to it.
 
-A COMMAND (python train.py …) is run on the CPU as far as its first training step,
-which is captured and predicted; nothing is trained. What it does before that step
-(files it writes, data it downloads) happens. Then it is run again on tensors without
+A COMMAND (python train.py …) is run on the CPU up to its first training step, which
+is captured and predicted; nothing is trained. What it does before that step (files it
+writes, data it downloads) does happen. Then it is run again on tensors without
 data, through further steps, evaluation and checkpoints, for at most --follow: the peak
 is the highest of all phases. It needs Python with PyTorch 2.4 or newer.
 
@@ -103,7 +103,7 @@ Exit code 3: it does not fit.`,
 	o.machineFlags.add(cmd)
 	o.spreadFlags.add(cmd)
 	o.runFlags.add(cmd)
-	cmd.Flags().StringVar(&o.Jobs, "jobs", "", "file with one job as JSON a line")
+	cmd.Flags().StringVar(&o.Jobs, "jobs", "", "file with one job per line, as JSON")
 	cmd.Flags().StringVar(&o.Capture, "capture", "", "with a command: keep the captured job and its graph in this folder")
 	cmd.Flags().DurationVar(&o.Follow, "follow", 2*time.Minute, "with a command: how long to follow it past its first step; 0 predicts the first step alone")
 	cmd.Flags().StringVar(&o.Sweep, "sweep", "", "try every combination of values, for example batch=1..64,seq=512,1024 (a..b doubles)")
@@ -147,6 +147,8 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	if o.asked() {
 		return predictSpread(env, cmd, o, j, src, m)
 	}
+	stop := progress(env, func() string { return "predicting three training steps, and the largest batch" })
+	defer stop()
 	res, err := predict.Run(j.Job, src, m)
 	if err != nil && o.trace != nil {
 		return o.printFollowed(env, cmd, m, fmt.Errorf("the captured step: %w", err))
@@ -168,6 +170,7 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	if err := compareWeights(o.Weights, &r); err != nil {
 		return err
 	}
+	stop()
 	return o.print(env, cmd, r)
 }
 
@@ -234,11 +237,11 @@ type spreadFlags struct {
 }
 
 func (f *spreadFlags) add(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&f.GPUs, "gpus", 1, "cards that see different data (analytic: not measured)")
+	cmd.Flags().IntVar(&f.GPUs, "gpus", 1, "number of data-parallel cards (computed, not measured)")
 	f.Sharding = setup.DDP
 	addWord(cmd.Flags(), &f.Sharding, "sharding", "with --gpus: "+strings.Join(setup.Words(setup.Shardings()), ", "), setup.ParseSharding)
 	cmd.Flags().BoolVar(&f.BucketView, "bucket-view", false, "DDP with gradient_as_bucket_view=True")
-	cmd.Flags().IntVar(&f.Tensor, "tensor", 1, "cards that share every layer (tensor parallel)")
+	cmd.Flags().IntVar(&f.Tensor, "tensor", 1, "cards per layer (tensor parallel)")
 	cmd.Flags().IntVar(&f.Stages, "stages", 1, "pipeline stages")
 }
 
@@ -358,11 +361,11 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	addWord(flags, &f.Precision, "precision", strings.Join(torch.Precisions(), ", ")+" (default fp32)", torch.ParsePrecision)
 	addWord(flags, &f.Optimizer, "optimizer", optimizerHelp(), torch.ParseOptimizer)
 	flags.BoolVar(&f.Checkpointing, "checkpointing", false, "activation checkpointing of every layer")
-	flags.IntVar(&f.Layers, "checkpoint-layers", 0, "with --checkpointing: only so many of the first layers")
-	flags.BoolVar(&f.OffloadActivations, "offload-activations", false, "what autograd saves is kept on the host (save_on_cpu)")
+	flags.IntVar(&f.Layers, "checkpoint-layers", 0, "with --checkpointing: checkpoint only this many layers, from the first")
+	flags.BoolVar(&f.OffloadActivations, "offload-activations", false, "keep what autograd saves in host memory (save_on_cpu)")
 	addWord(flags, &f.Attn, "attn", "attention: sdpa or eager (default sdpa)", f.attention)
 	flags.StringVar(&f.ZeroGrad, "zero-grad", "", "when gradients are set to None: before-forward, before-backward (default before-forward)")
-	addWord(flags, &f.Loop, "loop", "function: the step's locals die; loss: the outputs before backward too; plain: those of the last iteration live on; script: all but its batch (default function)", setup.ParseLoop)
+	addWord(flags, &f.Loop, "loop", "what the loop still refers to in the next forward pass: function (nothing), loss (nothing, and outputs are freed before backward), plain (batch, output, loss), script (output, loss); default function", setup.ParseLoop)
 }
 
 // optimizerHelp names the default optimizer in its forms and where the others are listed.
@@ -382,18 +385,18 @@ func (f *jobFlags) addModel(cmd *cobra.Command) {
 	flags.StringVar(&f.named, "model", "", "the same as MODEL")
 	_ = flags.MarkHidden("model") // MODEL is what help shows
 	flags.StringVar(&f.Task, "task", "", "what the model is trained for: "+strings.Join(job.Tasks(), ", "))
-	flags.IntVar(&f.Batch, "batch", 0, "samples of one micro-batch")
-	flags.IntVar(&f.Seq, "seq", 0, "tokens of one sample")
-	flags.IntVar(&f.TargetSeq, "target-seq", 0, "tokens of one target, for encoder-decoder models")
-	flags.IntVar(&f.Image, "image", 0, "pixels of an image's side")
+	flags.IntVar(&f.Batch, "batch", 0, "samples in one micro-batch")
+	flags.IntVar(&f.Seq, "seq", 0, "tokens in one sample")
+	flags.IntVar(&f.TargetSeq, "target-seq", 0, "tokens in one target, for encoder-decoder models")
+	flags.IntVar(&f.Image, "image", 0, "side of an image in pixels")
 	flags.IntVar(&f.Frames, "frames", 0, "frames of a video or spectrogram")
 	flags.StringVar(&f.InputText, "input", "", "shape of one sample for a graph, for example 3,224,224")
 	flags.BoolVar(&f.UseCache, "use-cache", false, "the model returns its keys and values (use_cache=True), which live until the next forward")
-	flags.IntVar(&f.Accumulate, "accumulate", 0, "micro-batches of one optimizer step (default 1)")
-	flags.StringSliceVar(&f.Freeze, "freeze", nil, "prefixes of parameter names that are not trained")
-	flags.BoolVar(&f.ChannelsLast, "channels-last", false, "model and images in torch.channels_last")
-	flags.IntVar(&f.LoRARank, "lora-rank", 0, "train adapters of this rank instead of the model (analytic: not measured)")
-	flags.StringSliceVar(&f.LoRATargets, "lora-targets", nil, "linear layers with adapters, or all-linear (default q_proj,v_proj)")
+	flags.IntVar(&f.Accumulate, "accumulate", 0, "micro-batches per optimizer step (default 1)")
+	flags.StringSliceVar(&f.Freeze, "freeze", nil, "do not train parameters whose names start with these prefixes")
+	flags.BoolVar(&f.ChannelsLast, "channels-last", false, "use torch.channels_last for the model and images")
+	flags.IntVar(&f.LoRARank, "lora-rank", 0, "train LoRA adapters of this rank instead of the model (computed, not measured)")
+	flags.StringSliceVar(&f.LoRATargets, "lora-targets", nil, "linear layers that get adapters, or all-linear (default q_proj,v_proj)")
 	flags.Float64Var(&f.LoRADropout, "lora-dropout", 0, "dropout before the adapters")
 	flags.IntVar(&f.BaseBits, "base-bits", 0, "4: the frozen model is quantized (QLoRA)")
 	flags.StringVar(&f.Loss, "loss", "", "loss of a graph that ends in logits: cross-entropy")

@@ -30,11 +30,11 @@ func newReplayCommand(env Env) *cobra.Command {
 	var o replayOptions
 	c := &cobra.Command{
 		Use:   "replay [flags] SNAPSHOT",
-		Short: "would other allocator settings have saved this run?",
+		Short: "replay a recorded run under other allocator settings",
 		Long: `Replays the history in a PyTorch memory snapshot through a model of PyTorch's
 caching allocator: first under its own settings, comparing every address, then
-under others. For each setting it tells the peak of reserved memory, the smallest
-capacity at which every request is served, and who runs out of memory.
+under others. For each setting it shows the peak of reserved memory, the smallest
+capacity at which every request succeeds, and which settings run out of memory.
 
 Record a history with torch.cuda.memory._record_memory_history() and write it
 with torch.cuda.memory._dump_snapshot("oom.pickle").
@@ -56,11 +56,11 @@ Exit code 3: no setting serves every request within the capacity.`,
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&o.confs, "conf", nil, "settings to try, as in PYTORCH_CUDA_ALLOC_CONF, or default (repeatable; without it: all sensible ones, and the recorded ones)")
-	f.StringVar(&o.capacity, "capacity", "", "what PyTorch may hold, for example 24GiB (without it: the recorded run's limit, where it shows)")
-	f.StringVar(&o.limit, "recorded-limit", "", "the limit the recorded run had set with set_per_process_memory_fraction (without it: found out)")
-	f.StringVar(&o.torch, "torch", "", "PyTorch version, for example 2.9 (without it: found out)")
-	f.IntVar(&o.device, "device", -1, "device to replay (without it: the first with a history)")
+	f.StringArrayVar(&o.confs, "conf", nil, "settings to try, as in PYTORCH_CUDA_ALLOC_CONF, or default (repeatable; default: all that make sense, and the recorded ones)")
+	f.StringVar(&o.capacity, "capacity", "", "memory PyTorch may use, for example 24GiB (default: the limit of the recorded run, where it is known)")
+	f.StringVar(&o.limit, "recorded-limit", "", "the limit the recorded run had set with set_per_process_memory_fraction (default: detected)")
+	f.StringVar(&o.torch, "torch", "", "PyTorch version, for example 2.9 (default: detected)")
+	f.IntVar(&o.device, "device", -1, "device to replay (default: the first with a history)")
 	f.BoolVar(&o.json, "json", false, "print JSON (schema "+report.ReplaySchema+")")
 	return c
 }

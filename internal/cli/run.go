@@ -39,18 +39,18 @@ func newRunCommand(env Env) *cobra.Command {
 	var opts runOptions
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND...",
-		Short: "run a training command as it is; say what it did to memory, and why if it died",
-		Long: `Runs a command unchanged. Its output, terminal, signals and exit code are its own;
-every Python process in it that imports torch is observed. When memory ends it, the
-cause is explained; when all goes well, two lines on stderr say how full the card got.
+		Short: "run a training command, report its memory use, and explain it if it runs out",
+		Long: `Runs a command unchanged, with its own output, terminal, signals and exit code. Every
+Python process in it that imports torch is observed. If it runs out of memory, the
+cause is explained; otherwise two lines on stderr say how full the card got.
 
 Recording costs little by default: allocations carry Python stacks in as many steps as
 keeps that below 3 % of the step time (--record stacks: always, light: never).
 
 With --fit the first training step is captured on the CPU and its peak predicted. The
-command then starts with the mildest change that fits: micro-batches, checkpointing,
-allocator and optimizer settings, the same effective batch. After an out-of-memory it
-starts again with what the recording calls for. All ranks of a job run the same plan.`,
+command then starts with the smallest change that fits: micro-batches, checkpointing,
+allocator and optimizer settings, the same effective batch. After an out-of-memory
+error it restarts with what the recording suggests. All ranks run the same plan.`,
 		Example: `  plimsoll run -- python train.py --epochs 3
   plimsoll run --report out -- torchrun --nproc-per-node 4 train.py
   plimsoll run --fit -- python train.py`,
@@ -65,35 +65,35 @@ starts again with what the recording calls for. All ranks of a job run the same 
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError("%s (flags of the command you run go after --: plimsoll run -- python train.py)", flagProblem(cmd, err))
 	})
-	cmd.Flags().StringVar(&opts.report, "report", "", "keep snapshots and notes in this folder")
+	cmd.Flags().StringVar(&opts.report, "report", "", "write snapshots and notes to this folder")
 	cmd.Flags().StringVar(&opts.record, "record", string(probe.Auto), "stacks recorded with allocations: auto, stacks, light, off")
 	cmd.Flags().BoolVar(&opts.log, "log", false, "log peak, reserved memory and growth to the tracker the script uses (W&B, MLflow, TensorBoard)")
 	cmd.Flags().DurationVar(&opts.wait, "gather", 30*time.Second, "under srun: how long the first task waits for the others after its own end")
-	cmd.Flags().BoolVar(&opts.json, "json", false, "close with one line of JSON on stderr instead of text")
-	cmd.Flags().BoolVar(&opts.fit, "fit", false, "make it fit: predict its peak, change what has to be, start again after an out-of-memory")
-	cmd.Flags().StringSliceVar(&opts.allow, "allow", nil, "with --fit: numerics permits changes of precision")
-	cmd.Flags().IntVar(&opts.how.Split, "split", 1, "with --fit: start with so many micro-batches a batch")
-	cmd.Flags().IntVar(&opts.how.Parts, "parts", 1, "with --fit: start by calling the model with so many parts of a batch, one after the other")
+	cmd.Flags().BoolVar(&opts.json, "json", false, "end with one line of JSON on stderr instead of text")
+	cmd.Flags().BoolVar(&opts.fit, "fit", false, "make it fit: predict the peak, change what is necessary, restart after an out-of-memory error")
+	cmd.Flags().StringSliceVar(&opts.allow, "allow", nil, "with --fit: numerics allows changes of precision")
+	cmd.Flags().IntVar(&opts.how.Split, "split", 1, "with --fit: start with this many micro-batches per batch")
+	cmd.Flags().IntVar(&opts.how.Parts, "parts", 1, "with --fit: start by passing each batch to the model in this many parts, one after the other")
 	cmd.Flags().BoolVar(&opts.how.Checkpoint, "checkpoint", false, "with --fit: start with activation checkpointing")
 	cmd.Flags().BoolVar(&opts.how.Blind, "no-predict", false, "with --fit: start at once, without capturing the first step on the CPU")
-	cmd.Flags().BoolVar(&opts.how.Losses, "losses", false, "with --fit: note the loss of every whole batch in the report")
+	cmd.Flags().BoolVar(&opts.how.Losses, "losses", false, "with --fit: write the loss of every whole batch to the report")
 	return cmd
 }
 
 func (o *runOptions) check() error {
 	if !slices.Contains(probe.Records(), probe.Record(o.record)) {
-		return usageError("--record %s: want auto, stacks, light or off", o.record)
+		return usageError("--record %s: must be auto, stacks, light or off", o.record)
 	}
 	for _, a := range o.allow {
 		if a != "numerics" {
-			return usageError("--allow %s: the only thing to allow is numerics", a)
+			return usageError("--allow %s: only numerics can be allowed", a)
 		}
 	}
 	if o.how.Split < 1 {
-		return usageError("--split %d: want at least 1", o.how.Split)
+		return usageError("--split %d: must be at least 1", o.how.Split)
 	}
 	if o.how.Parts < 1 {
-		return usageError("--parts %d: want at least 1", o.how.Parts)
+		return usageError("--parts %d: must be at least 1", o.how.Parts)
 	}
 	if !o.fit && (o.how.Split > 1 || o.how.Parts > 1 || o.how.Checkpoint || o.how.Blind || len(o.allow) > 0) {
 		return usageError("--split, --parts, --checkpoint, --no-predict and --allow go with --fit")
@@ -184,7 +184,7 @@ func printRun(env Env, o runOptions, r observe.Result, say func(string)) error {
 // printCause shows why memory ran out, from the snapshots where there are any, and from the errors' texts.
 func printCause(env Env, r observe.Result, say func(string)) {
 	if r.KeptIn == "" {
-		say("memory ran out, but nothing could be written that would tell why.")
+		say("memory ran out, but no record could be written that explains why.")
 		return
 	}
 	// The command owns stdout.

@@ -38,7 +38,7 @@ func newViewCommand(env Env) *cobra.Command {
 	var o viewOptions
 	cmd := &cobra.Command{
 		Use:   "view FILE...",
-		Short: "the memory of a job as a page: look at it",
+		Short: "show the memory of a job as a web page",
 		Long: `View opens a page on this machine: the answer of explain, memory over time by
 category, line or phase, what was alive at any instant as a flame graph and a
 table, the memory map with what pins it, growth from step to step, and what
@@ -49,8 +49,8 @@ The answer of plimsoll predict --json or fit --json is shown too: what a job wil
 need and with which batches it fits, or its plans by memory and time. --job predicts
 a job for the page.
 
-The page is served on the loopback only, under an address nobody can guess, and
-no request leaves the machine. Stop it with Ctrl-C. --html writes the page into
+The page is served on this machine only, under an address that cannot be guessed,
+and no request leaves it. Stop it with Ctrl-C. --html writes the page into
 one file instead, to attach to an issue or send to a colleague.`,
 		Example: `  plimsoll view oom.pickle.gz
   plimsoll view before.pickle.gz after.pickle.gz

@@ -25,7 +25,7 @@ func newWatchCommand(env Env) *cobra.Command {
 	var opts watchOptions
 	cmd := &cobra.Command{
 		Use:   "watch [--demo] [--once | --for 2m] [--json] [--interval 1s]",
-		Short: "who holds the GPUs' memory now, how fast it grows, and when it runs out",
+		Short: "watch who uses GPU memory now, how fast it grows, and when it runs out",
 		Long: `Watch shows every card and every process on it: bytes, peak, how fast it grows
 for good and how sure that is, the time until the card is full, and memory that
 outlived its process. For a process started under plimsoll run it also shows
@@ -47,10 +47,10 @@ minutes, 4 no GPU can be read here.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&opts.demo, "demo", false, "watch a simulated machine on which things go wrong")
-	f.BoolVar(&opts.once, "once", false, "print once and leave")
-	f.BoolVar(&opts.json, "json", false, "print JSON, one document a reading")
+	f.BoolVar(&opts.once, "once", false, "print once and exit")
+	f.BoolVar(&opts.json, "json", false, "print JSON, one document per reading")
 	f.DurationVar(&opts.interval, "interval", time.Second, "time between readings")
-	f.DurationVar(&opts.over, "for", 0, "watch for so long, then print and leave; with --json: then stop")
+	f.DurationVar(&opts.over, "for", 0, "watch for this long, then print and exit; with --json: then stop")
 	return cmd
 }
 
@@ -115,7 +115,9 @@ func watchOnce(ctx context.Context, env Env, opts watchOptions, source watch.Sou
 		defer cancel()
 		ticker := time.NewTicker(opts.interval)
 		defer ticker.Stop()
+		stop := progress(env, func() string { return "watching for " + opts.over.String() })
 		watch.Loop(limited, source, history, ticker.C, func(v watch.View) { view = v })
+		stop()
 	}
 	if err := printView(env, opts, view); err != nil {
 		return err

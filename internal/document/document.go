@@ -1,6 +1,6 @@
 // Package document reads JSON documents that strangers wrote.
 //
-// In go bytes and the kind of document they are meant to be; out comes the text, as long as it stays within what such a document may have, and the decoded
+// It takes bytes and the kind of document they are meant to be and returns the text, as long as it stays within what such a document may have, and the decoded
 // value. Errors say where: the byte, and the field where one has the wrong type. What reading a whole document may cost is decided here and
 // nowhere else; recordings, which are read as a stream, have snapshot.Limits.
 package document

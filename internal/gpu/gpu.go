@@ -1,6 +1,6 @@
 // Package gpu is a catalogue of cards: what of a card decides whether a training job fits and how fast it may run.
 //
-// In go the names people write ("rtx 4090", "A100-40G", "NVIDIA H100 80GB HBM3"); out come Cards with memory, architecture,
+// It takes the names people write ("rtx 4090", "A100-40G", "NVIDIA H100 80GB HBM3") and returns Cards with memory, architecture,
 // rates and library workspaces, every number with its source. An unknown name is refused with the nearest known ones.
 // Rates are dense (never "with sparsity"); zero means the number is not known here, and callers must say so.
 package gpu

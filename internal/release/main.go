@@ -1,6 +1,6 @@
 // Command release builds everything that is published of one version, reproducibly.
 //
-// In go the clone it is started in and a folder to write to; out come archives, wheels, checksums, a bill of materials, man pages,
+// It takes the clone it is started in and a folder to write to and returns archives, wheels, checksums, a bill of materials, man pages,
 // completions and a Homebrew formula. The same commit gives the same bytes: paths, clocks and the state of the machine do not enter them.
 // It refuses a clone with local changes, and a wheel that is larger than people should have to download.
 //

@@ -1,6 +1,6 @@
 // Package setup is one way to run a training job: every choice that plimsoll fit makes, as one comparable value.
 //
-// In go words of the command line; out comes a Setup, which is the point of a search, the key of what was already computed (with the fields that do not matter
+// It takes words of the command line and returns a Setup, which is the point of a search, the key of what was already computed (with the fields that do not matter
 // set to zero), and what a plan reports and writes. Refused: words that are not known, with the nearest one.
 package setup
 

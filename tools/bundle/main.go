@@ -1,6 +1,6 @@
 // Command bundle makes the script and the style of plimsoll view from their sources.
 //
-// In go the TypeScript modules and the style sheet in internal/show/page/src; out come internal/show/page/assets/app.js and
+// It takes the TypeScript modules and the style sheet in internal/show/page/src and returns internal/show/page/assets/app.js and
 // app.css, minified. Run it with make web; a test compares what is committed with what it would write.
 package main
 

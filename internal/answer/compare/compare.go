@@ -1,6 +1,6 @@
-// Package compare tells what changed between two runs.
+// Package compare tells compare the memory of two runs.
 //
-// In go the timelines of two recordings; out comes a report.Diff: what was in use at each peak, by category and by line of
+// It takes the timelines of two recordings and returns a report.Diff: what was in use at each peak, by category and by line of
 // code, sorted by what grew most. Lines are matched by file and function and, where a file was edited in between, by
 // function alone; what has no counterpart is new or gone. Sizes of several stacks that end in the same user line are added up.
 package compare

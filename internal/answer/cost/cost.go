@@ -1,6 +1,6 @@
 // Package cost estimates how long a training step takes on a card.
 //
-// In go the stream of work of one step (package eager), a card's rates and the speed of its host; out come milliseconds of forward and
+// It takes the stream of work of one step (package eager), a card's rates and the speed of its host and returns milliseconds of forward and
 // backward of one micro-batch, of the optimizer, and of what several cards or a host's memory add. Two clocks walk the stream once: the
 // host's, which launches, and the card's, which cannot begin a kernel before it is launched. No time is measured here; every constant
 // names its source, and an estimate says how far it may be off. A card whose rates are not known is refused.

@@ -64,7 +64,7 @@ func (c *Case) replayed(f report.Finding) claim {
 	}
 	if 10*f.Bytes < c.OOM.Held {
 		out.Confidence = 0.6
-		out.Evidence = append(out.Evidence, "but little is to be won: the card is nearly full, and a larger request later in the run may fail again")
+		out.Evidence = append(out.Evidence, "but this gains little: the card is nearly full, and a larger request later in the run may fail again")
 	}
 	out.remedy(report.Remedy{Action: line, Saves: max(0, c.OOM.Held+c.OOM.Segment-c.Frag.Peak), CheckedBy: report.ByReplay, Command: "export " + line}, out.without)
 	return out

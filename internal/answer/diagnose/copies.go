@@ -169,7 +169,7 @@ func modelCopies(c *Case) (claim, bool) {
 	if len(twins) > 1 {
 		f.Confidence = 0.95
 	}
-	if !copied && !again && everyStep(twins) {
+	if !copied && everyStep(twins) {
 		f.ID, f.Confidence = "growth", 0.8
 		f.Title = fmt.Sprintf("tensors of the model's sizes are kept in every step: %s in %s sets", sum, units.Count(len(twins)))
 		f.Evidence = []string{fmt.Sprintf("%s sets of tensors with the sizes of the weights were made one step after the other and are all alive: gradients, penalties or copies that something keeps", units.Count(len(twins)))}
@@ -211,7 +211,7 @@ func (c *Case) savingCopies(ids []int, sum units.Bytes, base model, where []repo
 		Title: "copies of the weights and of the optimizer's state, as for a checkpoint, have no room",
 		Evidence: []string{
 			fmt.Sprintf("after a step, lines of your own copied %s on the card and asked for %s more; the model has %s of weights and %s of optimizer state", sum, c.OOM.Request, base.bytes, state),
-			"torch.save itself needs no memory on the card: it is the copies that do. The training batch has no part in it",
+			"torch.save itself needs no memory on the card: it is the copies that do. The training batch does not matter",
 		},
 		Remedies: []report.Remedy{saving(sum+c.OOM.Request, "copy to the CPU, not on the card: {k: v.cpu() for k, v in model.state_dict().items()}")},
 	}}, true

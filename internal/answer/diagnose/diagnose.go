@@ -1,6 +1,6 @@
 // Package diagnose finds the causes of an out-of-memory error, and of waste, in the evidence of a run.
 //
-// In goes a Case: the timeline of a device, messages, or both; out come findings, most convincing first, each with its numbers, the
+// It takes a Case: the timeline of a device, messages, or both and returns findings, most convincing first, each with its numbers, the
 // lines of the user's code, what would refute it, and remedies in order of what they cost the user. A rule is one function that looks at a Case
 // and either stays silent or speaks; rules know nothing of each other, except that rank puts the cause that
 // explains the others first. Advice that would not help is not given, and is named where people expect it.

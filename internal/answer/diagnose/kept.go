@@ -202,10 +202,10 @@ func (c *Case) named(k kept) claim {
 	switch {
 	case graph && generates:
 		f.ID = "graph-kept-in-generation"
-		f.Title = fmt.Sprintf("generation keeps its autograd graph: %s hang from %s", k.bytes, k.name)
+		f.Title = fmt.Sprintf("generation keeps its autograd graph: %s are kept alive by %s", k.bytes, k.name)
 	case graph && eval:
 		f.ID = "eval-graph-kept"
-		f.Title = fmt.Sprintf("evaluation keeps autograd graphs: %s hang from %s", k.bytes, k.name)
+		f.Title = fmt.Sprintf("evaluation keeps autograd graphs: %s are kept alive by %s", k.bytes, k.name)
 	case eval:
 		f.ID = "eval-outputs-kept"
 		f.Title = fmt.Sprintf("evaluation collects %s in %s on the card", k.bytes, k.name)

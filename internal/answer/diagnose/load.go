@@ -89,7 +89,7 @@ func checkpointSave(c *Case) (claim, bool) {
 		Title: "saving a checkpoint needs memory that training has taken",
 		Evidence: []string{
 			fmt.Sprintf("saving had made copies of %s on the card and asked for %s more", copies, c.OOM.Request),
-			"torch.save itself needs none: it is clones and gathered shards that do. The training batch has no part in it",
+			"torch.save itself needs none: it is clones and gathered shards that do. The training batch does not matter",
 		},
 		Remedies: []report.Remedy{
 			saving(copies, "copy to the CPU, not on the card: {k: v.cpu() for k, v in model.state_dict().items()}"),

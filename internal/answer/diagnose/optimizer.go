@@ -53,7 +53,7 @@ func optimizerTemporaries(c *Case) (claim, bool) {
 	return claim{kind: normal, Finding: report.Finding{
 		ID: "optimizer-step-temporaries", Severity: report.Error, Confidence: 0.9, Bytes: need, Where: c.failurePlace(),
 		Title:    "the optimizer's step needs a temporary as large as the parameters",
-		Evidence: []string{seen, fmt.Sprintf("the foreach implementation, the default, holds one for all parameters at once: %s; the batch has no part in it", need)},
+		Evidence: []string{seen, fmt.Sprintf("the foreach implementation, the default, holds one for all parameters at once: %s; the batch size does not matter", need)},
 		Remedies: []report.Remedy{
 			{Action: "fused=True in the optimizer: no temporaries, and faster", Saves: need, CheckedBy: report.ByRule},
 			{Action: "foreach=False in the optimizer: one parameter at a time, slower", Saves: need, CheckedBy: report.ByRule},

@@ -120,7 +120,7 @@ func textFreeButFails(t *Text) (report.Finding, bool) {
 		return report.Finding{
 			ID: "free-but-fails", Confidence: 0.95, Bytes: t.Requested.Bytes,
 			Title:    "this platform gives no single block above 4 GB, however much is free",
-			Evidence: []string{"the driver refuses by size, not for want of memory"},
+			Evidence: []string{"the driver refuses blocks of this size; memory is not the problem"},
 		}, true
 	}
 	if _, wsl := textFallback(t); wsl || !t.roomToSpare() {

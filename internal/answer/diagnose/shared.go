@@ -28,10 +28,10 @@ func sharedCard(c *Case) (claim, bool) {
 	missing := next - had
 	f := claim{Finding: report.Finding{
 		ID: "other-process", Severity: report.Warning, Confidence: 0.5, Bytes: missing, Where: c.failurePlace(),
-		Title: fmt.Sprintf("only %s of the card were to be had: something else may hold the rest", had),
+		Title: fmt.Sprintf("only %s of the card was available: something else may hold the rest", had),
 		Evidence: []string{
 			fmt.Sprintf("the driver had %s left when PyTorch held %s; the smallest card that has more has %s, so at least %s may belong to other processes", c.OOM.DeviceFree, c.OOM.Held, next, missing),
-			"the out-of-memory message names the other processes: give the log beside the snapshot",
+			"the out-of-memory message names the other processes: pass the log together with the snapshot",
 		},
 	}}
 	return f, true

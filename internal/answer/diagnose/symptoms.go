@@ -140,7 +140,7 @@ func textFull(t *Text) (report.Finding, bool) {
 		f.Evidence = []string{"most often activations, which grow with the batch"}
 	case finding.Serving:
 		f.ID, f.Title = "kv-cache", "the model, its cache and the requests at work need more than the GPU has"
-		f.Evidence = []string{"a server fills the GPU with its cache by design and needs room beside it for the requests at work"}
+		f.Evidence = []string{"a server fills the GPU with its cache by design and needs room for the running requests as well"}
 	case finding.Diffusion:
 		f.Evidence = []string{"most often the activations of one image or frame, which grow with its size"}
 	case finding.Data:

@@ -1,6 +1,6 @@
 // Package explain puts the evidence of a run together into one report.
 //
-// In go snapshots and logs, read already and named; out comes a report.Explain: what was asked for and what there was, what held the
+// It takes snapshots and logs, read already and named and returns a report.Explain: what was asked for and what there was, what held the
 // memory by category and line, the causes and the remedies, and for several ranks the one that stands out. It
 // decides nothing itself: timelines measure, package diagnose finds causes, package replay checks them.
 package explain

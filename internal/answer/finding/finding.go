@@ -1,6 +1,6 @@
 // Package finding is the catalogue of everything explain can say.
 //
-// In goes the id of a finding; out comes its entry: what it means, what it rests on, what would show it to be wrong, what to do and for whom, and how
+// It takes the id of a finding and returns its entry: what it means, what it rests on, what would show it to be wrong, what to do and for whom, and how
 // it stands to other findings. Rules in package diagnose decide when a finding holds and add the numbers; what is always the same about it is here, once.
 // An id without an entry is refused. docs/findings.md is generated from the catalogue.
 package finding

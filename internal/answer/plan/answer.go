@@ -164,7 +164,7 @@ func (s *search) cuts(c candidate) []string {
 	times := s.times(c.point)
 	if c.Tensor > 1 {
 		spent := float64(times+max(c.Stages, 1)-1) * s.reduced(c.point) / c.took.total
-		out = append(out, fmt.Sprintf("every layer cut among %d cards: its all-reduces take %.0f %% of the step", c.Tensor, 100*spent))
+		out = append(out, fmt.Sprintf("every layer split across %d cards: its all-reduces take %.0f %% of the step", c.Tensor, 100*spent))
 	}
 	if c.Stages > 1 {
 		out = append(out, fmt.Sprintf("a pipeline of %d stages, one forward one backward: it takes %.0f %% of the step to fill and drain", c.Stages, 100*float64(c.Stages-1)/float64(times+c.Stages-1)))
@@ -212,24 +212,24 @@ func (s *search) lossWarning(times int) []string {
 	case reduction == "":
 		return []string{"divide each micro-batch's loss by the number of micro-batches if it is a mean; a sum is not divided"}
 	case j.Seq > 0 && j.Task != "seq-cls":
-		return []string{fmt.Sprintf("divide each micro-batch's loss by %d; it is a mean over tokens, so micro-batches whose numbers of tokens differ (padding, ignored labels) weigh otherwise than in one batch", times)}
+		return []string{fmt.Sprintf("divide each micro-batch's loss by %d. It is a mean over tokens: where micro-batches have different numbers of tokens (padding, ignored labels), gradients differ slightly from those of one large batch", times)}
 	}
 	return []string{fmt.Sprintf("divide each micro-batch's loss by %d: it is a mean over samples", times)}
 }
 
 func (s *search) assumptions() []string {
-	out := []string{"times are estimates for this card and a host like that of the measurements (18 µs an operator); memory is predicted as plimsoll predict does"}
+	out := []string{"times are estimates for this card and a host that needs 18 µs per operator, as the measured one did; memory is predicted as by plimsoll predict"}
 	if s.r.Machine.Card.Name != measuredCard || s.r.Machine.Assumed {
 		if s.r.Machine.Assumed {
-			out = append(out, "no card was named: rates are those of an H200")
+			out = append(out, "no card was named: the times are those of an H200")
 		} else {
-			out = append(out, "the cost model was tested on an H200 only; this card's rates are its datasheet's")
+			out = append(out, "times were tested on an H200 only; for this card they follow from its datasheet")
 		}
 	}
 	if s.r.GPUs > 1 {
-		out = append(out, "several cards: memory and communication are computed by arithmetic, not measured; collectives are taken to hide behind compute as far as they can")
+		out = append(out, "several cards: memory and communication are computed, not measured; communication is assumed to overlap with computation where it can")
 		if len(s.r.cuts) > 1 || !s.r.cuts[0].Whole() {
-			out = append(out, "a model cut among cards: all-reduces of layers are not hidden, stages take as long as the slowest, and what DTensor costs the host is not counted")
+			out = append(out, "a model split across cards: all-reduces within layers do not overlap with computation, every stage takes as long as the slowest, and what DTensor costs the host is not counted")
 		}
 	}
 	if slices.ContainsFunc(s.r.Axes.Offload, func(o setup.Offload) bool { return o.Has(setup.OffloadActivations) }) {
@@ -237,7 +237,7 @@ func (s *search) assumptions() []string {
 	}
 	out = append(out, s.r.Job.Notes...)
 	if s.r.GPUs > 1 {
-		out = append(out, fmt.Sprintf("%s of each card are left to NCCL's buffers, and %.0f %% of what is needed to what is not known; neither was measured", shard.NCCL(s.r.GPUs, s.r.Machine.Card.NVLink > 0).Short(), 100*spreadMargin))
+		out = append(out, fmt.Sprintf("%s of each card is reserved for NCCL's buffers, and %.0f %% of the need for what is not known; neither was measured", shard.NCCL(s.r.GPUs, s.r.Machine.Card.NVLink > 0).Short(), 100*spreadMargin))
 	}
 	if s.r.Source.Graph != nil && s.layers == 0 {
 		out = append(out, "no checkpointing: a graph does not say which calls may be checkpointed (a job's checkpoint_modules does)")

@@ -19,7 +19,7 @@ func (r *Request) fillCuts() error {
 	asked := len(a.Tensor) > 0 || len(a.Stages) > 0
 	for _, n := range slices.Concat(a.Tensor, a.Stages) {
 		if n < 1 {
-			return fmt.Errorf("%d cards to cut the model among: there is at least one", n)
+			return fmt.Errorf("%d cards to split the model across: must be at least 1", n)
 		}
 	}
 	if len(a.Tensor) == 0 {

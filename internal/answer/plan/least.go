@@ -95,10 +95,10 @@ func (s *search) least() []report.Remedy {
 	add(report.ByPrediction, 0, false, "%s at least %s with the changes allowed (micro-batch %d, %s, %s, checkpointing %s)",
 		who, (m.safe + context).Short(), p.MicroBatch, p.Precision, p.Optimizer, p.Checkpointing)
 	if c, ok := smallestCard(m.safe + context); ok {
-		add(report.ByPrediction, 0, false, "smallest card of the catalogue that holds it: %s (%s)", c.Title, c.Capacity().Short())
+		add(report.ByPrediction, 0, false, "smallest card in the catalogue with enough memory: %s (%s)", c.Title, c.Capacity().Short())
 	}
 	if n := s.fewestCards(p); n > 0 {
-		add(report.ByArithmetic, 0, false, "fewest cards like this one: %d with FSDP2", n)
+		add(report.ByArithmetic, 0, false, "smallest number of these cards: %d with FSDP2", n)
 	}
 	if s.r.GPUs == 1 {
 		out = append(out, s.onTheHost(p, m)...)

@@ -1,7 +1,7 @@
 // Package plan finds the fastest configuration of a training job that fits.
 //
-// In go a job, its model, a machine and the axes that may vary (micro-batch, precision, checkpointing, optimizer, attention, allocator settings,
-// loop, offload, sharding); out comes a report.Fit: plans fastest first, why the obvious alternatives lose, and, where nothing fits, the least
+// It takes a job, its model, a machine and the axes that may vary (micro-batch, precision, checkpointing, optimizer, attention, allocator settings,
+// loop, offload, sharding) and returns a report.Fit: plans fastest first, why the obvious alternatives lose, and, where nothing fits, the least
 // that would. The effective batch is kept. Memory is predicted by package predict, time by package cost. Times order the plans; what a plan asks for at
 // once is known exactly and leaves out most of those that cannot fit; the fastest of the others go through the allocator until enough are found, so
 // few of many configurations are computed. Changes that keep the training the same are told apart from those that change numerics. Goroutines compute

@@ -1,6 +1,6 @@
 // Package planfile writes a plan in the form a training framework reads, and reads it back.
 //
-// In go a plan and what is known of the model; out comes text: a plain PyTorch module, TrainingArguments, an Accelerate configuration, a DeepSpeed JSON, an
+// It takes a plan and what is known of the model and returns text: a plain PyTorch module, TrainingArguments, an Accelerate configuration, a DeepSpeed JSON, an
 // FSDP2 module, Lightning's Trainer arguments, Axolotl's and torchtitan's configuration, a torchrun command. The texts are templates in forms/. What is written
 // is the description the memory was predicted from (setup.Lowered): Read gives it back, and tests hold each form to the real library. Refused, with the reason
 // and what to do instead: formats that are not known, and plans a framework has no words for; Can tells so before a search.

@@ -1,6 +1,6 @@
 // Package predict answers whether a training job fits on a card.
 //
-// In go a job, its model (a Hugging Face configuration or an exported graph) and a card; out comes a report.Prediction: peak bytes
+// It takes a job, its model (a Hugging Face configuration or an exported graph) and a card and returns a report.Prediction: peak bytes
 // allocated, reserved and seen by the driver, by phase, step and category, a bound that is safe, what is assumed, and the tape
 // of the whole run. The model runs three training steps on package eager, whose tape runs through package alloc: the peak is
 // a maximum over instants. Refused: jobs whose model, task or settings have no code path, each with its reason.
@@ -68,7 +68,7 @@ func (m Machine) capacity() units.Bytes {
 // name is what to call the card on a screen.
 func (m Machine) name() string {
 	if m.Assumed {
-		return "a card not named"
+		return "a card"
 	}
 	return m.Card.Title
 }
@@ -236,7 +236,7 @@ func symbolSize(j job.Job, g *exported.Graph, s exported.Symbol) (int64, error) 
 		return int64(map[string]int{"batch": j.Batch, "seq": j.Seq, "target_seq": j.TargetSeq}[s.Name]), nil
 	}
 	if s.Input < 0 {
-		return 0, fmt.Errorf("the graph has an open size %s that is no size of an input: export it without data-dependent shapes", s.Name)
+		return 0, fmt.Errorf("the graph has an open size %s that is not the size of an input: export it without data-dependent shapes", s.Name)
 	}
 	sizes := g.Values[s.Input].Sizes
 	rank := len(sizes)
@@ -333,7 +333,7 @@ func ofModel(j job.Job, src Source, model eager.Model) []string {
 	}
 	for _, prefix := range j.Freeze {
 		if !slices.ContainsFunc(model.Root().Parameters(), func(t *eager.Tensor) bool { return strings.HasPrefix(t.Name, prefix) }) {
-			add("freeze %q: no parameter has a name that begins so; nothing was frozen by it", prefix)
+			add("freeze %q: no parameter name begins with it, so it freezes nothing", prefix)
 		}
 	}
 	return out

@@ -1,6 +1,6 @@
 // Package report is the contract between what was found out and how it is shown.
 //
-// In go the values the analysing packages fill in; out comes JSON whose field names and schema are stable, and the same
+// It takes the values the analysing packages fill in and returns JSON whose field names and schema are stable, and the same
 // values for the text and page renderers. Nothing is computed here and no renderer computes either.
 package report
 

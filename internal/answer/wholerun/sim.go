@@ -1,6 +1,6 @@
 // Package wholerun predicts a training run from its first step to its last.
 //
-// In go a job, how long its samples are, how they become batches, evaluations in between, and the memory there is; out comes a report.Run: whether the run
+// It takes a job, how long its samples are, how they become batches, evaluations in between, and the memory there is and returns a report.Run: whether the run
 // completes, and where not, at which step and on which batch, over several orders of the samples; how allocated and reserved memory go on over the run; and
 // what would make it safe, each checked by the same simulation. Each shape of a batch is computed once (package predict) and played as often as it
 // occurs (package course). Tapes are made on as many goroutines as there are processors; everything else is sequential and repeats exactly.

@@ -1,6 +1,6 @@
 // Package baseline remembers the findings of old code, so that a check reports only what came after.
 //
-// In go findings and a file of findings that are known; out come the findings that are new, and the number of known ones that are gone. A finding
+// It takes findings and a file of findings that are known and returns the findings that are new, and the number of known ones that are gone. A finding
 // is known by its file, its rule and the text of its line, not by the line's number: code above it may change. It reads and writes no files.
 package baseline
 

@@ -1,6 +1,6 @@
 // Package blame ties what went wrong at run time to what is wrong in the source.
 //
-// In go the findings of a report or the stack a script was on, and what lint found in its files; out come the lint findings that stand on
+// It takes the findings of a report or the stack a script was on, and what lint found in its files and returns the lint findings that stand on
 // those lines, as evidence and remedy. Source is read by a function it is given; files that cannot be read are left out.
 package blame
 

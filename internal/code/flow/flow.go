@@ -1,6 +1,6 @@
 // Package flow follows tensors through Python training code without running it.
 //
-// In goes a syntax tree and, through a Lookup, what is known of the modules next to it; out come, for the file and for each
+// It takes a syntax tree and, through a Lookup, what is known of the modules next to it and returns, for the file and for each
 // of its functions, the calls, stores, bindings, loops and returns in order, each with its surroundings (loops, branches,
 // with-blocks) and an abstract Value: is it a model, a loader, a tensor; which model calls is it computed from, so that its
 // autograd graph keeps their activations; was it detached, moved to the CPU, divided. It guesses low: a value it cannot trace

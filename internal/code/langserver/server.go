@@ -1,6 +1,6 @@
 // Package langserver shows lint findings in an editor as one types.
 //
-// In go messages of the language server protocol on a stream; out come diagnostics for each open document, code actions with the repairs of its
+// It takes messages of the language server protocol on a stream and returns diagnostics for each open document, code actions with the repairs of its
 // findings, and, where the cursor rests, the page of a rule. Documents are checked with what the editor holds, saved or not, and with the
 // settings of their pyproject.toml. It changes no files: edits are offered to the editor. A message that cannot be read is answered with an error.
 package langserver

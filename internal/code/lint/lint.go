@@ -1,7 +1,7 @@
 // Package lint reads PyTorch training code and finds what wastes GPU memory, and the accumulation mistakes people make while
 // fighting for it.
 //
-// In goes a Python source (or a notebook's cells) and what is known of the files beside it; out come findings: rule,
+// It takes a Python source (or a notebook's cells) and what is known of the files beside it and returns findings: rule,
 // severity, place, why it matters and what to do. A finding of severity error says that the run is wrong or dies; a warning
 // names a real but bounded defect; a note never fails a build. It reads no files and refuses nothing: a line that is not
 // Python is a finding itself. Where the code leaves a doubt, a rule keeps silent: false alarms cost more than misses.

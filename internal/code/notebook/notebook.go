@@ -1,6 +1,6 @@
 // Package notebook reads Jupyter notebooks as Python programs.
 //
-// In goes the JSON of a notebook (nbformat 3 or 4); out comes the Python of its code cells, in their order, as one source, with the cell and
+// It takes the JSON of a notebook (nbformat 3 or 4) and returns the Python of its code cells, in their order, as one source, with the cell and
 // line that each of its lines comes from. What is not Python is left out: lines for the shell and for IPython, cells with a magic for another
 // language, notebooks of another kernel. Changes of that source are written back into the JSON, of which every other byte stays as it is.
 package notebook

@@ -1,6 +1,6 @@
 // Package pysource reads Python source into a syntax tree.
 //
-// In goes the text of one file (Python 3.8 to 3.14); out come its statements, its comments and the places that are not Python.
+// It takes the text of one file (Python 3.8 to 3.14) and returns its statements, its comments and the places that are not Python.
 // It never refuses a file: a broken line becomes a Bad node and an Error, and reading goes on with the next line. Nesting
 // deeper than maxDepth is cut off the same way, so that no input can exhaust the stack. It resolves nothing: what a name means
 // is for the reader of the tree to find out. Grammar: https://docs.python.org/3.14/reference/grammar.html.

@@ -1,6 +1,6 @@
 // Package repair finds changes of a source that remove lint findings.
 //
-// In go a source and what lint found in it; out come, on the findings, edits of that source. A change is offered only after it was made and the
+// It takes a source and what lint found in it; out come, on the findings, edits of that source. A change is offered only after it was made and the
 // result read and checked again: it parses, the finding is gone, and there is none that was not there before. A safe change leaves the program
 // doing what it did; any other one is marked, and somebody has to look at it. Where the code leaves a doubt nothing is offered. It writes no files.
 package repair

@@ -1,6 +1,6 @@
 // Package workspace checks the files of a project.
 //
-// In go paths and settings; out come lint findings, file by file in the order of the paths, whatever number of workers read them. It finds the
+// It takes paths and settings and returns lint findings, file by file in the order of the paths, whatever number of workers read them. It finds the
 // files, the settings in pyproject.toml and the local modules that files import. Text that an editor holds stands before what is on disk. A
 // file that cannot be read is an error of its own and stops nothing else.
 package workspace

@@ -1,6 +1,6 @@
 // Package callsite reads a call stack as a person would: whose line is it, and what was the program doing?
 //
-// In go the stacks of a snapshot; out comes, for each, the innermost frame of the user's own code and the phase of
+// It takes the stacks of a snapshot and returns, for each, the innermost frame of the user's own code and the phase of
 // training it belongs to (loading, forward, backward, optimizer, …). It looks at file and function names only. What it cannot tell
 // it calls Unknown; it never guesses a phase from sizes or times (package timeline adds what order and lifetimes say).
 package callsite

@@ -1,8 +1,8 @@
 // Package oomtext reads out-of-memory messages out of any text into typed values.
 //
-// In goes text as people have it: one error line, a pasted forum post, a log of many gigabytes with time
+// It takes text as people have it: one error line, a pasted forum post, a log of many gigabytes with time
 // stamps, rank prefixes, colours, quotes, lines wrapped at any column and several ranks talking at once.
-// Out come Messages: what was asked for, what there was, who held it, where in the user's code, and how
+// It returns Messages: what was asked for, what there was, who held it, where in the user's code, and how
 // exactly the text printed each number. Refused is only a reader that fails; text without a message is a
 // Log without messages, a message cut in the middle keeps what it still says and is marked Truncated.
 //

@@ -1,7 +1,7 @@
 // Package pickle runs the data-only part of Python's pickle machine.
 //
-// In go a stream of pickle protocol 2 to 5, written by CPython or by torch's C++ pickler, and a Builder; out
-// come calls on the Builder, in order, as containers are filled: nothing is kept here but the machine's stack
+// It takes a stream of pickle protocol 2 to 5, written by CPython or by torch's C++ pickler, and a Builder
+// and returns calls on the Builder, in order, as containers are filled: nothing is kept here but the machine's stack
 // and its memo of 32-bit references, so a file of any length costs what its Builder keeps of it. Every opcode that
 // could import, call or construct anything (GLOBAL, REDUCE, BUILD, …) is refused with its offset, as are unbounded lengths, stacks
 // and memo indices. A genuine memory snapshot uses none of them.

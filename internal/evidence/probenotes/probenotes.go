@@ -1,6 +1,6 @@
 // Package probenotes reads what the probe wrote about one process of a run and says what it means.
 //
-// In go the JSON notes of each process (schema plimsoll.notes/1); out come the peak, the limit it ran under, the headroom, the trend over the steps,
+// It takes the JSON notes of each process (schema plimsoll.notes/1) and returns the peak, the limit it ran under, the headroom, the trend over the steps,
 // the rank that stands out, and whether memory is what ended the run. Notes of another schema, or larger than
 // the probe writes, are refused; a field that is missing counts as unknown, never as zero bytes of a limit.
 package probenotes

@@ -1,6 +1,6 @@
 // Package recording turns the history of one device in a PyTorch snapshot into a tape.
 //
-// In goes a snapshot and a device; out comes a Recording: the tape, and beside it what only a recording knows
+// It takes a snapshot and a device and returns a Recording: the tape, and beside it what only a recording knows
 // (addresses, stacks, the segments PyTorch obtained and returned). Where the history does not reach back to the start of the process (the ring
 // buffer overflowed, or recording began late) the allocations that were alive before it are found from the frees and from
 // the final segments, and the Recording says that it is incomplete. Nothing is guessed: an event that contradicts the history is counted as such.

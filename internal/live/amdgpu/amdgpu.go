@@ -1,6 +1,6 @@
 // Package amdgpu reads AMD cards and who holds their memory from the files of the amdgpu driver.
 //
-// In goes the root of a file system with /sys; out come snapshots in the form of the NVIDIA driver's, so that everything after them is the same code.
+// It takes the root of a file system with /sys and returns snapshots in the form of the NVIDIA driver's, so that everything after them is the same code.
 // No library and no ROCm is needed. What a file does not say is marked unknown; a number that is none, or larger than any card, is not believed.
 package amdgpu
 

@@ -44,7 +44,7 @@ func setup(f Facts) []report.Finding {
 	add(func(c Card) bool { return c.ComputeMode == "prohibited" }, "compute-mode", report.Error, ": closed to computing", "compute mode PROHIBITED", "open it", "sudo nvidia-smi -c DEFAULT")
 	add(func(c Card) bool { return c.ComputeMode == "exclusive" }, "compute-mode", report.Remark, ": one process at a time",
 		`a second one fails with "CUDA-capable device(s) is/are busy or unavailable"`, "allow several", "sudo nvidia-smi -c DEFAULT")
-	add(func(c Card) bool { return c.Persistence != nil && !*c.Persistence && !f.System.WSL }, "persistence-off", report.Remark, ": the driver lets go of a card nobody uses",
+	add(func(c Card) bool { return c.Persistence != nil && !*c.Persistence && !f.System.WSL }, "persistence-off", report.Remark, ": the driver unloads when no process uses the card",
 		"persistence mode is off: every first start takes seconds longer, and settings such as power limits are lost", "switch persistence on", "sudo nvidia-smi -pm 1")
 	add(func(c Card) bool { return c.ECC != nil && !*c.ECC }, "ecc-off", report.Remark, ": memory is not checked for errors (ECC is off)", "a flipped bit goes unnoticed",
 		"switch ECC on; takes effect after a reset, and some cards lose a sixteenth of their memory to it", "sudo nvidia-smi -e 1")

@@ -1,6 +1,6 @@
 // Package doctor says what is wrong or risky on a machine that trains with PyTorch, and the fix.
 //
-// In go Facts that somebody else has gathered (driver, cards, PyTorch, host memory, environment); out come findings, each with a remedy a
+// It takes Facts that somebody else has gathered (driver, cards, PyTorch, host memory, environment) and returns findings, each with a remedy a
 // person can type, and for every question that was asked whether it could be answered. It looks at nothing itself, so the same facts give
 // the same findings; a fact that is missing is "not known", never "fine". It proposes, it changes nothing.
 package doctor

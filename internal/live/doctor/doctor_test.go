@@ -181,7 +181,7 @@ func TestTheSameTroubleOnSeveralCardsIsToldOnce(t *testing.T) {
 		f.Cards = append(f.Cards, c)
 	}
 	found := Examine(f).Findings
-	if len(found) != 1 || found[0].Title != "GPUs 1, 2, 3: the driver lets go of a card nobody uses" || found[0].Remedies[0].Command != "for i in 1 2 3; do sudo nvidia-smi -pm 1 -i $i; done" {
+	if len(found) != 1 || found[0].Title != "GPUs 1, 2, 3: the driver unloads when no process uses the card" || found[0].Remedies[0].Command != "for i in 1 2 3; do sudo nvidia-smi -pm 1 -i $i; done" {
 		t.Errorf("%+v", found)
 	}
 }

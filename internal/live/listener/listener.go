@@ -1,6 +1,6 @@
 // Package listener bounds how many clients a server talks to at once.
 //
-// In goes a listener; out comes one with room for so many connections. Where there is no room left, a connection that is doing nothing makes place: one that waits
+// It takes a listener and returns one with room for so many connections. Where there is no room left, a connection that is doing nothing makes place: one that waits
 // between two requests, or one that has connected and said nothing for a while. Where all are busy, new clients wait in the system's queue. So
 // clients that connect and are silent can neither keep others out nor fill the memory, and nobody is sent away in the middle of an answer.
 package listener

@@ -1,6 +1,6 @@
 // Package machine looks at the machine this program runs on.
 //
-// In go the driver's snapshots and what the system knows of the processes in them; out come sample.Readings, and for a health report
+// It takes the driver's snapshots and what the system knows of the processes in them and returns sample.Readings, and for a health report
 // doctor.Facts. It refuses to start where neither NVIDIA's library, nvidia-smi nor the files of AMD's driver answer, with one line that says why and what to
 // do; once started, what cannot be read is a problem in the reading.
 package machine

@@ -1,6 +1,6 @@
 // Package metrics serves what watching finds out to Prometheus.
 //
-// In go sample.Views; out comes a page in the Prometheus and OpenMetrics formats: base units, one series a card or process, series of
+// It takes sample.Views and returns a page in the Prometheus and OpenMetrics formats: base units, one series a card or process, series of
 // vanished processes gone with them, failures of reading visible as such. The server is read-only, answers GET and HEAD on two
 // paths, and bounds what a client may cost: header size, time, connections. It refuses requests under a foreign host name when it
 // listens on loopback only.

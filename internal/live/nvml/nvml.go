@@ -1,6 +1,6 @@
 // Package nvml asks NVIDIA's driver who holds memory on which card.
 //
-// In goes nothing but the machine; out come Snapshots of the cards with their processes, and for a health report what the
+// It takes nothing but the machine and returns Snapshots of the cards with their processes, and for a health report what the
 // driver says about errors, persistence and MIG. The driver's library is opened at run time (no cgo), every function in it is
 // optional because old and new drivers differ; without the library nvidia-smi is asked instead. What the driver does not say
 // is marked unknown: its 2^64-1, its "[N/A]" and its refusals never become numbers.

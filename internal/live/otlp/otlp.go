@@ -1,6 +1,6 @@
 // Package otlp sends metrics to an OpenTelemetry collector.
 //
-// In go the metrics that Prometheus would scrape and the address of a collector; out go the same names, labels and numbers over OTLP/HTTP (protobuf), once an
+// It takes the metrics that Prometheus would scrape and the address of a collector; out go the same names, labels and numbers over OTLP/HTTP (protobuf), once an
 // interval. It uses OpenTelemetry's own message types. The SDK's exporter is left out: it brings gRPC, 2.6 MB of a wheel. A collector that does not answer costs a
 // line and the readings of that interval, never more.
 package otlp

@@ -1,6 +1,6 @@
 // Package proc says whose a process is, from what Linux shows of it.
 //
-// In goes a PID; out come the program and script it runs, its user, container, pod, Slurm job and rank, and for a process
+// It takes a PID and returns the program and script it runs, its user, container, pod, Slurm job and rank, and for a process
 // started under plimsoll run the state of its PyTorch allocator. A PID that cannot be seen is told apart from a dead one and comes with the
 // reason. It reads /proc and small status files, all of them bounded; it never signals a process, and command lines are cut down
 // to program and script, because arguments carry secrets.

@@ -1,7 +1,7 @@
 // Package simgpu is a simulated machine with GPUs, for tests and for looking at the screens without one.
 //
-// In go a script (cards, and processes with a birth, a death and a law by which their memory changes) and the times at which it
-// is looked at; out come the readings a real driver would give: a process that finds its card full dies, what it leaks past its
+// It takes a script (cards, and processes with a birth, a death and a law by which their memory changes) and the times at which it
+// is looked at and returns the readings a real driver would give: a process that finds its card full dies, what it leaks past its
 // death stays on the card. The same script looked at at the same times gives the same readings; time never runs backwards.
 package simgpu
 

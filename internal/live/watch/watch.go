@@ -1,6 +1,6 @@
 // Package watch turns looks at a machine's GPUs into a history and says what it means.
 //
-// In go Readings (cards, the processes on them, their bytes at one instant) from a Source; out come Views: who holds the memory,
+// It takes Readings (cards, the processes on them, their bytes at one instant) from a Source and returns Views: who holds the memory,
 // how fast each process grows and how sure that is, when a card runs out, which dead process still holds bytes. Time enters
 // only with the readings, so the same readings give the same views. What a source could not see stays "unknown", never zero.
 package watch

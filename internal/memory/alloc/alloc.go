@@ -1,7 +1,7 @@
 // Package alloc is an exact model of PyTorch's CUDA caching allocator (the native backend).
 //
-// In go a Policy (settings, PyTorch version, limits, the order of device addresses) and a stream of requests,
-// one by one (Malloc, Free, …) or as a whole tape (Run); out come the state the real allocator would have
+// It takes a Policy (settings, PyTorch version, limits, the order of device addresses) and a stream of requests,
+// one by one (Malloc, Free, …) or as a whole tape (Run) and returns the state the real allocator would have
 // after each of them: addresses, blocks, segments, bytes requested, allocated, active and reserved, and the
 // request that fails. It refuses settings that the version does not know (ParseConf) and identifiers that
 // are not dense (Run).

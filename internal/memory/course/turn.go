@@ -1,6 +1,6 @@
 // Package course plays a whole training run through one allocator: thousands of steps whose batches differ in shape.
 //
-// In go turns, each cut once from the tape of a shape (a training step, or one batch of an evaluation), and a Policy with the limit there is; out comes
+// It takes turns, each cut once from the tape of a shape (a training step, or one batch of an evaluation), and a Policy with the limit there is; out comes
 // what the allocator holds after each of them, and the turn in which a request fails. A turn's own memory is gone when it ends; what it leaves to the
 // next (gradients, the values that names of the loop still have) is matched by its owner, so that turns of any shapes follow each other. Refused:
 // stretches of a tape that are not there.

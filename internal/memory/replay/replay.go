@@ -1,7 +1,7 @@
 // Package replay plays a recorded history through the allocator model: first under its own settings, to prove
 // that the model may be believed, then under others, to tell what they would have changed.
 //
-// In goes a recording of one device (package recorded); out come a Case with its Fidelity (how many recorded
+// It takes a recording of one device (package recorded) and returns a Case with its Fidelity (how many recorded
 // addresses the model reproduces), the limit the run was under, and for any settings the peaks, the request that
 // fails, the smallest capacity that suffices and what pins fragmented memory. A what-if on a recording that does
 // not reproduce is still computed, but Fidelity.Exact says that it may not be believed.

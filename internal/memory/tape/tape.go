@@ -1,8 +1,8 @@
 // Package tape holds the one form every source of memory evidence is turned into: an ordered list of
 // allocations and frees.
 //
-// In go a recorded history (package recorded reads one out of a PyTorch snapshot) or a computed training step
-// (package eager); out come events that the allocator model, the timeline and the findings all read. A tape holds no addresses
+// It takes a recorded history (package recorded reads one out of a PyTorch snapshot) or a computed training step
+// (package eager) and returns events that the allocator model, the timeline and the findings all read. A tape holds no addresses
 // and no policy: what an allocator made of it is the business of package alloc.
 package tape
 

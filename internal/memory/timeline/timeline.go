@@ -1,6 +1,6 @@
 // Package timeline tells the story of a recording: how much memory was in use when, what for, and whose.
 //
-// In go a recording and the origins of its stacks; out come the peaks, the steps and phases of training, the category of every
+// It takes a recording and the origins of its stacks and returns the peaks, the steps and phases of training, the category of every
 // allocation, what was alive at an instant grouped by the line that asked for it, and what stayed alive from step to
 // step. Categories come from stacks, order and lifetimes; where no stacks were recorded they come from lifetimes and
 // annotations alone, and Certain is false.

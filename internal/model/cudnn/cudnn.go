@@ -1,6 +1,6 @@
 // Package cudnn tells what memory cuDNN takes beside the operands of a convolution or a recurrent layer.
 //
-// In go a card, the shapes of one call, its data type and memory format; out come the bytes of its workspace, the least the call runs in,
+// It takes a card, the shapes of one call, its data type and memory format and returns the bytes of its workspace, the least the call runs in,
 // and how sure that is. Convolutions are answered from measurements of the same compute capability (Table); a card without measurements
 // gets both ends and no guess between them. Recurrent layers follow formulas that were read off the measurements.
 // Nothing is refused: a shape no measurement resembles is answered with a low certainty.

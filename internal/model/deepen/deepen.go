@@ -1,6 +1,6 @@
 // Package deepen cuts the tape of a shallow model so that it can be played at any depth.
 //
-// In goes a Recording: the tape of two training steps without an optimizer on a model with few layers, and which layer ran at each event. Out comes a
+// It takes a Recording: the tape of two training steps without an optimizer on a model with few layers, and which layer ran at each event. Out comes a
 // Reel, which writes the tape of the same model with more layers, for three steps, with the turns of any optimizer. Every pass visits the layers one after
 // the other, up or down; where those in the middle of a stretch of equal layers did the same, event by event, so do those that are added between them.
 // Refused: recordings whose middle layers differ, or whose second step would not repeat; they have to be run at their full depth.

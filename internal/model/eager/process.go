@@ -1,6 +1,6 @@
 // Package eager is an eager PyTorch that only counts bytes.
 //
-// In go the operators of a training step, called as a modelling file calls them; out comes a tape: every request and release of
+// It takes the operators of a training step, called as a modelling file calls them and returns a tape: every request and release of
 // device memory in the order PyTorch makes them, each with its owner. Tensors have storages with reference counts, autograd nodes
 // hold what PyTorch's formulas save, a call holds its arguments until it returns, backward runs in the engine's order.
 // No element is ever computed. A shape that contradicts itself is refused with an error by Train and by Guard; everything else a

@@ -1,6 +1,6 @@
 // Package exported reads the operator graphs that torch.export writes.
 //
-// In goes a .pt2 archive, or the model.json inside one, plain or gzipped; out comes a Graph: operators in the order they run, with
+// It takes a .pt2 archive, or the model.json inside one, plain or gzipped and returns a Graph: operators in the order they run, with
 // their arguments, the element type, sizes and strides of every tensor (symbolic ones evaluated by Bind for a given batch), the
 // module call and the source line each belongs to, and which tensors are parameters, buffers, inputs and outputs.
 // Refused with ErrNotGraph: anything that is no such file, a value used before it is produced (a cycle), a value nobody describes,

@@ -77,7 +77,7 @@ func readArchive(r io.ReaderAt, size int64) (*Graph, error) {
 		defer inner.Close()
 		return readJSON(inner)
 	}
-	return nil, fmt.Errorf("%w: a zip archive without models/model.json; a checkpoint saved with torch.save is no graph (write one with torch.export.save)", ErrNotGraph)
+	return nil, fmt.Errorf("%w: a zip archive without models/model.json; a checkpoint saved with torch.save is not a graph (write one with torch.export.save)", ErrNotGraph)
 }
 
 func isProgram(name string) bool {

@@ -239,7 +239,7 @@ func (s *scanner) null() bool {
 		return false
 	}
 	if text := s.scalar(); text != "null" {
-		s.fail("%.20q is no JSON value", text)
+		s.fail("%.20q is not a JSON value", text)
 	}
 	return true
 }

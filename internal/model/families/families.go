@@ -1,6 +1,6 @@
 // Package families holds model families, written line by line from their modelling code against package eager.
 //
-// In go a Hugging Face configuration and the sizes of a batch; out comes an eager.Model whose forward allocates what
+// It takes a Hugging Face configuration and the sizes of a batch and returns an eager.Model whose forward allocates what
 // transformers 5.17 allocates in eager mode, in its order and with its lifetimes. Refused: a task the family has no head for,
 // and settings whose code path is not written here.
 package families

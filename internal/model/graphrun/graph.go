@@ -1,6 +1,6 @@
 // Package graphrun runs an exported graph operator by operator against package eager.
 //
-// In go a graph of package exported whose symbolic sizes are bound, and what of a job it needs; out comes an eager.Model whose forward
+// It takes a graph of package exported whose symbolic sizes are bound, and what of a job it needs and returns an eager.Model whose forward
 // allocates what PyTorch allocates for those operators. Refused: operators with arguments that do not fit. Operators that are not known
 // are counted and named.
 package graphrun
@@ -42,7 +42,7 @@ func New(p *eager.Process, b *exported.Bound, s Spec) (*Graph, error) {
 		return nil, fmt.Errorf("the graph returns no tensor")
 	}
 	if s.Loss == "" && !isScalar(b, b.Outputs[0]) {
-		return nil, fmt.Errorf("the graph ends in %q, which is no loss; give loss cross-entropy, or export a model that returns its loss", b.Outputs[0].Name)
+		return nil, fmt.Errorf("the graph ends in %q, which is not a loss; give loss cross-entropy, or export a model that returns its loss", b.Outputs[0].Name)
 	}
 	if s.Loss != "" && s.LossOutput == "" && isScalar(b, b.Outputs[0]) {
 		return nil, fmt.Errorf("loss %s: the graph returns its loss already; leave loss out", s.Loss)

@@ -1,6 +1,6 @@
 // Package hfconfig reads a Hugging Face config.json into a typed configuration.
 //
-// In goes the file's JSON; out comes a Config whose accessors answer every field the model family's code
+// It takes the file's JSON and returns a Config whose accessors answer every field the model family's code
 // reads, with the defaults of the family's config class (transformers 5.17) where the file is silent and the
 // values its __post_init__ derives. Refused: a model_type without a model here (ErrUnsupported lists those
 // that have one), a field of the wrong type, sizes that are negative or larger than any model, contradictory

@@ -106,7 +106,7 @@ func parseTensor(name string, text json.RawMessage) (Tensor, error) {
 		return Tensor{}, err
 	}
 	if entry.Offsets[1] < entry.Offsets[0] || entry.Offsets[1] > 1<<50 {
-		return Tensor{}, fmt.Errorf("data_offsets %v are no range", entry.Offsets)
+		return Tensor{}, fmt.Errorf("data_offsets %v are not a range", entry.Offsets)
 	}
 	elements := uint64(1)
 	for _, d := range entry.Shape {

@@ -44,7 +44,7 @@ type Brief struct {
 	Type  string
 	Task  string      // of the head that the file names; empty: none that is known
 	DType torch.DType // of the weights as they were saved; empty: not said
-	Image int         // pixels of an image's side; 0: not said
+	Image int         // side of an image in pixels; 0: not said
 }
 
 // About reads what any configuration tells. A file that is none tells nothing.

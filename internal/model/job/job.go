@@ -1,6 +1,6 @@
 // Package job is the description of a training job: model, batch, precision, optimizer and how the loop runs.
 //
-// In goes JSON (one object, or one a line), or a Job filled from flags; out comes a checked Job with its defaults filled in.
+// It takes JSON (one object, or one a line), or a Job filled from flags and returns a checked Job with its defaults filled in.
 // Refused, each with what to do: unknown words (with the nearest known one), sizes that are negative or beyond any machine, missing
 // ones, and settings that contradict each other. The package opens no files: names inside a job stay as written, for the caller to
 // resolve against the file that holds them.
@@ -33,7 +33,7 @@ type Job struct {
 	LossOutput string `json:"loss_output,omitempty"` // graph: the output the loss is computed from
 	Classes    int    `json:"classes,omitempty"`     // graph: the number of classes of the labels
 
-	Batch     int   `json:"batch,omitempty"` // samples of one micro-batch
+	Batch     int   `json:"batch,omitempty"` // samples in one micro-batch
 	Seq       int   `json:"seq,omitempty"`   // tokens of one sample
 	TargetSeq int   `json:"target_seq,omitempty"`
 	Image     int   `json:"image,omitempty"`  // pixels of a side

@@ -1,6 +1,6 @@
 // Package lengths says how long the samples of a training run are, and which of them a batch has.
 //
-// In go a list of lengths (one a line, or JSON) or a distribution such as lognormal:130,0.7,max=1024; out come lengths, and the batches that a sampler
+// It takes a list of lengths (one a line, or JSON) or a distribution such as lognormal:130,0.7,max=1024 and returns lengths, and the batches that a sampler
 // makes of them. The orders are those of the sampler's kind, not PyTorch's own for a seed: its random generator is not written again here. Refused, each
 // with its line: what is no length, no lengths at all, and more than any run has.
 package lengths

@@ -1,6 +1,6 @@
 // Package shard estimates what one of several cards needs when a training job is spread over them.
 //
-// In go the tape of the job on one card and a Plan (DDP, ZeRO, FSDP2, pipeline stages); out comes an Estimate per rank. The arithmetic is
+// It takes the tape of the job on one card and a Plan (DDP, ZeRO, FSDP2, pipeline stages) and returns an Estimate per rank. The arithmetic is
 // analytic: at every instant of the tape, parameters, gradients and optimizer state count by the share the plan leaves on a rank, everything
 // else counts in full, and the plan's own buffers are added (PyTorch 2.11: torch/csrc/distributed/c10d/reducer.hpp, torch/distributed/fsdp;
 // DeepSpeed: runtime/zero). Nothing here was measured. Communication libraries' memory outside the allocator is not counted.

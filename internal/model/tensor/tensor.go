@@ -1,6 +1,6 @@
 // Package tensor holds what a tensor is besides its bytes: an element type, sizes and strides.
 //
-// In go sizes and the rules of PyTorch (contiguity, views, broadcasting, type promotion); out come layouts. It holds no data,
+// It takes sizes and the rules of PyTorch (contiguity, views, broadcasting, type promotion) and returns layouts. It holds no data,
 // allocates nothing and refuses sizes that do not fit each other with a Mismatch.
 package tensor
 

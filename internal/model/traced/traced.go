@@ -1,6 +1,6 @@
 // Package traced reads what following a script left behind: every storage it would have had on its GPU, in order.
 //
-// In go the two files of a trace (trace.json, and the events as gzipped little-endian numbers) as the probe writes them; out comes a tape, with what
+// It takes the two files of a trace (trace.json, and the events as gzipped little-endian numbers) as the probe writes them and returns a tape, with what
 // cuBLAS and cuDNN take for their own use added by the rules of package eager for a given card. Refused: files that are no
 // trace, events that contradict each other, sizes no machine has.
 package traced

@@ -1,6 +1,6 @@
 // Package attempt decides what to change when a run that shall fit has run out of memory.
 //
-// In go the plan that just failed and the notes of the process that died; out comes the next plan, with the reason in words. Plans only ever add to the one
+// It takes the plan that just failed and the notes of the process that died and returns the next plan, with the reason in words. Plans only ever add to the one
 // before, keep the training the same unless numerics may change, and end: when nothing is left to try, it says so.
 // The decision is arithmetic on what was recorded; no memory is predicted here.
 package attempt
@@ -17,7 +17,7 @@ import (
 
 // Plan is what a fitting run changes. The zero Plan changes nothing.
 type Plan struct {
-	Split         int    `json:"split,omitempty"`          // micro-batches a batch
+	Split         int    `json:"split,omitempty"`          // micro-batches per batch
 	Chunk         int    `json:"chunk,omitempty"`          // parts of the batch that the model is called with, each recomputed in backward
 	Checkpoint    bool   `json:"checkpoint,omitempty"`     // recompute repeated blocks in backward
 	LoopOptimizer bool   `json:"loop_optimizer,omitempty"` // foreach=False
@@ -55,7 +55,7 @@ func (p Plan) Changes(batch int) string {
 	if p.Split > 1 && batch > 0 {
 		words = append(words, fmt.Sprintf("micro-batch %d × %d", (batch+p.Split-1)/p.Split, p.Split))
 	} else if p.Split > 1 {
-		words = append(words, fmt.Sprintf("%d micro-batches a batch", p.Split))
+		words = append(words, fmt.Sprintf("%d micro-batches per batch", p.Split))
 	}
 	if p.Chunk > 1 {
 		words = append(words, fmt.Sprintf("the model called in %d parts, each recomputed in backward", p.Chunk))
@@ -132,7 +132,7 @@ func againstFragmentation(plan Plan, p probenotes.Process, _ Limits) (Plan, stri
 		return plan, "", false
 	}
 	plan.Expandable = true
-	return plan, fmt.Sprintf("%s lay unused in pieces when %s were asked for", unused.Short(), oom.Requested.Short()), true
+	return plan, fmt.Sprintf("%s was unused but in pieces when %s was requested", unused.Short(), oom.Requested.Short()), true
 }
 
 // againstStepTemporaries: Adam's foreach step holds temporaries as large as all parameters (torch/optim/adam.py).

@@ -1,6 +1,6 @@
 // Package capture turns an unmodified training script into a job, without a GPU.
 //
-// In go a command line and a folder; out come job.json and the graph it names (torch.export's JSON, gzipped), in the Job form that predictions
+// It takes a command line and a folder and returns job.json and the graph it names (torch.export's JSON, gzipped), in the Job form that predictions
 // read. The command runs on the CPU for real until its first model call in training, on tensors without data from there,
 // and ends at its first optimizer step; what it did before that (files, downloads, prints) has happened. A script
 // that cannot be captured is refused with the reason and, where one is known, the script's line.

@@ -1,6 +1,6 @@
 // Package fitrun makes a command fit: it starts it with what a prediction calls for, and again after each failure for want of memory.
 //
-// In go an observed run, what may be changed and the cards of the machine; out come how the last attempt ended and under which plan. All ranks of a
+// It takes an observed run, what may be changed and the cards of the machine and returns how the last attempt ended and under which plan. All ranks of a
 // job run under the same plan: decisions fall here, before and between attempts, for all of them. A job that this machine cannot decide for
 // alone is left as it is.
 package fitrun
@@ -29,7 +29,7 @@ const (
 // Options are what a person asked for.
 type Options struct {
 	Numerics   bool // precision may change
-	Split      int  // micro-batches a batch to start with; at least 1
+	Split      int  // micro-batches per batch to start with; at least 1
 	Parts      int  // parts of a batch that the model is called with; 0 and 1: it is called with all of it
 	Checkpoint bool // start with activation checkpointing
 	Losses     bool // note the loss of every whole batch

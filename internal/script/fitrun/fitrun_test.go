@@ -41,7 +41,7 @@ func fits(t *testing.T, o Options, args []string) (Result, []string, []probenote
 func TestACommandIsStartedAgainWithSmallerPartsUntilItFits(t *testing.T) {
 	t.Parallel()
 	res, said, _ := fits(t, Options{}, script(`
-case "$PLIMSOLL_FIT" in *'"split":4'*) notes '"fit":{"split":4,"batch":16,"applied":["4 micro-batches a batch"]}';; *) dies;; esac`))
+case "$PLIMSOLL_FIT" in *'"split":4'*) notes '"fit":{"split":4,"batch":16,"applied":["4 micro-batches per batch"]}';; *) dies;; esac`))
 	if res.Outcome.Code != 0 || res.Plan.Split != 4 {
 		t.Errorf("%+v", res)
 	}

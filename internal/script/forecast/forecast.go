@@ -1,6 +1,6 @@
 // Package forecast chooses, before a training script runs, the mildest change that makes it fit.
 //
-// In go the captured job with its graph, the card and what is free on it; out come the attempt.Plan to start with and the predicted bytes with and
+// It takes the captured job with its graph, the card and what is free on it and returns the attempt.Plan to start with and the predicted bytes with and
 // without it. Every candidate is predicted by package predict. A job that fits is left untouched; one that nothing makes fit gets
 // the plan that needs least, and is said not to fit. Refused: jobs that cannot be predicted, with predict's reason.
 package forecast

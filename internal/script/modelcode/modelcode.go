@@ -1,6 +1,6 @@
 // Package modelcode reads models from their own modelling code: the transformers that is installed beside Plimsoll.
 //
-// In go a config.json and the sizes and precision of a job; out comes the graph of its training step, written down while the model ran on tensors without
+// It takes a config.json and the sizes and precision of a job and returns the graph of its training step, written down while the model ran on tensors without
 // data (probe, _models.py). Nothing is computed, no weights are needed, no code of a model's repository is run. Graphs are kept in a cache by configuration,
 // precision and versions: asking again, also for other batches and sequences, starts no Python. Refused with the reason: a Python without torch or
 // transformers, and models whose step depends on data.

@@ -66,7 +66,7 @@ func (r *Reader) interpreter() (string, error) {
 			}
 		}
 		if name == r.Python {
-			return "", fmt.Errorf("%w: --python %s is no program that can be started", ErrNoPython, name)
+			return "", fmt.Errorf("%w: --python %s cannot be started", ErrNoPython, name)
 		}
 	}
 	for _, dir := range filepath.SplitList(vars["PATH"]) {

@@ -1,6 +1,6 @@
 // Package observe runs a command with the probe in its Python processes and collects what they noted.
 //
-// In go a command line with its environment and streams, and a folder for the record; out come how it ended, the notes of its processes, and
+// It takes a command line with its environment and streams, and a folder for the record and returns how it ended, the notes of its processes, and
 // the verdict on them. The command's output and exit code are its own; a command that cannot be observed is still run.
 package observe
 

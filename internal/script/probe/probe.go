@@ -1,6 +1,6 @@
 // Package probe carries the Python half of plimsoll and puts it in front of a command.
 //
-// In go a folder to write into, the environment a command would have had and what the probe shall do; out come the
+// It takes a folder to write into, the environment a command would have had and what the probe shall do and returns the
 // environment that makes every Python process of that command load the probe, which stays inert until torch is imported.
 // Nothing outside the given folder is written and no installed package is touched. Pythons started with -I, -E or -S ignore
 // PYTHONPATH and run unobserved. A PYTHONPATH that is replaced on the way is put right where that can be done without changing what a

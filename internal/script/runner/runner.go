@@ -1,6 +1,6 @@
 // Package runner runs a command as if plimsoll were not there.
 //
-// In go a command line, an environment and the caller's own streams; out comes how the command ended. Its output, its terminal,
+// It takes a command line, an environment and the caller's own streams and returns how the command ended. Its output, its terminal,
 // its signals and its exit code pass through: the child stays in plimsoll's process group, so the terminal reaches it directly, and signals sent to plimsoll
 // alone are handed on. It never retries, and ends a command with all its processes only when the caller says so.
 package runner

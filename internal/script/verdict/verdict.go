@@ -1,6 +1,6 @@
 // Package verdict says what a command that ran under observation did to memory, and whether memory ended it.
 //
-// In go how the command ended, what its processes noted, what the driver said of its cards and the memory errors it printed; out comes a
+// It takes how the command ended, what its processes noted, what the driver said of its cards and the memory errors it printed and returns a
 // Verdict: one of a few kinds, and the lines that tell it. Nothing is claimed that was not seen: a process that ignored the probe is named with
 // what the driver saw of it, and a failure without evidence is said to have none.
 package verdict
@@ -84,7 +84,7 @@ func (e Evidence) judge() Verdict {
 		return Verdict{Kind: HostMemory, Lines: []string{e.withPeak(
 			"it or a part of it was killed, and the kernel's out-of-memory killer acted meanwhile: host memory ran out, not the GPU's (fewer DataLoader workers, smaller host caches).")}}
 	case end.Killed:
-		return Verdict{Kind: Killed, Lines: []string{e.withPeak("it or a part of it was killed (SIGKILL); by whom is not known. No memory error was seen.")}}
+		return Verdict{Kind: Killed, Lines: []string{e.withPeak("it or one of its processes was killed (SIGKILL), by whom is not known; no memory error was seen.")}}
 	default:
 		return Verdict{Kind: Failed, Lines: []string{e.withPeak(e.failure())}}
 	}
@@ -176,5 +176,5 @@ func (e Evidence) blind() string {
 	if !e.Driver.Blind || e.Driver.Risen < least || slices.ContainsFunc(e.Notes, func(p probenotes.Process) bool { return p.Device != nil }) {
 		return ""
 	}
-	return fmt.Sprintf("not observed: the driver saw the memory used on GPU %d rise by %s while it ran, and does not tell whose it was.", e.Driver.RisenOn, e.Driver.Risen.Short())
+	return fmt.Sprintf("not observed: the driver saw the memory used on GPU %d rise by %s while it ran, and does not say which process used it.", e.Driver.RisenOn, e.Driver.Risen.Short())
 }

@@ -29,7 +29,7 @@ func TestTheEndOfARunIsJudged(t *testing.T) {
 		{"printed, and survived", Evidence{Printed: printed}, Finished, "no GPU memory was seen in use."},
 		{"not read", Evidence{Program: "sh", Ending: Ending{Code: 7}}, Failed, "its own output was not read"},
 		{"hidden from a container", Evidence{Driver: Driver{Asked: true, Blind: true, Risen: 7 * units.GiB}}, Finished,
-			"not observed: the driver saw the memory used on GPU 0 rise by 7.0 GiB while it ran, and does not tell whose it was."},
+			"not observed: the driver saw the memory used on GPU 0 rise by 7.0 GiB while it ran, and does not say which process used it."},
 		{"survived a failure", Evidence{Notes: oom}, Finished, ""},
 		{"out of memory", Evidence{Notes: oom, Ending: Ending{Code: 1}}, OutOfMemory, ""},
 		{"out of memory, then killed", Evidence{Notes: oom, Ending: Ending{Code: 137, Killed: true}}, OutOfMemory, ""},

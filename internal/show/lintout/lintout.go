@@ -1,6 +1,6 @@
 // Package lintout writes lint findings for people and for machines.
 //
-// In go findings and what was read; out come text with the source line underlined, JSON (schema plimsoll.lint/1), SARIF 2.1.0
+// It takes findings and what was read and returns text with the source line underlined, JSON (schema plimsoll.lint/1), SARIF 2.1.0
 // (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), GitHub workflow annotations, and a rule's page. It judges nothing and writes
 // only to the io.Writer it was given; source text is cleaned before it reaches a terminal.
 package lintout

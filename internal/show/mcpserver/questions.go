@@ -65,9 +65,9 @@ type jobIn struct {
 	ConfigJSON map[string]any `json:"config_json,omitempty" jsonschema:"the content of a config.json, instead of model"`
 	Graph      string         `json:"graph,omitempty" jsonschema:"path of a graph from torch.export (.pt2), instead of model"`
 	Task       string         `json:"task,omitempty" jsonschema:"causal-lm, masked-lm, seq-cls, token-cls, seq2seq-lm, image-cls, speech-seq2seq; default: the model's"`
-	Batch      int            `json:"batch,omitempty" jsonschema:"samples of one micro-batch"`
-	Seq        int            `json:"seq,omitempty" jsonschema:"tokens of one sample"`
-	Image      int            `json:"image,omitempty" jsonschema:"pixels of an image's side"`
+	Batch      int            `json:"batch,omitempty" jsonschema:"samples in one micro-batch"`
+	Seq        int            `json:"seq,omitempty" jsonschema:"tokens in one sample"`
+	Image      int            `json:"image,omitempty" jsonschema:"side of an image in pixels"`
 	Accumulate int            `json:"accumulate,omitempty" jsonschema:"micro-batches of one optimizer step"`
 	Precision  string         `json:"precision,omitempty" jsonschema:"fp32, tf32, amp-bf16, amp-fp16, bf16 or fp16 (the last two: parameters too)"`
 	Optimizer  string         `json:"optimizer,omitempty" jsonschema:"for example adamw, adamw-fused, sgd, adafactor; default adamw"`

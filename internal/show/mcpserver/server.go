@@ -1,6 +1,6 @@
 // Package mcpserver offers plimsoll's answers to coding agents over the Model Context Protocol.
 //
-// In go the streams of a client and the folders that may be read; out come short structured answers of explain, replay, predict, fit, lint and doctor.
+// It takes the streams of a client and the folders that may be read and returns short structured answers of explain, replay, predict, fit, lint and doctor.
 // Every question is answered by a process of its own with a time limit, which gets its inputs as flags with values and absolute paths. Nothing is
 // written, no command of the client's is run, no Python is started, and no file is read that is not under a root.
 package mcpserver

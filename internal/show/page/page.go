@@ -1,6 +1,6 @@
 // Package page is the page that plimsoll view shows, and everything it shows.
 //
-// In go recordings with their indexes and a report; out come the answers to the page's questions as values for JSON, the page itself with its embedded
+// It takes recordings with their indexes and a report and returns the answers to the page's questions as values for JSON, the page itself with its embedded
 // script and style, and the same page as one file that needs nothing else. Names in recordings are data: they reach the page only as
 // JSON, and the page's script only as text. It refuses a question it does not know with an error.
 package page

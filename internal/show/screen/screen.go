@@ -1,6 +1,6 @@
 // Package screen lays text out for a terminal: wrapped paragraphs, bars, aligned tables, colour.
 //
-// In go words, numbers and a Style (width, colour or not, UTF-8 or ASCII); out come lines that fit the
+// It takes words, numbers and a Style (width, colour or not, UTF-8 or ASCII) and returns lines that fit the
 // width and read the same without colour. It computes nothing about memory and writes only to the
 // io.Writer it was given; text from files is stripped of control characters before it reaches a terminal.
 package screen

@@ -11,7 +11,7 @@ import (
 // maxChanges is how many lines of code a screen of changes names.
 const maxChanges = 12
 
-// Diff prints what changed between two runs.
+// Diff prints compare the memory of two runs.
 func Diff(s *screen.Screen, d *report.Diff) {
 	for _, line := range screen.Wrap(diffVerdict(d), s.Width()) {
 		s.Line(s.Ink(screen.Bold, line))
@@ -52,7 +52,7 @@ func diffVerdict(d *report.Diff) string {
 	change := d.After.Peak.Requested - d.Before.Peak.Requested
 	switch {
 	case change == 0 && d.After.Peak.Reserved != d.Before.Peak.Reserved:
-		return fmt.Sprintf("As much is in use at the peak (%s), but %s are held from CUDA instead of %s.", d.After.Peak.Requested, d.After.Peak.Reserved, d.Before.Peak.Reserved)
+		return fmt.Sprintf("The same amount is in use at the peak (%s), but %s is held from CUDA instead of %s.", d.After.Peak.Requested, d.After.Peak.Reserved, d.Before.Peak.Reserved)
 	case change == 0:
 		return fmt.Sprintf("The peak is the same to the byte: %s.", d.After.Peak.Requested)
 	case change > 0:

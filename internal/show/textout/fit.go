@@ -101,7 +101,7 @@ func methodTable(s *screen.Screen, f *report.Fit) {
 		if m.Name != chosen {
 			continue
 		}
-		text := fmt.Sprintf("Take %s: %s.", m.Name, m.Changes)
+		text := fmt.Sprintf("%s is the first that fits: %s.", m.Name, m.Changes)
 		s.Paragraph(0, text)
 		s.Blank()
 	}
@@ -212,7 +212,7 @@ func checkpointed(p report.Plan) string {
 func planDetails(s *screen.Screen, f *report.Fit, best report.Plan) {
 	if len(best.Changes) > 0 {
 		s.Blank()
-		s.Line("What plan 1 changes, and what that buys:")
+		s.Line("What plan 1 changes, and what each change gains:")
 		for _, c := range best.Changes {
 			s.Hanging("  · ", screen.Plain, screen.Clean(c))
 		}
@@ -234,7 +234,7 @@ func nothingFits(s *screen.Screen, f *report.Fit) {
 		return
 	}
 	s.Blank()
-	s.Line("The least that would:")
+	s.Line("What would fit:")
 	for _, l := range f.Least {
 		text := l.Action
 		if l.Numerics {

@@ -42,14 +42,14 @@ func replayLimit(s *screen.Screen, r *report.Replay) {
 	case "cap":
 		how = fmt.Sprintf("It was limited to %s by the program", rec.Limit)
 		if rec.OOMs == 0 {
-			how = fmt.Sprintf("It gave memory back as under a limit of %s", rec.Limit)
+			how = fmt.Sprintf("It released memory as if limited to %s", rec.Limit)
 		}
 		if low, high := rec.LimitLow.String(), rec.LimitHigh.String(); rec.LimitHigh > 0 && low != high {
 			how += fmt.Sprintf(" (the history shows a cap between %s and %s)", low, high)
 		}
 		how += "."
 	case "device":
-		how = fmt.Sprintf("The device had %s to give.", rec.Limit)
+		how = fmt.Sprintf("The device had %s available.", rec.Limit)
 	default:
 		return
 	}
@@ -128,12 +128,12 @@ func smallest(row *report.ReplaySetting) string {
 }
 
 func replayAdvice(s *screen.Screen, r *report.Replay) {
-	inUse := fmt.Sprintf("At most %s were in use at once.", r.InUse)
+	inUse := fmt.Sprintf("At most %s was in use at once.", r.InUse)
 	if r.Recorded.Partial {
-		inUse = fmt.Sprintf("At most %s were in use at once until the run died. What the rest of the step needs is not in the history: every need here is at least that much.", r.InUse)
+		inUse = fmt.Sprintf("At most %s was in use at once before the run failed. The history ends there: the whole step needs at least this much.", r.InUse)
 	}
 	if r.Helps && r.Environment != "" {
-		s.Paragraph(0, inUse+" Put this in the environment before starting:")
+		s.Paragraph(0, inUse+" Set this before you start the script:")
 		s.Line("  ", s.Ink(screen.Bold, "export "+r.Environment))
 		for _, w := range r.Settings[0].Warnings {
 			s.Hanging("  but ", screen.Yellow, w)
@@ -142,7 +142,7 @@ func replayAdvice(s *screen.Screen, r *report.Replay) {
 	}
 	switch {
 	case len(r.Settings) > 0 && r.Settings[0].OOM != nil:
-		s.Paragraph(0, inUse+" None of these settings makes it run: less memory must be asked for.")
+		s.Paragraph(0, inUse+" None of these settings makes it run: the job has to use less memory.")
 	case r.Helps:
 		s.Paragraph(0, inUse+" PyTorch's default is better than the recorded setting: unset it.")
 	default:
@@ -163,7 +163,7 @@ func replayFragmentation(s *screen.Screen, r *report.Replay) {
 	if r.Recorded.OOMs > 0 {
 		when = "When it failed"
 	}
-	s.Paragraph(0, fmt.Sprintf("%s (event %s) %s of %s lay unused: %s in segments nothing lived in, which PyTorch gives back before it fails, and %s in segments that a few blocks kept.",
+	s.Paragraph(0, fmt.Sprintf("%s (event %s), %s of %s was unused: %s in empty segments, which PyTorch releases before it fails, and %s in segments that a few blocks keep occupied.",
 		when, units.Count(f.Event), unused, f.Reserved, f.Cached, f.Pinned))
 	for i, p := range f.Pins {
 		if i == 3 {

@@ -1,6 +1,6 @@
 // Package textout prints reports for people at a terminal.
 //
-// In goes a report and a screen; out come lines that fit 80 columns and say the answer first, then the evidence, then what to do.
+// It takes a report and a screen and returns lines that fit 80 columns and say the answer first, then the evidence, then what to do.
 // It formats and never computes: every number on the screen stands in the report.
 package textout
 
@@ -127,9 +127,9 @@ func oomVerdict(r *report.Explain, d *report.Device, o *report.OOM) string {
 	}
 	text := who + " ran out of memory" + during(o.Phase)
 	left := max(0, o.Capacity-o.Held)
-	text += fmt.Sprintf(": %s asked for, %s left", o.Requested, left)
+	text += fmt.Sprintf(": %s requested, %s left", o.Requested, left)
 	if o.Segment > o.Requested && o.Requested <= left {
-		text = fmt.Sprintf("%s ran out of memory%s: %s asked for, which PyTorch takes from a new segment of %s, and %s left", who, during(o.Phase), o.Requested, o.Segment.Short(), left)
+		text = fmt.Sprintf("%s ran out of memory%s: %s requested, which PyTorch takes from a new segment of %s, and %s left", who, during(o.Phase), o.Requested, o.Segment.Short(), left)
 	}
 	switch o.CapacityFrom {
 	case "bounds":
@@ -433,7 +433,7 @@ func enough(m report.Remedy) string {
 	case combined:
 		return " — not enough alone; enough together with: " + with
 	case m.Enough == "no" && m.Missing > 0:
-		return fmt.Sprintf(" — not enough alone: %s missing", m.Missing.Short())
+		return fmt.Sprintf(" — not enough alone: %s short", m.Missing.Short())
 	case m.Enough == "no":
 		return " — not enough alone"
 	}

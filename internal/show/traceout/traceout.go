@@ -1,7 +1,7 @@
 // Package traceout writes timelines in the formats of other tools: pprof profiles, folded stacks for flame
 // graphs, and Chrome traces that Perfetto opens.
 //
-// In goes a timeline; out come bytes on an io.Writer. Profiles show what was alive at the peak by stack; traces show the curve of memory in use
+// It takes a timeline and returns bytes on an io.Writer. Profiles show what was alive at the peak by stack; traces show the curve of memory in use
 // and held, thinned to what a screen can show, with steps and failures marked. Nothing else is computed here.
 package traceout
 

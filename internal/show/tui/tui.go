@@ -1,6 +1,6 @@
 // Package tui is the screen of plimsoll watch.
 //
-// In go a sample.View, a State (what is selected, sorted, filtered) and a size; out come lines that fill exactly that size: cards, findings,
+// It takes a sample.View, a State (what is selected, sorted, filtered) and a size and returns lines that fill exactly that size: cards, findings,
 // processes, a curve of the past. Panes are pure functions of these and read the same without colour and in ASCII; a small Bubble
 // Tea model around them turns keys into State. Nothing here reads the machine, and nothing here can end a process.
 package tui

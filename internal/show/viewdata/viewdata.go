@@ -1,6 +1,6 @@
 // Package viewdata answers what a screen asks of a timeline, in the detail the screen can show and no more.
 //
-// In go a timeline and a question: a stretch of events or of time in so many columns, an instant, an allocation, a word to look for; out come values of a size
+// It takes a timeline and a question: a stretch of events or of time in so many columns, an instant, an allocation, a word to look for and returns values of a size
 // that depends on the screen and not on the recording. Events are counted as PyTorch recorded them, and an instant is the moment just after one. Summaries of blocks of events are made once for each way of grouping, so that a question
 // about ten million events looks at thousands. It refuses nothing: a question beyond the recording is answered by the nearest
 // there is.

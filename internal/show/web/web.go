@@ -1,6 +1,6 @@
 // Package web serves the page of plimsoll view on this machine's loopback and to nobody else.
 //
-// In go a book of answers and a report, as they become ready; out come the page and JSON over HTTP. Requests must carry the token in their path and
+// It takes a book of answers and a report, as they become ready and returns the page and JSON over HTTP. Requests must carry the token in their path and
 // name this machine as their host, so that other users, other pages in the browser and names that are made to point here get nothing. Everything
 // is read-only: any method but GET and HEAD is refused.
 package web

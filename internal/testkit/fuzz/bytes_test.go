@@ -1,6 +1,6 @@
 // Package fuzz holds the fuzz targets that begin with whole documents: every answer of plimsoll on inputs that nearly make sense.
 //
-// In go the choices of a fuzzer; out come failures where an answer crashes, contradicts itself, or prints what steers a terminal. Targets for the bytes of
+// It takes the choices of a fuzzer and returns failures where an answer crashes, contradicts itself, or prints what steers a terminal. Targets for the bytes of
 // single readers stand beside the readers. One package, so that one binary holds them all.
 package fuzz
 

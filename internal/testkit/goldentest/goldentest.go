@@ -1,6 +1,6 @@
 // Package goldentest compares output with a reviewed file under testdata.
 //
-// In go a test, the file's path and the bytes produced; out comes a failure with the first differing line. With
+// It takes a test, the file's path and the bytes produced and returns a failure with the first differing line. With
 // -update the file is written instead, to be reviewed as a diff. It is imported by tests only.
 package goldentest
 

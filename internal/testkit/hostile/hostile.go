@@ -1,6 +1,6 @@
 // Package hostile makes inputs that nearly make sense, for fuzz targets and for the corpus of hostile files.
 //
-// In go a valid document (JSON, Python source, a log) and a source of choices: random numbers of a seed, or the bytes of a fuzzer; out comes a mutant of it:
+// It takes a valid document (JSON, Python source, a log) and a source of choices: random numbers of a seed, or the bytes of a fuzzer and returns a mutant of it:
 // fields dropped, renamed and moved, numbers at the edges of their types, values of other types, lists permuted and repeated, references shared,
 // depth added. The same choices always make the same mutant. For tests only.
 package hostile

@@ -1,6 +1,6 @@
 // Package measured reads jobs that were measured on a card and compares predicted tapes with them.
 //
-// In go the name of a file of measured rows, or a predicted tape; out come rows and the peak of every phase. For tests only: a row
+// It takes the name of a file of measured rows, or a predicted tape and returns rows and the peak of every phase. For tests only: a row
 // that does not check fails the test.
 package measured
 

@@ -1,6 +1,6 @@
 // Package recordtest opens recordings and measurements under testdata for tests.
 //
-// In goes a test and the name of a recording, without folder and ending; out come its snapshot, or what PyTorch itself counted while it was
+// It takes a test and the name of a recording, without folder and ending and returns its snapshot, or what PyTorch itself counted while it was
 // made; Lines reads files of measurements. A recording that is missing or unreadable fails the test. It is imported by tests only.
 package recordtest
 

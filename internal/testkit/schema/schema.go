@@ -1,6 +1,6 @@
 // Package schema derives JSON Schemas from the types that answers are made of, and checks documents against them.
 //
-// In goes a Go type with json tags; out comes a JSON Schema (draft 2020-12): what is always there is required, further members are allowed, as the contracts
+// It takes a Go type with json tags and returns a JSON Schema (draft 2020-12): what is always there is required, further members are allowed, as the contracts
 // promise. Valid says where a document breaks a schema, for the part of the language that Of uses. For tests only.
 package schema
 

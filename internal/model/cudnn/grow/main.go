@@ -1,6 +1,6 @@
 // Command grow makes the table of workspaces of one compute capability from measured rows.
 //
-// In go files of rows (scripts/gpu/workspaces.py), gzipped or not; out comes the table that the package cudnn embeds, and on the
+// It takes files of rows (scripts/gpu/workspaces.py), gzipped or not and returns the table that the package cudnn embeds, and on the
 // terminal how it answers for the fifth of the rows that it was not grown from. Rows that cannot be read end it with an error.
 //
 //	go run ./internal/model/cudnn/grow -out internal/model/cudnn/sm90.table rows.jsonl.gz

@@ -1,6 +1,6 @@
 // Package probetest finds the Python that tests of the probe run against.
 //
-// In goes a test; out comes the path of an interpreter with PyTorch, from PLIMSOLL_PYTHON (scripts/python-env.sh makes one). Without it the test
+// It takes a test and returns the path of an interpreter with PyTorch, from PLIMSOLL_PYTHON (scripts/python-env.sh makes one). Without it the test
 // is skipped; make test-torch sets it. It is imported by tests only.
 package probetest
 

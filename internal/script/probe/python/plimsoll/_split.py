@@ -199,7 +199,7 @@ class Splitter:
             self._add_loss(loss.detach() * weight)
         self.backwards += 1
         self.pending = True
-        self.fit.applied(f"{self.parts} micro-batches a batch, accumulated")
+        self.fit.applied(f"{self.parts} micro-batches per batch, accumulated")
         seed = torch.full_like(loss, weight)
         given = grad_tensors[0] if isinstance(grad_tensors, (tuple, list)) and grad_tensors else grad_tensors
         return seed if given is None or isinstance(given, (tuple, list)) else seed * given
