@@ -34,6 +34,7 @@ type change struct {
 	request bool            // the failing request is scaled too, or never made where by is 0
 	setting *replay.Setting // another configuration of the allocator
 	coming  float64         // factor for what the step still needs; 0: 1
+	usual   bool            // the step is brought back to the size that earlier steps had
 	saves   units.Bytes     // set where no list of allocations says it: arithmetic decides
 }
 

@@ -18,7 +18,8 @@ func (c *Case) coming() Coming {
 	if rise, ok := c.earlierRise(); ok {
 		from := c.stepBegin()
 		now := c.InUse + c.OOM.Request - c.levelAt(from)
-		return Coming{Bytes: max(0, rise-now), Exact: true, From: "earlier steps"}
+		ratio, _, _, _ := c.spike() // steps with smaller inputs say only what is needed at least
+		return Coming{Bytes: max(0, rise-now), Exact: ratio < spikes, From: "earlier steps"}
 	}
 	switch c.OOM.Phase {
 	case callsite.Optimizer:
@@ -71,6 +72,30 @@ func (c *Case) earlierRise() (units.Bytes, bool) {
 func (c *Case) firstForward(event int) bool {
 	e := &c.Tape.Events[event]
 	return e.Kind == tape.Alloc && c.Phase[e.ID] == callsite.Forward
+}
+
+// asBefore tells that a change takes back what earlier steps began with: some complete step began with as much in use, or more, and ran under the same limit.
+func (c *Case) asBefore(ch change) bool {
+	if !c.Coming.Exact || len(ch.never) == 0 || c.OOM.Eval {
+		return false
+	}
+	begin := c.stepBegin()
+	var kept units.Bytes
+	for _, id := range ch.never {
+		if id < len(c.Tape.Initial) || int(c.Born[id]) <= begin {
+			if c.Alive(id, c.Instant) {
+				kept += c.Size(id)
+			}
+		}
+	}
+	levels := c.StepLevels()
+	now := c.levelAt(begin) - kept
+	for i := 0; i+1 < len(levels) && i+1 < len(c.Steps); i++ { // the step after each of these is complete
+		if c.Steps[i+1] < c.OOM.Event && levels[i] >= now {
+			return true
+		}
+	}
+	return false
 }
 
 // stepBegin is the event at which the failing step, or batch of evaluation, began.

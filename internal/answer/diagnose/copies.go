@@ -169,7 +169,7 @@ func modelCopies(c *Case) (claim, bool) {
 	if len(twins) > 1 {
 		f.Confidence = 0.95
 	}
-	if !copied && !again && everyStep(twins) {
+	if !copied && everyStep(twins) {
 		f.ID, f.Confidence = "growth", 0.8
 		f.Title = fmt.Sprintf("tensors of the model's sizes are kept in every step: %s in %s sets", sum, units.Count(len(twins)))
 		f.Evidence = []string{fmt.Sprintf("%s sets of tensors with the sizes of the weights were made one step after the other and are all alive: gradients, penalties or copies that something keeps", units.Count(len(twins)))}

@@ -98,7 +98,7 @@ func (c *Case) enough(f *claim) {
 		v := c.try(f.tries[i])
 		switch {
 		case !v.known:
-		case v.enough() && c.Coming.Exact:
+		case v.enough() && (c.Coming.Exact || f.tries[i].usual), c.asBefore(f.tries[i]):
 			r.Enough, alone = "yes", true
 		case !v.enough():
 			r.Enough = "no"

@@ -11,21 +11,25 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
+// spikes is how many times as large as before a line's request is where the input is taken to be larger.
+const spikes = 1.25
+
 // inputSpike: this batch is larger than any before it.
 func inputSpike(c *Case) (claim, bool) {
 	if c.OOM == nil || c.OOM.Phase != callsite.Forward && c.OOM.Phase != callsite.Backward {
 		return claim{}, false
 	}
 	ratio, earlier, now, stack := c.spike()
-	if ratio < 1.25 {
+	if ratio < spikes {
 		return claim{}, false
 	}
 	if _, trying := exceptionHolds(c); trying {
 		return claim{}, false // larger on purpose
 	}
 	act := c.since(c.lastQuiet(), tape.Activations, tape.Inputs)
-	usual, half := c.batchScaled(1/ratio), c.batchScaled(0.5)
-	return claim{without: usual, tries: []change{usual, {}, half}, Finding: report.Finding{
+	usual := c.batchScaled(1 / ratio)
+	usual.usual = true
+	return claim{without: usual, tries: []change{usual, {}, {}}, Finding: report.Finding{
 		ID: "input-spike", Severity: report.Error, Confidence: 0.85, Bytes: act, Where: c.places(stack, c.OOM.Stack),
 		Title: fmt.Sprintf("this batch is larger than any before it: tensors up to %.1f times as large", ratio),
 		Evidence: []string{

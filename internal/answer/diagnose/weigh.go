@@ -185,7 +185,8 @@ func (c *Case) told(v verdict) string {
 	return fmt.Sprintf("played without it, the run fails all the same: %s are missing", v.short)
 }
 
-// notCertain is the most that is claimed without proof: 95 % and more need a play that leaves room for a whole further step, and no other explanation of the memory.
+// notCertain is the most that is claimed without proof: 95 % and more need a play that leaves room for a whole further step, and no other explanation of the memory. Another
+// setting of the allocator is no such proof: it moves the failure, and says nothing about what filled the card.
 const notCertain = 0.94
 
 // confidence is what the rule believes, corrected by what the play showed.
@@ -203,7 +204,7 @@ func (c *Case) confidence(f *claim, all []claim) float64 {
 		}
 	}
 	rise, stepped := c.earlierRise()
-	proven := f.kind != normal && f.verdict.played && f.verdict.enough() && stepped && f.verdict.room >= rise
+	proven := f.kind == abnormal && f.verdict.played && f.verdict.enough() && stepped && f.verdict.room >= rise
 	for i := range all {
 		other := &all[i]
 		if other.ID == f.ID || other.Severity != report.Error {
