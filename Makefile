@@ -1,5 +1,5 @@
 # Each target is one script; read the script to see what it does.
-.PHONY: build test test-lsp test-torch test-torch-all public-scripts release test-install test-browser fuzz endure licences vulnerabilities reproduce bench bench-explain accuracy planning handover messages web screenshots old-torch
+.PHONY: build test test-lsp test-torch test-torch-all public-scripts release test-install test-browser fuzz endure licences vulnerabilities reproduce bench bench-explain accuracy planning handover messages web screenshots old-torch lint-cases
 build: ; @scripts/build.sh
 test:  ; @scripts/test.sh
 test-lsp: ; @scripts/test-lsp.sh
@@ -24,3 +24,4 @@ public-scripts: ; @scripts/public-scripts.sh
 model-types: ; @scripts/model-types.sh
 release: ; @scripts/release.sh $(ARGS)
 test-install: ; @scripts/test-install.sh
+lint-cases: ; @scripts/lint-cases.sh

@@ -48,7 +48,7 @@ fi
 GOBIN=$work/gobin go install ./cmd/plimsoll && "$work/gobin/plimsoll" version | grep -q '^commit    ' && ok "go install ./cmd/plimsoll"
 
 if [ "$(id -u)" = 0 ]; then
-  python3 -m pip download --quiet --no-deps --only-binary :all: --platform "musllinux_1_2_$(uname -m)" -d "$work/musl" plimsoll-gpu
+  python3 -m pip download --quiet --no-deps --only-binary=:all: --platform "musllinux_1_1_$(uname -m)" -d "$work/musl" plimsoll-gpu
   (cd "$work/musl" && python3 -m zipfile -e ./*.whl . && mkdir root root/tmp && cp plimsoll_gpu-*.data/scripts/plimsoll root/ && chmod +x root/plimsoll)
   works chroot "$work/musl/root" /plimsoll && ok "the musl wheel's binary, in a root without any library"
 else

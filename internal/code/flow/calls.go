@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
@@ -28,6 +29,9 @@ func (f *follower) call(x *pysource.Call) Value {
 		f.s.Calls = append(f.s.Calls, c)
 	}
 	c.Result = f.result(c)
+	if f.ctx.NoGrad == Off && c.Result.Kind != Container {
+		c.Result.Roots, c.Result.From = nil, 0 // what is computed here has no graph, whatever it is computed from
+	}
 	f.effects(c)
 	f.keepings(c)
 	return c.Result
@@ -145,7 +149,7 @@ func (f *follower) keepings(c *Call) {
 		return
 	}
 	args := f.m.arranged(c, facts.Params)
-	for _, k := range facts.Keeps {
+	for _, k := range growingFirst(facts.Keeps) {
 		kept, at := Value{}, -1
 		for i, a := range args {
 			if k.From&bit(i) != 0 && a.Carries() {
@@ -164,6 +168,20 @@ func (f *follower) keepings(c *Call) {
 		f.keep(base, kept)
 		return // one store says enough
 	}
+}
+
+// growingFirst puts what grows with every call before what is overwritten.
+func growingFirst(keeps []Keep) []Keep {
+	out := slices.Clone(keeps)
+	slices.SortStableFunc(out, func(a, b Keep) int { return overwrites(a) - overwrites(b) })
+	return out
+}
+
+func overwrites(k Keep) int {
+	if k.Kind == Index {
+		return 1
+	}
+	return 0
 }
 
 // keptIn is where the caller finds what a function keeps: "self.sum" of meter.update is "meter.sum".
@@ -197,7 +215,7 @@ func (m *Module) methodFacts(class, method string) *FunctionFacts {
 		return nil
 	}
 	if facts := m.classFactsOf(class); facts != nil {
-		return facts.Methods[method]
+		return m.findMethod(facts, method, 0)
 	}
 	return nil
 }
@@ -275,6 +293,11 @@ func (f *follower) modelCall(c *Call) Value {
 		v.Roots = union(v.Roots, []int{f.newRoot()})
 	} else {
 		v.Roots, v.From = nil, 0
+	}
+	for _, a := range c.Node.Args {
+		if k, ok := a.Value.(*pysource.Constant); ok && a.Name == "return_loss" && k.Text == "False" {
+			v.OnCPU = true // mmcv's and mmdet's models give NumPy results then
+		}
 	}
 	f.forwardParts(c, &v)
 	return v

@@ -232,7 +232,7 @@ func (m *Module) attrOf(c *Class, attr string, depth int) Value {
 			}
 		}
 		if facts := m.remoteClass(base); facts != nil {
-			if v, ok := facts.Attrs[attr]; ok {
+			if v := m.findAttr(facts, attr, 0); v.Kind != Unknown || v.Class != "" {
 				return v
 			}
 		}

@@ -210,7 +210,7 @@ func (m *Module) attributeOf(v Value, attr string) Value {
 		return m.attrOf(c, attr, 0)
 	}
 	if facts := m.classFactsOf(v.Class); facts != nil {
-		return facts.Attrs[attr]
+		return m.findAttr(facts, attr, 0)
 	}
 	return Value{}
 }
@@ -312,6 +312,9 @@ func (f *follower) binary(x *pysource.Binary) Value {
 		return Value{Kind: Container, Roots: union(l.Roots, r.Roots), From: l.From | r.From}
 	}
 	v := combine(l, r)
+	if f.ctx.NoGrad == Off {
+		v.Roots, v.From = nil, 0
+	}
 	if x.Op == "/" {
 		v.Divided = true
 	}

@@ -434,6 +434,7 @@ func (f *follower) keep(key string, v Value) {
 	}
 	old.Roots, old.From = union(old.Roots, v.Roots), old.From|v.From
 	old.Items, old.Keys = nil, nil
+	old.Trained = old.Trained || old.Kind == Leaf // written into: it may have a graph from now on
 	f.env.vars[key] = old
 }
 

@@ -17,15 +17,15 @@ type Exports struct {
 // FunctionFacts sums a function up for its callers.
 type FunctionFacts struct {
 	ID       string   // Module.ID of it
-	Params   []string // names of its parameters, self included
-	Return   Value    // Value.From tells which of its parameters' graphs it carries
-	NoGrad   bool
-	Backward bool // it runs a backward
-	ZeroGrad bool
-	Step     bool
-	Backs    uint32 // parameters whose graph it runs a backward over
-	Keeps    []Keep // what it leaves in self or in a parameter
-	Runs     bool   // it calls a model while recording
+	Params   []string `json:",omitempty"` // names of its parameters, self included
+	Return   Value    `json:",omitzero"`  // Value.From tells which of its parameters' graphs it carries
+	NoGrad   bool     `json:",omitempty"`
+	Backward bool     `json:",omitempty"` // it runs a backward
+	ZeroGrad bool     `json:",omitempty"`
+	Step     bool     `json:",omitempty"`
+	Backs    uint32   `json:",omitempty"` // parameters whose graph it runs a backward over
+	Keeps    []Keep   `json:",omitempty"` // what it leaves in self or in a parameter
+	Runs     bool     `json:",omitempty"` // it calls a model while recording
 }
 
 // Keep is something that a function adds to what outlives it.
@@ -35,12 +35,13 @@ type Keep struct {
 	From uint32 // the parameters whose graph is kept
 }
 
-// ClassFacts sums a class up, with what it inherits from classes of the project.
+// ClassFacts sums a class up; what it inherits stays with its bases.
 type ClassFacts struct {
+	Bases                            []string `json:",omitempty"` // classes of the project: "Name@path"
 	Module, Dataset, Lightning, Bare bool
-	Foreign                          []string
-	Methods                          map[string]*FunctionFacts
-	Attrs                            map[string]Value
+	Foreign                          []string                  `json:",omitempty"`
+	Methods                          map[string]*FunctionFacts `json:",omitempty"`
+	Attrs                            map[string]Value          `json:",omitempty"`
 }
 
 // Lookup finds the exports of a module by the name an import gives it ("utils", ".engine", "..pkg.data"), or of a file by its
@@ -69,7 +70,10 @@ func (m *Module) Exports() *Exports {
 		e.Functions[name] = m.exported(fn)
 	}
 	for name, c := range m.Classes {
-		e.Classes[name] = m.exportedClass(c, 0)
+		e.Classes[name] = m.exportedClass(c)
+	}
+	if !strings.HasSuffix(m.Path, "__init__.py") {
+		return e
 	}
 	for local := range m.Imports { // what is passed on: "from .meters import AverageMeter" in an __init__.py
 		if fn := m.remoteFunction(m.Imports[local]); fn != nil && e.Functions[local] == nil {
@@ -90,23 +94,16 @@ func (m *Module) exported(fn *Function) *FunctionFacts {
 	return &facts
 }
 
-func (m *Module) exportedClass(c *Class, depth int) *ClassFacts {
+func (m *Module) exportedClass(c *Class) *ClassFacts {
 	facts := &ClassFacts{
 		Module: c.Module, Dataset: c.Dataset, Lightning: c.Lightning, Bare: c.Bare, Foreign: c.Foreign,
 		Methods: map[string]*FunctionFacts{}, Attrs: map[string]Value{},
 	}
 	for _, base := range c.Bases {
-		parent := m.remoteClass(base)
-		if local := m.Classes[base]; local != nil && local != c && depth < maxBases {
-			parent = m.exportedClass(local, depth+1)
-		}
-		if parent != nil {
-			for name, fn := range parent.Methods {
-				facts.Methods[name] = fn
-			}
-			for name, v := range parent.Attrs {
-				facts.Attrs[name] = v
-			}
+		if local := m.Classes[base]; local != nil && local != c {
+			facts.Bases = append(facts.Bases, base+"@"+m.Path)
+		} else if remote := m.remoteClassName(base); remote != "" {
+			facts.Bases = append(facts.Bases, remote)
 		}
 	}
 	for name, fn := range c.Methods {
@@ -194,13 +191,43 @@ func (m *Module) classFactsOf(class string) *ClassFacts {
 	return nil
 }
 
+// findMethod finds a method in a class of another file or its bases.
+func (m *Module) findMethod(c *ClassFacts, name string, depth int) *FunctionFacts {
+	if found := c.Methods[name]; found != nil || depth > maxBases {
+		return found
+	}
+	for _, base := range c.Bases {
+		if parent := m.classFactsOf(base); parent != nil {
+			if found := m.findMethod(parent, name, depth+1); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+// findAttr finds what an attribute holds in a class of another file or its bases.
+func (m *Module) findAttr(c *ClassFacts, name string, depth int) Value {
+	if v, ok := c.Attrs[name]; ok || depth > maxBases {
+		return v
+	}
+	for _, base := range c.Bases {
+		if parent := m.classFactsOf(base); parent != nil {
+			if v := m.findAttr(parent, name, depth+1); v.Kind != Unknown || v.Class != "" {
+				return v
+			}
+		}
+	}
+	return Value{}
+}
+
 // elsewhere is what is known of a call's function or method where another file holds it.
 func (m *Module) elsewhere(c *Call) *FunctionFacts {
 	if facts := m.remoteFunction(c.Name); facts != nil {
 		return facts
 	}
 	if class := m.classFactsOf(c.RecvValue.Class); class != nil && c.Recv != nil {
-		return class.Methods[c.Method]
+		return m.findMethod(class, c.Method, 0)
 	}
 	if name, ok := c.Recv.(*pysource.Name); ok && name.ID == "self" && c.Scope.Func != nil {
 		return m.inherited(c.Scope.Func, c.Method)
@@ -215,8 +242,10 @@ func (m *Module) inherited(fn *Function, method string) *FunctionFacts {
 			continue
 		}
 		for _, base := range fn.Class.Bases {
-			if facts := m.remoteClass(base); facts != nil && facts.Methods[method] != nil {
-				return facts.Methods[method]
+			if facts := m.remoteClass(base); facts != nil {
+				if found := m.findMethod(facts, method, 0); found != nil {
+					return found
+				}
 			}
 		}
 	}

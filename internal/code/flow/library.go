@@ -39,6 +39,7 @@ func (f *follower) library(c *Call, args Value) (Value, bool) {
 		if v.Kind == Unknown && v.From == 0 {
 			v.Kind = Leaf
 		}
+		v.Grad = v.Grad || leaf(c).Grad
 		return v, true
 	case (name == "copy.deepcopy" || name == "functools.partial" || name == "partial") && len(c.Args) > 0:
 		return c.Args[0], true

@@ -27,24 +27,24 @@ const (
 
 // Value is what is known of a value.
 type Value struct {
-	Kind    Kind
-	Roots   []int    // model calls whose graph it keeps alive, sorted; none: no graph, or not known
-	Items   []Value  // of a tuple whose parts are known
-	Keys    []string // of a dict whose parts are known: Items[i] stands at Keys[i]
-	Class   string   // what it is an instance of: "Name" of this file, "Name@path" of another, "torch.nn.Linear"
-	Wrap    string   // of a Model: dotted name of the wrapper around it (DistributedDataParallel, FSDP)
-	Num     int64    // where HasNum
-	HasNum  bool
-	Guess   bool   // only its name says what it is
-	From    uint32 // parameters of the function it is computed from, graph included: bit i for the i-th
-	OnCPU   bool
-	OnGPU   bool // was moved there in so many words
-	Reduced bool // a scalar, a mean, an argmax: small whatever the batch
-	Divided bool // went through a division
-	Freed   bool // the function that gave it ran a backward over its graph already
-	Double  bool // float64
-	Grad    bool // a Leaf that requires grad
-	Trained bool // holds something autograd can reach that is not a traced model call (a parameter, an unknown)
+	Kind    Kind     `json:",omitempty"`
+	Roots   []int    `json:",omitempty"` // model calls whose graph it keeps alive, sorted; none: no graph, or not known
+	Items   []Value  `json:",omitempty"` // of a tuple whose parts are known
+	Keys    []string `json:",omitempty"` // of a dict whose parts are known: Items[i] stands at Keys[i]
+	Class   string   `json:",omitempty"` // what it is an instance of: "Name" of this file, "Name@path" of another, "torch.nn.Linear"
+	Wrap    string   `json:",omitempty"` // of a Model: dotted name of the wrapper around it (DistributedDataParallel, FSDP)
+	Num     int64    `json:",omitempty"` // where HasNum
+	HasNum  bool     `json:",omitempty"`
+	Guess   bool     `json:",omitempty"` // only its name says what it is
+	From    uint32   `json:",omitempty"` // parameters of the function it is computed from, graph included: bit i for the i-th
+	OnCPU   bool     `json:",omitempty"`
+	OnGPU   bool     `json:",omitempty"` // was moved there in so many words
+	Reduced bool     `json:",omitempty"` // a scalar, a mean, an argmax: small whatever the batch
+	Divided bool     `json:",omitempty"` // went through a division
+	Freed   bool     `json:",omitempty"` // the function that gave it ran a backward over its graph already
+	Double  bool     `json:",omitempty"` // float64
+	Grad    bool     `json:",omitempty"` // a Leaf that requires grad
+	Trained bool     `json:",omitempty"` // holds something autograd can reach that is not a traced model call (a parameter, an unknown)
 }
 
 // HasGraph tells whether keeping the value keeps activations.
@@ -130,7 +130,7 @@ func join(a, b Value) Value {
 	}
 	out.Divided = a.Divided || b.Divided
 	out.Freed = (a.Freed || !a.HasGraph()) && (b.Freed || !b.HasGraph()) && (a.Freed || b.Freed)
-	out.Trained = a.Trained || b.Trained
+	out.Trained = a.Trained || b.Trained || (a.Kind == Unknown) != (b.Kind == Unknown)
 	out.OnGPU = a.OnGPU || b.OnGPU
 	out.OnCPU = out.OnCPU && (a.Kind == Unknown || a.OnCPU) && (b.Kind == Unknown || b.OnCPU)
 	return out

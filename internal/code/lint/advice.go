@@ -136,7 +136,7 @@ func (p *pass) leftInEval(s *flow.Scope, l *flow.Loop) pysource.Node {
 			return nil // handed to code we do not see
 		}
 	}
-	if at == nil || len(at.Ctx.Branches(l)) > 0 && leavesAfter(s, at, l) {
+	if at == nil || !p.trainedIn(s, l, flow.Key(at.Recv)) || len(at.Ctx.Branches(l)) > 0 && leavesAfter(at, l) {
 		return nil
 	}
 	for _, b := range p.backwards(s) { // trained in eval mode on purpose: the switch stands before the backward, in the same loop
@@ -145,6 +145,16 @@ func (p *pass) leftInEval(s *flow.Scope, l *flow.Loop) pysource.Node {
 		}
 	}
 	return at.Node
+}
+
+// trainedIn tells whether a backward of the loop runs over what the model gave: an average of it is only evaluated.
+func (p *pass) trainedIn(s *flow.Scope, l *flow.Loop, key string) bool {
+	for _, c := range s.Calls {
+		if key != "" && c.Ctx.Inside(l) && modelRun(c) && modelKey(c) == key && p.inTraining(s, c) {
+			return true
+		}
+	}
+	return false
 }
 
 func plainCall(method string) bool {
@@ -161,7 +171,7 @@ func anyModel(args []flow.Value) bool {
 }
 
 // leavesAfter tells whether the branch of a call ends the loop.
-func leavesAfter(s *flow.Scope, c *flow.Call, l *flow.Loop) bool {
+func leavesAfter(c *flow.Call, l *flow.Loop) bool {
 	for _, st := range l.Body {
 		found := false
 		pysource.Walk(st, func(n pysource.Node) bool {

@@ -242,7 +242,9 @@ func growingAppend(n pysource.Node, names []string) pysource.Node {
 			return at == nil
 		}
 		f, ok := c.Func.(*pysource.Attribute)
-		if !ok || f.Attr != "append" || words(c, func(w string) bool { return oneOf(w, "detach", "cpu", "item", "numpy", "shape", "size", "mean") }) {
+		if !ok || f.Attr != "append" || words(c, func(w string) bool {
+			return oneOf(w, "detach", "cpu", "item", "numpy", "shape", "size", "mean", "numel", "nelement", "dim", "len")
+		}) {
 			return true
 		}
 		for _, name := range names {

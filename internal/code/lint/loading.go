@@ -154,7 +154,7 @@ func loadWithoutMap(p *pass) {
 			case target == nil && distributed && !oneRank(s, c):
 				p.report(c.Node, Error,
 					"without map_location every rank loads the checkpoint onto the GPU it was saved from, usually GPU 0: one copy and one CUDA context per process there", fix)
-			case target == nil && gpu && p.besideModel(s, c):
+			case target == nil && gpu && besideModel(s):
 				p.report(c.Node, Warning,
 					"without map_location the tensors go back to the GPU they were saved from: the checkpoint lies on the card beside the model it is copied into", fix)
 			case target == nil && s.Func != nil && p.weights(s, c):
@@ -185,13 +185,11 @@ func loader(c *flow.Call) (place int, ok bool) {
 	return place, ok
 }
 
-// besideModel tells whether the same body, or the file's own, moves a model to a GPU.
-func (p *pass) besideModel(s *flow.Scope, load *flow.Call) bool {
-	for _, scope := range []*flow.Scope{s, p.m.Scopes[0]} {
-		for _, c := range scope.Calls {
-			if c.RecvValue.Kind == flow.Model && (c.Method == "cuda" || c.Method == "to" && len(c.Node.Args) > 0 && gpuDevice(c.Node.Args[0].Value)) {
-				return true
-			}
+// besideModel tells whether the same body moves a model to a GPU.
+func besideModel(s *flow.Scope) bool {
+	for _, c := range s.Calls {
+		if c.RecvValue.Kind == flow.Model && (c.Method == "cuda" || c.Method == "to" && len(c.Node.Args) > 0 && gpuDevice(c.Node.Args[0].Value)) {
+			return true
 		}
 	}
 	return false

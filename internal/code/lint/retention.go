@@ -38,7 +38,8 @@ func overLoader(ctx *flow.Context) bool {
 // runningAverage finds "self.mean = m * self.mean + (1 - m) * batch_mean" where nothing cuts the graph: each call hangs its graph
 // on the one before.
 func (p *pass) runningAverage(s *flow.Scope, st *flow.Store) {
-	if st.Ctx.NoGrad != flow.Recording || !st.Value.Carries() {
+	// What another class is given to average may well be a number: its callers know, and are looked at.
+	if st.Ctx.NoGrad != flow.Recording || !st.Value.HasGraph() && !(inModule(s) && st.Value.From != 0) {
 		return
 	}
 	for _, b := range s.Binds {
@@ -145,7 +146,7 @@ func perBatch(s *flow.Scope, st *flow.Store, loop *flow.Loop) bool {
 		if outer.Kind == flow.EpochLoop {
 			return false
 		}
-		if always, _ := reset(s, st.Base, outer); always {
+		if rebound(s, st.Base, outer) {
 			return true
 		}
 	}
@@ -339,7 +340,7 @@ func outputsCollected(p *pass) {
 
 func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 	loop := p.dataLoop(s, st)
-	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || st.Via != "" {
+	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || st.Via != "" || loop.Kind == flow.OtherLoop && perBatch(s, st, loop) {
 		return
 	}
 	severity := Error
