@@ -67,6 +67,10 @@ func TestSixtyColumnsAreEnough(t *testing.T) {
 // unbreakable tells a line that holds one long word, or a command that must stay on one line to be copied.
 func unbreakable(line string) bool {
 	text := strings.TrimSpace(line)
+	flag, value, _ := strings.Cut(strings.TrimSuffix(text, " \\"), " ")
+	if strings.HasPrefix(flag, "--") && !strings.Contains(value, " ") { // of a command over several lines
+		return true
+	}
 	return !strings.Contains(text, " ") || strings.HasPrefix(text, "export ") || strings.HasPrefix(text, "plimsoll ")
 }
 

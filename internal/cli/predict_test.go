@@ -192,7 +192,7 @@ func TestPredictRefusesClearly(t *testing.T) {
 		"no batch":         {2, "--batch", mlp},
 		"negative batch":   {2, "negative", append([]string{"--batch", "-4"}, mlp...)},
 		"absurd batch":     {2, "too large", append([]string{"--batch", "99999999"}, mlp...)},
-		"no loss":          {2, "no loss", append([]string{"--batch", "4"}, mlp...)},
+		"no loss":          {2, "not a loss", append([]string{"--batch", "4"}, mlp...)},
 		"unknown card":     {2, "rtx-4090", append([]string{"--batch", "4", "--gpu", "rtx-4900"}, mlp...)},
 		"unknown word":     {2, "did you mean adamw", append([]string{"--batch", "4", "--optimizer", "adamww"}, mlp...)},
 		"bad memory":       {2, "--memory", append([]string{"--batch", "4", "--memory", "lots"}, mlp...)},

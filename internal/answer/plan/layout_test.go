@@ -155,7 +155,7 @@ func TestLayoutsThatContradictTheJobAreRefused(t *testing.T) {
 	}{
 		"heads": {func(r *Request) { r.Axes.Tensor = []int{3}; r.GPUs, r.Effective = 3, 3 }, "does not divide"},
 		"cards": {func(r *Request) { r.Axes.Tensor, r.Axes.Stages = []int{4}, []int{4} }, "cannot be cut"},
-		"none":  {func(r *Request) { r.Axes.Stages = []int{0} }, "at least one"},
+		"none":  {func(r *Request) { r.Axes.Stages = []int{0} }, "at least 1"},
 		"sharding": {func(r *Request) {
 			r.Axes.Tensor, r.Axes.Stages, r.Axes.Sharding = []int{2}, []int{1}, []setup.Sharding{"zero1"}
 		}, "fsdp2"},
