@@ -74,6 +74,9 @@ func evalBatch(c *Case) (claim, bool) {
 	if _, told := joined(c); told {
 		return claim{}, false
 	}
+	if _, told := heldByName(c); told {
+		return claim{}, false
+	}
 	act := c.thisStep(tape.Activations) + c.thisStep(tape.Inputs)
 	if 4*(act+c.OOM.Request) < c.InUse {
 		return claim{}, false

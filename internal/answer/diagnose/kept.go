@@ -23,6 +23,7 @@ type kept struct {
 	graph  units.Bytes // of bytes, saved for backward
 	raised units.Bytes // of bytes, in frames that exceptions keep
 	rounds int         // how many steps, or else calls of the model, lie between its births
+	listed int         // tensors that are entries of a container
 }
 
 // keptByName groups what variables of the program keep by the variable, largest first; nil where the probe did not look at the failure.
@@ -47,6 +48,9 @@ func (c *Case) keptByName() []kept {
 		g := &out[i]
 		g.ids = append(g.ids, h.IDs...)
 		g.bytes += h.Bytes
+		if strings.Contains(h.Holder.Name.Name, "[*]") {
+			g.listed += len(h.IDs)
+		}
 		if role == holders.Saved {
 			g.graph += h.Bytes
 		}
@@ -157,10 +161,12 @@ func heldByName(c *Case) (claim, bool) {
 		if 4*k.bytes < c.InUse {
 			break
 		}
-		if k.rounds >= minGrowthSteps && 2*k.raised < k.bytes && !c.alreadyTold(k.ids, growth, evalKept, joined, evalGraph, modelCopies, datasetOnGPU, resumeDoubles, checkpointSave) {
+		eval, generates := c.runsEval()
+		collects := c.OOM.Eval && !generates && k.listed >= minGrowthSteps // rounds of evaluation are not steps: what it collects is told by the list
+		if (k.rounds >= minGrowthSteps || collects) && 2*k.raised < k.bytes && !c.alreadyTold(k.ids, growth, evalKept, joined, evalGraph, modelCopies, datasetOnGPU, resumeDoubles, checkpointSave) {
 			return c.named(k), true
 		}
-		if eval, generates := c.runsEval(); (eval || generates) && 2*k.graph >= k.bytes && !c.alreadyTold(k.ids, growth, evalKept, evalGraph) {
+		if (eval || generates) && 2*k.graph >= k.bytes && !c.alreadyTold(k.ids, growth, evalKept, evalGraph) {
 			return c.named(k), true
 		}
 	}
@@ -195,6 +201,7 @@ func (c *Case) alreadyTold(ids []int, by ...rule) bool {
 // named words the finding: a graph in evaluation, in generation or over several rounds, or results that are collected.
 func (c *Case) named(k kept) claim {
 	eval, generates := c.runsEval()
+	eval = eval || c.OOM.Eval
 	graph := 2*k.graph >= k.bytes
 	undo := change{never: k.ids}
 	f := claim{without: undo, Finding: report.Finding{ID: "growth", Severity: report.Error, Confidence: 0.88, Bytes: k.bytes, Where: append(c.runningPlaces(), placesOf(k.in)...)}}

@@ -29,9 +29,9 @@ func python(t *testing.T, args ...string) string {
 func TestTheRecorderTellsALifeOnAGPU(t *testing.T) {
 	t.Parallel()
 	got := python(t, filepath.Join("testdata", "pretended_cuda.py"), t.TempDir())
-	want := `{"peak": {"allocated": 11811160064, "reserved": 11811160064, "step": 60, "phase": "forward"}, "steps": 60, "cap": 0.5, "outside": 5368709120, "card": "pretended", ` +
-		`"problems": [], "oom": {"requested": 2147483648, "limit": 12884901888, "allocated": 11811160064, "step": 60, "phase": "forward"}, ` +
-		`"where": "<module>", "snapshot": true, "first contexts": ["alloc", null, "alloc"], "optimizer": "Adam"}`
+	want := `{"peak": {"allocated": 11811160064, "reserved": 11811160064, "step": 78, "phase": "forward"}, "steps": 78, "cap": 0.5, "outside": 5368709120, "card": "pretended", ` +
+		`"problems": [], "oom": {"requested": 2147483648, "limit": 12884901888, "allocated": 11811160064, "step": 78, "phase": "forward"}, ` +
+		`"where": "<module>", "snapshot": true, "first contexts": ["alloc", null, "alloc"], "evaluation": [null, "alloc"], "optimizer": "Adam"}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

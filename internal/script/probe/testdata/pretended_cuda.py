@@ -41,18 +41,20 @@ plimsoll.start(sys.argv[1])
 torch.cuda.set_per_process_memory_fraction(0.5)
 model = torch.nn.Linear(4, 2)
 optimizer = torch.optim.Adam(model.parameters())
-for step in range(60):
+for step in range(78):
     hold(GIB)
     loss = model(torch.ones(3, 4)).mean()
     hold(3 * GIB if step == 2 else 2 * GIB)
     loss.backward()
     hold(GIB)
     optimizer.step()
+trained = calls[-1]
+model.eval()  # in a step without stacks
 hold(11 * GIB)
 observers[0](0, 2 * GIB, 12 * GIB, GIB)
 notes = plimsoll.stop()
 print(json.dumps({
     "peak": notes["peak"], "steps": notes["step"], "cap": notes["cap_fraction"], "outside": notes["outside"], "card": notes["cards"][0]["name"], "problems": notes["problems"],
     "oom": {k: notes["ooms"][0][k] for k in ("requested", "limit", "allocated", "step", "phase")}, "where": notes["ooms"][0]["stack"][0]["function"],
-    "snapshot": os.path.exists(os.path.join(sys.argv[1], notes["snapshot"])), "first contexts": calls[:3], "optimizer": notes["optimizers"]["Adam"]["class"],
+    "snapshot": os.path.exists(os.path.join(sys.argv[1], notes["snapshot"])), "first contexts": calls[:3], "evaluation": [trained, calls[-1]], "optimizer": notes["optimizers"]["Adam"]["class"],
 }))

@@ -3,11 +3,12 @@
 Recording an event costs well under a microsecond; walking the Python stack of an allocation costs about two (PyTorch's own figure, torch/cuda/memory.py,
 2.11). On a step that waits for the GPU this is free; on one that waits for Python it is not. So the first steps are recorded with
 stacks, then steps with and without them are timed in turn, and from there on only so many steps carry stacks as the budget allows.
+A failure in a step without stacks has no lines; most programs that fail do so early, and are not slowed down for long.
 """
 
 BEARABLE = 0.05  # of the step time: stacks that cost no more are kept in every step; telling two ways of recording apart any finer takes hundreds of steps
 SHARE = 0.03  # of the step time that stacks may cost where they cost more
-WARM_UP = 3  # steps before timing: lazy initialisation, and the steps in which most scripts die
+WARM_UP = 64  # steps before timing: lazy initialisation, and the steps in which most scripts die
 ROUNDS = 4  # times that four steps with stacks and four without are compared
 RUN = 4  # steps of one kind in a row; the first of each run is not counted, the GPU's queue still holds the other kind
 RAREST = 1000  # at the least, one step in so many carries stacks

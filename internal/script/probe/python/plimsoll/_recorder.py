@@ -88,6 +88,7 @@ class Recorder:
         self._try(lambda: torch.cuda._lazy_call(lambda: self._try(self._on_cuda)))
         self._try(self._hook_optimizers)
         self._try(self._hook_backward)
+        self._try(self._hook_evaluation)
         self._try(self._hook_cap)
         self._try(lambda: _holders.watch_hooks(torch))
         self._try(self.keeper.listen)
@@ -163,6 +164,19 @@ class Recorder:
     def _hook_backward(self):
         autograd = self.torch.autograd
         autograd.backward = _frames.around(autograd.backward, self._backward_begins, self._backward_ended)
+
+    def _hook_evaluation(self):
+        """Evaluation is no step of an optimizer: from model.eval() until the next one, allocations carry stacks again."""
+        module = self.torch.nn.Module
+        original = module.train
+
+        @functools.wraps(original)
+        def train(module, mode=True):
+            if not mode and not self.with_stacks and self.alive and self.budget.adaptive and self.device is not None:
+                self._try(lambda: self._record_history(True))
+            return original(module, mode)
+
+        module.train = train
 
     def _hook_cap(self):
         cuda = self.torch.cuda
