@@ -9,8 +9,8 @@ GIB = 2**30
 class PlimsollCallback(TrainerCallback):
     """Records memory from the beginning of training, and explains an out-of-memory error that ends it.
 
-    report is the folder for snapshots and notes. With log=True peak, reserved memory and growth go into the Trainer's own logs, and so to every tracker that
-    `report_to` names.
+    report is the folder for snapshots and notes. With log=True peak, reserved memory and growth go into what the Trainer prints and keeps in its log history.
+    Trackers that `report_to` names have been told by then: `plimsoll run --log` reaches those.
     """
 
     def __init__(self, report="plimsoll-report", log=False):
@@ -32,7 +32,10 @@ class PlimsollCallback(TrainerCallback):
             return
         allocated, _, reserved, _ = recorder._memory()
         self.first = allocated if self.first is None else self.first
-        logs.update({"memory_peak_gib": recorder.peak["allocated"] / GIB, "memory_reserved_gib": reserved / GIB, "memory_growth_gib": (allocated - self.first) / GIB})
+        told = {"memory_peak_gib": recorder.peak["allocated"] / GIB, "memory_reserved_gib": reserved / GIB, "memory_growth_gib": (allocated - self.first) / GIB}
+        logs.update(told)
+        if state.log_history:  # has a copy of these logs (transformers/trainer.py, Trainer.log)
+            state.log_history[-1].update(told)
 
     def on_train_end(self, args, state, control, **kwargs):
         recorder = _recorder.current()
