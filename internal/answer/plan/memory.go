@@ -96,7 +96,7 @@ func (s *search) outside(k point) units.Bytes {
 
 // Margins for what was not measured, as a share of what is needed: less room than that is no room.
 const (
-	spreadMargin   = 0.03 // several cards. Public rows of FSDP2 lie within 2.5 % (internal/answer/predict, TestFullyShardedRows)
+	spreadMargin   = 0.03 // several cards. Public rows of FSDP2, computed under autocast, lie within 2.5 % (internal/answer/predict, TestFullyShardedRows)
 	adaptersMargin = 0.02 // adapters, and a base in four bits
 )
 

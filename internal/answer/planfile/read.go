@@ -35,6 +35,17 @@ func (s source) number(pattern string) int {
 
 func (s source) has(text string) bool { return strings.Contains(string(s), text) }
 
+// flagged is the name of the 16-bit type whose flag is set, "" for neither.
+func (s source) flagged(bf16, fp16 string) string {
+	switch {
+	case s.has(bf16):
+		return torch.BF16.Name()
+	case s.has(fp16):
+		return torch.FP16.Name()
+	}
+	return ""
+}
+
 // precision puts a precision together from the parameters' type and autocast's, by PyTorch's names.
 func (s source) precision(params, cast string) torch.Precision {
 	p, _ := torch.DTypeNamed(params)
@@ -142,13 +153,7 @@ func readTrainer(text string) (setup.Setup, error) {
 	if n := source(text).number(`nproc-per-node=(\d+)`); n > 0 {
 		s.GPUs, s.Sharding = n, setup.DDP
 	}
-	cast := ""
-	switch {
-	case t.has(" bf16=True"):
-		cast = torch.BF16.Name()
-	case t.has(" fp16=True"):
-		cast = torch.FP16.Name()
-	}
+	cast := t.flagged(" bf16=True", " fp16=True")
 	stage := t.value(`"stage":(\d)`)
 	switch {
 	case t.has("fsdp=True"):
@@ -270,14 +275,7 @@ func readAxolotl(text string) (setup.Setup, error) {
 	if t.has("sdp_attention: true") {
 		s.Attn = setup.SDPA
 	}
-	cast := ""
-	switch {
-	case t.has("bf16: true"):
-		cast = torch.BF16.Name()
-	case t.has("fp16: true"):
-		cast = torch.FP16.Name()
-	}
-	s.Precision = t.precision(torch.FP32.Name(), cast)
+	s.Precision = t.precision(torch.FP32.Name(), t.flagged("bf16: true", "fp16: true"))
 	if s.LoRARank = t.number(`lora_r: (\d+)`); s.LoRARank > 0 {
 		s.LoRATargets = list(t.value(`lora_target_modules: (.*)`))
 		s.LoRADropout, _ = strconv.ParseFloat(t.value(`lora_dropout: ([\d.e-]+)`), 64)

@@ -232,20 +232,13 @@ func denseEmbedding(p *pass) {
 
 // frozenInOptimizer is LM045.
 func frozenInOptimizer(p *pass) {
-	for _, s := range p.m.Scopes {
-		for _, made := range s.Calls {
-			if made.Result.Kind != flow.Optimizer || len(made.Node.Args) == 0 {
-				continue
-			}
-			model := parametersOf(made.Node.Args[0].Value)
-			if model == "" || !p.partlyFrozen(s, model, made.Order) {
-				continue
-			}
+	p.optimizers(func(s *flow.Scope, made *flow.Call, model string) {
+		if p.partlyFrozen(s, model, made.Order) {
 			p.report(made.Node.Args[0].Value, Note,
 				"some of these parameters are frozen. PyTorch's optimizers make no state for a parameter without gradient, so nothing is lost here; DeepSpeed, FSDP with flat parameters and fused 8-bit optimizers hold state for all they are given",
 				"pass only what is trained: `filter(lambda p: p.requires_grad, "+model+".parameters())`")
 		}
-	}
+	})
 }
 
 // partlyFrozen tells whether a part of the model is frozen in this body before the optimizer is made.

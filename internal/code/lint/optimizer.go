@@ -86,17 +86,18 @@ func setToNone(p *pass) {
 }
 
 // optimizerBeforeWrap is LM019.
-func optimizerBeforeWrap(p *pass) {
+func optimizerBeforeWrap(p *pass) { p.optimizers(p.wrapAfter) }
+
+// optimizers visits every call that makes an optimizer of m.parameters().
+func (p *pass) optimizers(visit func(s *flow.Scope, made *flow.Call, model string)) {
 	for _, s := range p.m.Scopes {
 		for _, made := range s.Calls {
 			if made.Result.Kind != flow.Optimizer || len(made.Node.Args) == 0 {
 				continue
 			}
-			model := parametersOf(made.Node.Args[0].Value)
-			if model == "" {
-				continue
+			if model := parametersOf(made.Node.Args[0].Value); model != "" {
+				visit(s, made, model)
 			}
-			p.wrapAfter(s, made, model)
 		}
 	}
 }

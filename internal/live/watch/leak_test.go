@@ -55,7 +55,7 @@ type foretold struct {
 	actual   float64 // seconds from then until the simulated machine ran out of memory
 }
 
-// catchLeak watches until growth is reported, then lets the machine run until the process dies for want of memory.
+// catchLeak watches until growth is reported, then lets the machine run until the process runs out of memory.
 func catchLeak(t interface{ Fatalf(string, ...any) }, m *simgpu.Machine, from, begins, step float64) foretold {
 	var f foretold
 	look(m, from, begins+900, step, func(at float64, v watch.View) bool {

@@ -1,4 +1,4 @@
-// Package fitrun makes a command fit: it starts it with what a prediction calls for, and again after each failure for want of memory.
+// Package fitrun makes a command fit: it starts it with what a prediction calls for, and again after each failure that was out of memory.
 //
 // It takes an observed run, what may be changed and the cards of the machine and returns how the last attempt ended and under which plan. All ranks of a
 // job run under the same plan: decisions fall here, before and between attempts, for all of them. A job that this machine cannot decide for
