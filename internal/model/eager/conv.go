@@ -34,7 +34,7 @@ func Convolution(x, w, b *Tensor, c Conv) *Tensor {
 		layout = tensor.ChannelsLast(sizes...)
 	}
 	out := p.empty(layout, in.DType)
-	shape := convShape{x: in, w: weight, y: out, c: c, last: last, table: cudnn.For(p.Device.Major, p.Device.Minor)}
+	shape := convShape{x: in, w: weight, y: out, c: c, last: last, table: p.Device.workspaces(), benchmark: p.Benchmark}
 	need := shape.need(cudnn.Forward)
 	p.elastic(need)
 	drop(xc, wc)
@@ -164,6 +164,8 @@ type convShape struct {
 	c       Conv
 	last    bool // channels_last
 	table   *cudnn.Table
+
+	benchmark *Benchmark
 }
 
 // need is what cuDNN takes for a pass. 1-D convolutions run as 2-D ones of one row (view1d_as_2d, aten/src/ATen/native/Convolution.cpp); for 3-D
@@ -187,7 +189,7 @@ func (s convShape) need(pass cudnn.Pass) cudnn.Need {
 	c.H, c.W = fold(in[2:])
 	c.P, c.Q = fold(out[2:])
 	c.R, c.S = fold(s.c.Kernel)
-	return s.table.Need(c, pass)
+	return s.table.Need(c, pass, s.benchmark.mode(c, pass))
 }
 
 func (s convShape) flops() float64 {

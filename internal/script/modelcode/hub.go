@@ -105,7 +105,7 @@ except Exception as problem:
 
 // Download fetches the config.json of a model into the Hugging Face cache with huggingface_hub and gives its path.
 func (r *Reader) Download(name string) (string, error) {
-	path, err := r.interpreter()
+	path, err := r.Interpreter()
 	if err != nil {
 		return "", err
 	}

@@ -25,7 +25,7 @@ var ErrNoPython = errors.New("no Python with torch and transformers")
 
 // find looks for the interpreter and the versions it has. What it found is remembered beside the graphs: starting Python takes longer than a prediction.
 func (r *Reader) find() (*python, error) {
-	path, err := r.interpreter()
+	path, err := r.Interpreter()
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +49,8 @@ func (r *Reader) find() (*python, error) {
 	return p, nil
 }
 
-// interpreter is the one that was named, that of an active or local virtual environment, or python3 on PATH.
-func (r *Reader) interpreter() (string, error) {
+// Interpreter is the one that was named, that of an active or local virtual environment, or python3 on PATH.
+func (r *Reader) Interpreter() (string, error) {
 	vars := map[string]string{}
 	for _, entry := range r.Env {
 		name, value, _ := strings.Cut(entry, "=")
