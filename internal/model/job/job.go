@@ -68,6 +68,7 @@ type Job struct {
 	LoRARank    int      `json:"lora_rank,omitempty"`    // low-rank adapters instead of full training
 	LoRATargets []string `json:"lora_targets,omitempty"` // last names of linear layers; default q_proj, v_proj
 	LoRADropout float64  `json:"lora_dropout,omitempty"`
+	DoRA        bool     `json:"dora,omitempty"`      // adapters of DoRA: magnitudes are trained beside them
 	BaseBits    int      `json:"base_bits,omitempty"` // 4: the frozen base is quantized (QLoRA)
 
 	// Notes are what whoever described the job wants said beside the numbers.
@@ -262,8 +263,8 @@ func (j *Job) checkContradictions() error {
 		return fmt.Errorf("task %s takes no target_seq", j.Task)
 	case j.Layers != 0 && !j.Checkpointing:
 		return fmt.Errorf("checkpoint_layers %d needs checkpointing", j.Layers)
-	case j.LoRARank == 0 && (len(j.LoRATargets) > 0 || j.LoRADropout != 0 || j.BaseBits != 0):
-		return fmt.Errorf("lora_targets, lora_dropout and base_bits need lora_rank")
+	case j.LoRARank == 0 && (len(j.LoRATargets) > 0 || j.LoRADropout != 0 || j.BaseBits != 0 || j.DoRA):
+		return fmt.Errorf("lora_targets, lora_dropout, dora and base_bits need lora_rank")
 	case j.LoRARank > 0 && j.Source == "graph":
 		return fmt.Errorf("lora_rank needs a config.json; adapters cannot be added to a graph")
 	case j.LoRARank > 0 && len(j.Freeze) > 0:
