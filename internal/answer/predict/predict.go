@@ -116,10 +116,11 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	r.ByCategory["context"] = m.context()
 	r.Params, r.Trainable = count(model.Root())
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
+	r.Range = conv.between(played.peak, m)
+	routed(&r, j, src, m, model)
 	if err := judged(&r, p.Tape(), m); err != nil {
 		return nil, err
 	}
-	r.Range = conv.between(played.peak, m)
 	if g, ok := model.(*graphrun.Graph); ok {
 		r.Unknown = g.Unknown()
 		if t := g.Trace; t != nil {
@@ -130,6 +131,27 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	}
 	r.Assumptions = slices.Concat(r.Assumptions, ofModel(j, src, model), assumptions(j, m, r.Unknown))
 	return &Result{Report: r, Tape: p.Tape()}, nil
+}
+
+// routed gives the range between experts that share the tokens evenly and experts that get them all, for a model whose sizes depend on that.
+func routed(r *report.Prediction, j job.Job, src Source, m Machine, model eager.Model) {
+	g, ok := model.(*graphrun.Graph)
+	if !ok || g.Trace == nil || !g.Trace.Routed || j.Routing != "" || src.Read == nil || r.Range != nil {
+		return
+	}
+	j.Routing = job.RoutingWorst
+	p, _, _, err := train(j, src, m, 0)
+	if err != nil {
+		r.Assumptions = append(r.Assumptions, "experts share the tokens evenly; what it takes when a few get all of them could not be computed: "+err.Error())
+		return
+	}
+	played, err := play(p.Tape(), m)
+	if err != nil {
+		return
+	}
+	low, high := min(r.Peak.Allocated, played.peak), max(r.Peak.Allocated, played.peak)
+	r.Range = &report.Range{Low: low, High: high, Why: "experts share the tokens evenly in the prediction; the other end is every token going to the same experts"}
+	r.Safe += high - r.Peak.Allocated
 }
 
 // train runs steps of a job (0: three) and remembers its convolutions. prepare is told of the process before anything runs.

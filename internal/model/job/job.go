@@ -64,6 +64,8 @@ type Job struct {
 	// AttentionMask is what a text model is called with: padded (some samples are shorter than the batch), full (all ones), or nothing.
 	AttentionMask string `json:"attention_mask,omitempty"`
 	ChannelsLast  bool   `json:"channels_last,omitempty"`
+	// Routing is how a mixture of experts spreads tokens: balanced, or worst (all to the same experts). Empty: balanced, with the worst case as a range.
+	Routing string `json:"routing,omitempty"`
 
 	LoRARank    int      `json:"lora_rank,omitempty"`    // low-rank adapters instead of full training
 	LoRATargets []string `json:"lora_targets,omitempty"` // last names of linear layers; default q_proj, v_proj
@@ -85,6 +87,7 @@ var (
 	casts    = []string{string(torch.BF16), string(torch.FP16)}
 	zeroings = []string{"before-forward", "before-backward"}
 	masks    = []string{MaskFull, MaskPadded}
+	routings = []string{"balanced", RoutingWorst}
 )
 
 // Words of AttentionMask.
@@ -92,6 +95,9 @@ const (
 	MaskFull   = "full"
 	MaskPadded = "padded"
 )
+
+// RoutingWorst sends every token to the same experts.
+const RoutingWorst = "worst"
 
 // Tasks lists the words for tasks.
 func Tasks() []string { return slices.Clone(tasks) }
@@ -177,6 +183,7 @@ func (j *Job) checkWords() error {
 	}{
 		{"task", j.Task, tasks}, {"loss", j.Loss, losses}, {"param_dtype", string(j.ParamDType), torch.DTypes()}, {"autocast", string(j.Autocast), casts},
 		{"loop", string(j.Loop), setup.Words(setup.Loops())}, {"zero_grad", j.ZeroGrad, zeroings}, {"attention_mask", j.AttentionMask, masks},
+		{"routing", j.Routing, routings},
 	} {
 		if w.word == "" {
 			continue
