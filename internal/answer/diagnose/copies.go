@@ -204,7 +204,9 @@ func modelCopies(c *Case) (claim, bool) {
 		f.remedy(saving(sum, "keep what you need of an earlier model (scores, or its state_dict on the CPU) and del the model and its optimizer before the next"), undo)
 	default:
 		f.remedy(saving(sum, "keep the copy on the CPU: {k: v.cpu() for k, v in model.state_dict().items()}"), undo)
-		f.remedy(report.Remedy{Action: "keep it in 16 bits and without gradients", Saves: sum / 2, CheckedBy: report.ByArithmetic, Numerics: true}, change{saves: sum / 2})
+		if len(twins) == 1 { // more than one keep coming
+			f.remedy(report.Remedy{Action: "keep it in 16 bits and without gradients", Saves: sum / 2, CheckedBy: report.ByArithmetic, Numerics: true}, change{saves: sum / 2})
+		}
 	}
 	if copied {
 		f.Confidence = 0.9

@@ -290,7 +290,7 @@ func evalGraph(c *Case) (claim, bool) {
 		confidence = 0.9
 	}
 	blocks, _ := c.aliveWhere(func(id int) bool { return inGraph[c.Stack[id]] && c.Category[id] == tape.Activations })
-	undo := change{never: blocks}
+	undo := change{never: blocks, coming: nothingMore}
 	return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
 		ID: "eval-graph-kept", Severity: report.Error, Confidence: confidence, Bytes: kept, Where: c.loopPlaces(c.OOM.Stack),
 		Title: "evaluation records an autograd graph that nobody will use",
