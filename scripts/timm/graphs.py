@@ -41,7 +41,7 @@ def build(name):
 
     try:
         model = timm.create_model(name, pretrained=False, global_pool="fast")
-    except TypeError:
+    except (TypeError, AssertionError):  # transformers have no such pooling
         model = timm.create_model(name, pretrained=False)
     return model.to("meta").train()
 
