@@ -92,6 +92,7 @@ type Sharded struct {
 	Tensor      int            `json:"tensor"`
 	Stages      int            `json:"stages"`
 	Allocated   units.Bytes    `json:"allocated"`
+	Reserved    units.Bytes    `json:"reserved"` // by a rank's own tape; where there is none, the safe bound
 	Buffers     units.Bytes    `json:"buffers"`
 	Safe        units.Bytes    `json:"safe"`
 	Fits        bool           `json:"fits"`
