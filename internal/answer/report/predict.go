@@ -99,6 +99,14 @@ type Sharded struct {
 	Assumptions []string       `json:"assumptions"`
 }
 
+// Needs are the bytes a card is expected to need: reserved ones where a rank's own tape was played, else those in use.
+func (s *Sharded) Needs() units.Bytes {
+	if s.Reserved < s.Safe {
+		return s.Reserved
+	}
+	return s.Allocated
+}
+
 // BatchNeed is what a job needs with one batch.
 type BatchNeed struct {
 	Batch      int                    `json:"batch"`
