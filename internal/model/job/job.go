@@ -28,6 +28,8 @@ type Job struct {
 	ConfigFile string          `json:"config_file,omitempty"` // hf: its file
 	Graph      string          `json:"graph,omitempty"`       // graph: a .pt2, or model.json, plain or .gz
 
+	Code setup.Code `json:"code,omitempty"` // hf: whose modelling code runs, where it is not transformers'
+
 	Task       string `json:"task,omitempty"`        // hf: what the model is trained for
 	Loss       string `json:"loss,omitempty"`        // graph that ends in logits: cross-entropy
 	LossOutput string `json:"loss_output,omitempty"` // graph: the output the loss is computed from
@@ -79,7 +81,7 @@ type Job struct {
 // Known words.
 var (
 	sources  = []string{"hf", "graph"}
-	tasks    = []string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "image-cls", "speech-seq2seq"}
+	tasks    = []string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "image-cls", "speech-seq2seq", "image-text", "ctc", "audio-cls", "video-cls", "semantic-seg", "question-answering", "features"}
 	losses   = []string{"cross-entropy"}
 	casts    = []string{string(torch.BF16), string(torch.FP16)}
 	zeroings = []string{"before-forward", "before-backward"}
@@ -176,6 +178,7 @@ func (j *Job) checkWords() error {
 	}{
 		{"task", j.Task, tasks}, {"loss", j.Loss, losses}, {"param_dtype", string(j.ParamDType), torch.DTypes()}, {"autocast", string(j.Autocast), casts},
 		{"loop", string(j.Loop), setup.Words(setup.Loops())}, {"zero_grad", j.ZeroGrad, zeroings}, {"attention_mask", j.AttentionMask, masks},
+		{"code", string(j.Code), setup.Words(setup.Codes())},
 	} {
 		if w.word == "" {
 			continue
@@ -240,7 +243,7 @@ func (j *Job) checkSizes() error {
 }
 
 func (j *Job) checkContradictions() error {
-	text := slices.Contains([]string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm"}, j.Task)
+	text := slices.Contains([]string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "question-answering"}, j.Task)
 	switch {
 	case j.Autocast != "" && j.ParamDType != torch.FP32:
 		return fmt.Errorf("autocast %s needs fp32 parameters, but they are %s: choose amp-%[1]s or %[2]s", j.Autocast, j.ParamDType)
@@ -258,7 +261,7 @@ func (j *Job) checkContradictions() error {
 		return fmt.Errorf("task image-cls takes no seq (set image instead)")
 	case text && j.Seq == 0:
 		return fmt.Errorf("seq is missing: set --seq (\"seq\" in a job file), the number of tokens in one sample, for example --seq 2048")
-	case j.TargetSeq != 0 && j.Task != "" && !strings.HasSuffix(j.Task, "seq2seq-lm") && j.Task != "speech-seq2seq":
+	case j.TargetSeq != 0 && !slices.Contains([]string{"", "seq2seq-lm", "speech-seq2seq", "ctc", "features"}, j.Task):
 		return fmt.Errorf("task %s takes no target_seq", j.Task)
 	case j.Layers != 0 && !j.Checkpointing:
 		return fmt.Errorf("checkpoint_layers %d needs checkpointing", j.Layers)
