@@ -70,6 +70,9 @@ type Job struct {
 	LoRADropout float64  `json:"lora_dropout,omitempty"`
 	BaseBits    int      `json:"base_bits,omitempty"` // 4: the frozen base is quantized (QLoRA)
 
+	// Compiled says that the step runs under torch.compile, which keeps other tensors than these operators do.
+	Compiled bool `json:"compiled,omitempty"`
+
 	// Notes are what whoever described the job wants said beside the numbers.
 	Notes []string `json:"notes,omitempty"`
 
