@@ -124,8 +124,9 @@ func reached(t *traced.Trace) []string {
 }
 
 // WithPhases lets a prediction of the training step speak for the whole script: where a trace of the script goes higher, in
-// another phase or in a step the capture did not see, that is the peak.
-func WithPhases(step *Result, t *traced.Trace, m Machine) (*Result, error) {
+// another phase or in a step the capture did not see, that is the peak. Where several optimizers step in an iteration, the captured step is
+// one of theirs beside what the others keep, and a trace that saw a few iterations knows better.
+func WithPhases(step *Result, optimizers int, t *traced.Trace, m Machine) (*Result, error) {
 	whole, err := Followed(t, step.Report.Title, m)
 	if err != nil {
 		return nil, err
@@ -140,7 +141,7 @@ func WithPhases(step *Result, t *traced.Trace, m Machine) (*Result, error) {
 			r.Phases[phase] = w.Phases[phase]
 		}
 	}
-	if !higher(w, r) {
+	if severalSeen := optimizers > 1 && t.Steps >= 3*optimizers; !severalSeen && !higher(w, r) {
 		r.Safe = max(r.Safe, w.Safe) // what ran before the step left the allocator's cache in another order
 		if r.Range != nil && !t.Compiled && r.Range.Low < r.Peak.Allocated {
 			r.Range = nil // the exact step is the peak

@@ -89,7 +89,7 @@ func TestExpertsGetEqualShares(t *testing.T) {
 	if trace.Steps != 3 || peak < 2*hidden || peak > 3*hidden+80*units.MiB {
 		t.Errorf("%d steps, peak %s; what the experts keep is %s and more", trace.Steps, peak, 2*hidden)
 	}
-	if r == nil || r.Low != peak || r.High <= peak || !strings.Contains(r.Why, "experts.py:20") {
+	if r == nil || r.Low != peak || r.High <= peak || !strings.Contains(r.Why, "experts.py:18") {
 		t.Errorf("range %+v of peak %s", r, peak)
 	}
 }
