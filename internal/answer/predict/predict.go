@@ -128,6 +128,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 		if t := g.Trace; t != nil {
 			r.ReadFrom = fmt.Sprintf("%s.%s, transformers %s, PyTorch %s", t.Module, t.Class, t.Transformers, t.Torch)
 			r.Assumptions = append(r.Assumptions, "the model was read from its code: "+r.ReadFrom)
+			r.Assumptions = append(r.Assumptions, t.Notes...)
 		}
 	}
 	r.Assumptions = slices.Concat(r.Assumptions, ofModel(j, src, model), assumptions(j, m, r.Unknown))

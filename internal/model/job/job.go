@@ -84,7 +84,7 @@ type Job struct {
 // Known words.
 var (
 	sources  = []string{"hf", "graph"}
-	tasks    = []string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "image-cls", "speech-seq2seq"}
+	tasks    = []string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "image-cls", "speech-seq2seq", "image-text", "ctc", "audio-cls", "video-cls", "semantic-seg", "question-answering", "features"}
 	losses   = []string{"cross-entropy"}
 	casts    = []string{string(torch.BF16), string(torch.FP16)}
 	zeroings = []string{"before-forward", "before-backward"}
@@ -245,7 +245,7 @@ func (j *Job) checkSizes() error {
 }
 
 func (j *Job) checkContradictions() error {
-	text := slices.Contains([]string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm"}, j.Task)
+	text := slices.Contains([]string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "question-answering"}, j.Task)
 	switch {
 	case j.Autocast != "" && j.ParamDType != torch.FP32:
 		return fmt.Errorf("autocast %s needs fp32 parameters, but they are %s: choose amp-%[1]s or %[2]s", j.Autocast, j.ParamDType)
@@ -263,7 +263,7 @@ func (j *Job) checkContradictions() error {
 		return fmt.Errorf("task image-cls takes no seq (set image instead)")
 	case text && j.Seq == 0:
 		return fmt.Errorf("seq is missing: set --seq (\"seq\" in a job file), the number of tokens in one sample, for example --seq 2048")
-	case j.TargetSeq != 0 && j.Task != "" && !strings.HasSuffix(j.Task, "seq2seq-lm") && j.Task != "speech-seq2seq":
+	case j.TargetSeq != 0 && !slices.Contains([]string{"", "seq2seq-lm", "speech-seq2seq", "ctc", "features"}, j.Task):
 		return fmt.Errorf("task %s takes no target_seq", j.Task)
 	case j.Layers != 0 && !j.Checkpointing:
 		return fmt.Errorf("checkpoint_layers %d needs checkpointing", j.Layers)
