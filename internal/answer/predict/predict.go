@@ -92,6 +92,8 @@ func (m Machine) device() eager.Device {
 type Result struct {
 	Report report.Prediction
 	Tape   *tape.Tape
+
+	conv convolutions
 }
 
 // Run predicts one job. The job must have passed Check.
@@ -132,7 +134,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 		}
 	}
 	r.Assumptions = slices.Concat(r.Assumptions, ofModel(j, src, model), assumptions(j, m, r.Unknown))
-	return &Result{Report: r, Tape: p.Tape()}, nil
+	return &Result{Report: r, Tape: p.Tape(), conv: conv}, nil
 }
 
 // train runs steps of a job (0: three) and remembers its convolutions. prepare is told of the process before anything runs.
@@ -194,7 +196,7 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	}
 	return families.New(p, src.Config, families.Spec{
 		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
-		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Mask: maskKinds[j.AttentionMask],
+		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Mask: maskKinds[j.AttentionMask], Code: j.Code,
 	})
 }
 

@@ -92,10 +92,19 @@ type Sharded struct {
 	Tensor      int            `json:"tensor"`
 	Stages      int            `json:"stages"`
 	Allocated   units.Bytes    `json:"allocated"`
+	Reserved    units.Bytes    `json:"reserved"` // by a rank's own tape; where there is none, the safe bound
 	Buffers     units.Bytes    `json:"buffers"`
 	Safe        units.Bytes    `json:"safe"`
 	Fits        bool           `json:"fits"`
 	Assumptions []string       `json:"assumptions"`
+}
+
+// Needs are the bytes a card is expected to need: reserved ones where a rank's own tape was played, else those in use.
+func (s *Sharded) Needs() units.Bytes {
+	if s.Reserved < s.Safe {
+		return s.Reserved
+	}
+	return s.Allocated
 }
 
 // BatchNeed is what a job needs with one batch.

@@ -28,6 +28,8 @@ type Job struct {
 	ConfigFile string          `json:"config_file,omitempty"` // hf: its file
 	Graph      string          `json:"graph,omitempty"`       // graph: a .pt2, or model.json, plain or .gz
 
+	Code setup.Code `json:"code,omitempty"` // hf: whose modelling code runs, where it is not transformers'
+
 	Task       string `json:"task,omitempty"`        // hf: what the model is trained for
 	Loss       string `json:"loss,omitempty"`        // graph that ends in logits: cross-entropy
 	LossOutput string `json:"loss_output,omitempty"` // graph: the output the loss is computed from
@@ -181,6 +183,7 @@ func (j *Job) checkWords() error {
 	}{
 		{"task", j.Task, tasks}, {"loss", j.Loss, losses}, {"param_dtype", string(j.ParamDType), torch.DTypes()}, {"autocast", string(j.Autocast), casts},
 		{"loop", string(j.Loop), setup.Words(setup.Loops())}, {"zero_grad", j.ZeroGrad, zeroings}, {"attention_mask", j.AttentionMask, masks},
+		{"code", string(j.Code), setup.Words(setup.Codes())},
 	} {
 		if w.word == "" {
 			continue

@@ -23,6 +23,8 @@ type Plan struct {
 	Masters    bool // the tape's parameters are 16-bit copies: what each rank keeps of parameters and state is fp32
 	BucketView bool // DDP: gradient_as_bucket_view, which saves the buckets
 	Stages     int  // pipeline stages; 0 and 1: none. The tape is then that of one stage's layers
+
+	Code setup.Code // whose modelling code: frameworks apply fully_shard to other units
 }
 
 const maxRanks = 1 << 20
@@ -42,6 +44,18 @@ func (p Plan) Check() error {
 		return fmt.Errorf("%d pipeline stages", p.Stages)
 	}
 	return nil
+}
+
+// Fully is how fully_shard is applied, with so many micro-batches a step; false where the plan is another one, or a pipeline's, which is estimated.
+func (p Plan) Fully(micro int) (Fully, bool) {
+	f := Fully{Ranks: p.Ranks, Policy: p.Masters, Micro: min(micro, 2), FromHost: true}
+	switch p.Code {
+	case setup.Torchtitan: // https://github.com/pytorch/torchtitan/blob/v0.2.2/torchtitan/models/llama3/infra/parallelize.py#L287
+		f.Apart, f.FromHost = [][]string{{"tok_embeddings"}, {"norm", "output"}}, false
+	case setup.Torchtitan2025: // https://github.com/pytorch/torchtitan/blob/82f7387f8/torchtitan/parallelisms/parallelize_llama.py#L309
+		f.KeepLast, f.FromHost = true, false
+	}
+	return f, p.Kind == setup.FSDP2 && p.Stages < 2 && p.Ranks > 1
 }
 
 // Estimate is what one rank needs.
@@ -102,7 +116,7 @@ func PerRank(t *tape.Tape, p Plan) (Estimate, error) {
 		}
 	}
 	best.Peak += m.inFlight(p.Stages)
-	best.Assumptions = append(p.assumptions(), stageAssumption(p.Stages)...)
+	best.Assumptions = append(p.Assumptions(), stageAssumption(p.Stages)...)
 	return best, nil
 }
 
@@ -219,9 +233,7 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 			buffers = min(bucket, 2*m.layer)
 			break
 		}
-		grads = wide(grads) + min(grads, m.layer+m.rest) // those of the running layer, and of what lies outside until all of backward is done
-		params = wide(params) + min(params, p.gathered(m))
-		buffers = min(bucket, 2*m.layer) // gather and reduce-scatter buffers
+		params, grads = wide(params), wide(grads) // at least: Fully knows what is gathered when
 	}
 	return params + grads + state + rest + buffers, buffers
 }
@@ -229,7 +241,8 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 // gathered are parameters in full: the running layer, the one fetched ahead, and what lies outside of layers.
 func (p Plan) gathered(m model) units.Bytes { return 2*m.layer + m.rest }
 
-func (p Plan) assumptions() []string {
+// Assumptions are what the numbers of a plan rest on.
+func (p Plan) Assumptions() []string {
 	out := []string{fmt.Sprintf("per rank of %d (%s): computed from the tape of one card, not measured", p.Ranks, p.Kind)}
 	switch p.Kind {
 	case setup.DDP:

@@ -125,10 +125,10 @@ func shardedVerdict(r *report.Prediction) (string, screen.Ink) {
 	if sh.Stages > 1 {
 		how = append(how, fmt.Sprintf("%d stages", sh.Stages))
 	}
-	text := fmt.Sprintf("each card needs %s (at most %s) of %s, %s.", (sh.Allocated + r.ByCategory["context"]).Short(),
+	text := fmt.Sprintf("each card needs %s (at most %s) of %s, %s.", (sh.Needs() + r.ByCategory["context"]).Short(),
 		(sh.Safe + r.ByCategory["context"]).Short(), r.Capacity.Short(), strings.Join(how, ", "))
 	if r.NoCard {
-		return fmt.Sprintf("Each card needs %s (at most %s), %s. Name the card with --gpu to see whether it fits.", (sh.Allocated + r.ByCategory["context"]).Short(),
+		return fmt.Sprintf("Each card needs %s (at most %s), %s. Name the card with --gpu to see whether it fits.", (sh.Needs() + r.ByCategory["context"]).Short(),
 			(sh.Safe + r.ByCategory["context"]).Short(), strings.Join(how, ", ")), screen.Plain
 	}
 	if sh.Fits {
