@@ -117,7 +117,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	r.Params, r.Trainable = count(model.Root())
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
 	r.Range = conv.between(played.peak, m)
-	routed(&r, j, src, m, model)
+	byRouting(&r, j, src, m, model)
 	if err := judged(&r, p.Tape(), m); err != nil {
 		return nil, err
 	}
@@ -136,8 +136,8 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	return &Result{Report: r, Tape: p.Tape(), conv: conv}, nil
 }
 
-// routed gives the range between experts that share the tokens evenly and experts that get them all, for a model whose sizes depend on that.
-func routed(r *report.Prediction, j job.Job, src Source, m Machine, model eager.Model) {
+// byRouting gives the range between experts that share the tokens evenly and experts that get them all, for a model whose sizes depend on that.
+func byRouting(r *report.Prediction, j job.Job, src Source, m Machine, model eager.Model) {
 	g, ok := model.(*graphrun.Graph)
 	if !ok || g.Trace == nil || !g.Trace.Routed || j.Routing != "" || src.Read == nil || r.Range != nil {
 		return
