@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,7 @@ func TestHostileChild(t *testing.T) {
 	if os.Getenv("PLIMSOLL_HOSTILE") == "" {
 		t.Skip("started by TestHostileInputs")
 	}
+	debug.SetGCPercent(100) // as users run it
 	seed := uint64(hostileSeed)
 	fmt.Sscan(os.Getenv("PLIMSOLL_HOSTILE_SEED"), &seed)
 	for _, in := range hostile.Corpus(seed) {

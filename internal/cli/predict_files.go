@@ -145,15 +145,9 @@ func checked(j *fileJob) error {
 func (m *modelFiles) fromCode(j *fileJob, config []byte, unsupported error) (predict.Source, error) {
 	config = hfconfig.StandardJSON(config)
 	about := hfconfig.About(config)
-	task := j.Task
-	if task == "" {
-		task = about.Task
-	}
-	if j.Image == 0 && (task == "" || task == "image-cls") {
-		j.Image = about.Image
-	}
+	said := j.Job // what the model's code decides itself is no part of the question, so that every question is the same
 	read := func(asked job.Job) (*exported.Graph, error) {
-		asked.Task = task
+		asked.Task, asked.Image, asked.Frames = said.Task, said.Image, said.Frames
 		return m.code.Graph(asked, config)
 	}
 	g, err := read(j.Job)
@@ -164,6 +158,9 @@ func (m *modelFiles) fromCode(j *fileJob, config []byte, unsupported error) (pre
 		return predict.Source{}, unreadable(named(j, fmt.Errorf("model_type %q is not built in, and %w", about.Type, err)))
 	}
 	j.Task = g.Trace.Task
+	if j.Image == 0 && j.Task == "image-cls" {
+		j.Image = about.Image
+	}
 	if j.Model == "" {
 		j.Model = about.Type
 	}

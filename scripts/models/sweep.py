@@ -1,4 +1,4 @@
-"""Reads every model type of the installed transformers from its code, built small: sweep.py OUT [--seconds N] [--only WORD] [--shard I/N]
+"""Reads every model type of the installed transformers from its code, built small: sweep.py OUT [--seconds N] [--only TYPE,TYPE*] [--shard I/N]
 
 OUT gets TYPE.json.gz (the graph), TYPE.job.json (the job), or TYPE.failure (why there is none); what is there already is skipped, so that it can be run in pieces.
 """
@@ -16,7 +16,7 @@ LAYERS = 2
 EACH = 60  # seconds at most
 
 
-class TooLong(Exception):
+class TooLong(BaseException):
     pass
 
 
@@ -24,7 +24,7 @@ COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_lay
 
 
 def small(given):
-    """A configuration with few layers: widths stay what the family's own defaults are, and lists with an entry a layer keep their first and last."""
+    """A configuration with few layers: widths stay what the family's own defaults are, and lists with an entry a layer keep one of each kind."""
     if not isinstance(given, dict):
         return given
     out = {k: small(v) for k, v in given.items()}
@@ -35,19 +35,29 @@ def small(given):
         out[name] = LAYERS
         for key, value in out.items():
             if isinstance(value, list) and len(value) == many:
-                out[key] = [value[0], value[-1]]
+                out[key] = spread(value)
+            if isinstance(value, dict) and value and all(str(k).isdigit() for k in value):
+                out[key] = {k: v for k, v in value.items() if int(k) < LAYERS}
+        if isinstance(out.get("num_kv_shared_layers"), int):
+            out["num_kv_shared_layers"] = 0
     if any(str(s).startswith("stage") for s in out.get("out_features") or []) and any(n in out for n in COUNTS):
         out["out_features"], out["out_indices"] = None, None
     return out
+
+
+def spread(value):
+    """As many entries as there are layers: one of each kind before a second of any."""
+    kinds = [v for i, v in enumerate(value) if v not in value[:i]]
+    return (kinds + value)[:LAYERS] if len(kinds) > 1 else value[:LAYERS]
 
 
 def described(transformers, kind):
     """The job and its graph, with few layers if the family takes that, else as its default is."""
     default = {**transformers.CONFIG_MAPPING[kind]().to_dict(), "model_type": kind}
     problem = None
-    for given in (small(default), default):
+    for given, sizes in ((small(default), (96, 64)), (small(default), (48, 32)), (default, (48, 32))):
         try:
-            return read(transformers, given)
+            return read(transformers, given, *sizes)
         except (_models.Refused, TooLong):
             raise
         except Exception as failure:
@@ -55,26 +65,11 @@ def described(transformers, kind):
     raise problem
 
 
-def read(transformers, given):
-    config = _models.configuration(transformers, given)
-    job = {"config": given, "batch": 2, "seq": 96, "target_seq": 64, "image": image_of(config), "frames": 3000, "param_dtype": "fp32", "optimizer": "adamw"}
-    job["task"] = _models.task_of(transformers, config, None)
-    keep = _models.OPEN[job["task"]] + {"image-cls": ("image",), "speech-seq2seq": ("frames",)}.get(job["task"], ())
-    job = {k: v for k, v in job.items() if k not in ("seq", "target_seq", "image", "frames") or k in keep}
-    return job, _models.describe(job)
-
-
-def image_of(config):
-    for part in (config, getattr(config, "vision_config", None), getattr(config, "backbone_config", None)):
-        try:
-            size = getattr(part, "image_size", None)
-        except Exception:
-            size = None
-        if isinstance(size, (list, tuple)):
-            size = size[0]
-        if isinstance(size, int):
-            return size
-    return 224
+def read(transformers, given, seq, target):
+    job = {"config": given, "batch": 2, "seq": seq, "target_seq": target, "param_dtype": "fp32", "optimizer": "adamw"}
+    text = _models.describe(job)
+    job["task"] = json.loads(text)["plimsoll"]["task"]
+    return job, text
 
 
 def main():
@@ -83,7 +78,11 @@ def main():
     p.add_argument("--seconds", type=float, default=1e9)
     p.add_argument("--only", default="")
     p.add_argument("--shard", default="0/1")
+    p.add_argument("--one-size", action="store_true", help="read each at one size alone: three times as fast")
     o = p.parse_args()
+    if o.one_size:
+        sizes_of = _models.sizes_of
+        _models.sizes_of = lambda request, symbols, corners=False: sizes_of(request, (), False)
     import transformers
 
     def alarm(*args):
@@ -95,7 +94,7 @@ def main():
     left = 0
     me, of = map(int, o.shard.split("/"))
     for kind in sorted(transformers.CONFIG_MAPPING.keys())[me::of]:
-        if o.only not in kind:
+        if o.only and not any(kind == w or w.endswith("*") and kind.startswith(w[:-1]) for w in o.only.split(",")):
             continue
         base = os.path.join(o.out, kind.replace("/", "_"))
         if any(os.path.exists(base + e) for e in (".json.gz", ".failure")):

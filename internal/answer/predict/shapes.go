@@ -92,7 +92,7 @@ func (s *Variants) fresh(j job.Job) (*tape.Tape, error) {
 			if t.err != nil {
 				return nil, t.err
 			}
-			return r.reel.Write(zones, t.turns)
+			return r.template.Write(zones, t.turns)
 		}
 		if !errors.Is(r.err, deepen.ErrIrregular) {
 			return nil, r.err

@@ -53,7 +53,9 @@ type key struct {
 // playing is what reserved bytes depend on.
 type playing struct {
 	key
-	conf alloc.Conf
+	conf  alloc.Conf
+	plan  shard.Plan // of one rank under fully_shard
+	micro int
 }
 
 type divided struct {
@@ -61,15 +63,15 @@ type divided struct {
 	err error
 }
 
-// recorded is a reel and what was learned beside it.
+// recorded is a template and what was learned beside it.
 type recorded struct {
-	reel  *deepen.Reel
-	zones []int // to play it with; nil: it is the whole model
-	facts facts
-	err   error
+	template *deepen.Template
+	zones    []int // to play it with; nil: it is the whole model
+	facts    facts
+	err      error
 }
 
-// facts are what a recording tells beside its reel.
+// facts are what a recording tells beside its template.
 type facts struct {
 	conv    convolutions
 	made    eager.Workspaces
@@ -143,7 +145,7 @@ func passesOf(j job.Job, c setup.Cut) key {
 
 // parametersOf is what the parameters of a job depend on.
 func parametersOf(j job.Job, c setup.Cut) key {
-	return key{Setup: setup.Setup{Precision: torch.PrecisionOf(j.ParamDType, "", false), Adapters: j.Adapters(), Cut: c}}
+	return key{Setup: setup.Setup{Precision: torch.PrecisionOf(j.ParamDType, "", false), Adapters: j.Adapters(), Cut: c, Code: j.Code}}
 }
 
 // turnOf is what the turns of an optimizer depend on.
@@ -180,8 +182,8 @@ func zones(src Source, j job.Job) []int {
 	return []int{depth}
 }
 
-// reelOf is the reel of a job, with the zones it is to be played with.
-func (s *Variants) reelOf(j job.Job, c setup.Cut) recorded {
+// templateOf is the template of a job, with the zones it is to be played with.
+func (s *Variants) templateOf(j job.Job, c setup.Cut) recorded {
 	src, err := s.part(c)
 	if err != nil {
 		return recorded{err: err}
@@ -203,7 +205,7 @@ func (s *Variants) reelOf(j job.Job, c setup.Cut) recorded {
 	return s.wholes.get(passesOf(j, c), func() recorded { return s.record(j, src, nil) })
 }
 
-// record makes the reel of a job with so many layers in its zones, nil: the whole model.
+// record makes the template of a job with so many layers in its zones, nil: the whole model.
 func (s *Variants) record(j job.Job, src Source, zones []int) recorded {
 	if zones != nil {
 		depth := 0
@@ -225,7 +227,7 @@ func (s *Variants) record(j job.Job, src Source, zones []int) recorded {
 		out.facts.trained[alike(name)] = true
 	}
 	seams := p.Seams()
-	out.reel, out.err = deepen.Cut(deepen.Recording{Tape: p.Tape(), Layers: p.Layers(), Made: seams.Made, Steps: seams.Steps, Zones: zones})
+	out.template, out.err = deepen.Cut(deepen.Recording{Tape: p.Tape(), Layers: p.Layers(), Made: seams.Made, Steps: seams.Steps, Zones: zones})
 	return out
 }
 
@@ -265,7 +267,7 @@ func (s *Variants) bench(j job.Job, c setup.Cut, f facts) *bench {
 
 // tapeOf is the tape of three steps of a job, as a Run would record it.
 func (s *Variants) tapeOf(j job.Job, c setup.Cut) (*tape.Tape, recorded, error) {
-	r := s.reelOf(j, c)
+	r := s.templateOf(j, c)
 	if r.err != nil {
 		return nil, r, r.err
 	}
@@ -273,7 +275,7 @@ func (s *Variants) tapeOf(j job.Job, c setup.Cut) (*tape.Tape, recorded, error) 
 	if t.err != nil {
 		return nil, r, t.err
 	}
-	out, err := r.reel.Write(r.zones, t.turns)
+	out, err := r.template.Write(r.zones, t.turns)
 	return out, r, err
 }
 
@@ -313,11 +315,11 @@ func (s *Variants) asked(j job.Job, c setup.Cut, value func(deepen.Instant) unit
 // outlineOf is the outline of a job's passes.
 func (s *Variants) outlineOf(j job.Job, c setup.Cut) outlined {
 	return s.outlines.get(passesOf(j, c), func() outlined {
-		r := s.reelOf(j, c)
+		r := s.templateOf(j, c)
 		if r.err != nil {
 			return outlined{err: r.err}
 		}
-		o, err := r.reel.Outline(r.zones)
+		o, err := r.template.Outline(r.zones)
 		return outlined{o, r.facts, err}
 	})
 }

@@ -69,9 +69,10 @@ func variants(j job.Job, which int) []job.Job {
 	case 4:
 		k.Loop, k.Optimizer = "plain", "adamw-8bit"
 	}
-	late := k
-	late.ZeroGrad = "before-backward"
-	return append(out, k, late)
+	if which%3 == 0 {
+		k.ZeroGrad = "before-backward"
+	}
+	return append(out, k)
 }
 
 func TestVariantsWriteTheTapeThatARunRecords(t *testing.T) {
@@ -145,7 +146,7 @@ func TestVariantsNeedWhatARunPredicts(t *testing.T) {
 			if rest, err := s.AtRest(j, Spread{}); err != nil || rest > bound || rest <= 0 {
 				t.Errorf("%s, variant %d: at rest %s, at least %s (%v)", j.ID, v, rest, bound, err)
 			}
-			if v == i%3 { // one of the variants of each model is spread in every way
+			if v == i%2 { // one of the variants of each model is spread in every way
 				spreads(t, s, j, src, m)
 			}
 		}

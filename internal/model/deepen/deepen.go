@@ -1,7 +1,7 @@
 // Package deepen cuts the tape of a shallow model so that it can be played at any depth.
 //
 // It takes a Recording: the tape of two training steps without an optimizer on a model with few layers, and which layer ran at each event. Out comes a
-// Reel, which writes the tape of the same model with more layers, for three steps, with the turns of any optimizer. Every pass visits the layers one after
+// Template, which writes the tape of the same model with more layers, for three steps, with the turns of any optimizer. Every pass visits the layers one after
 // the other, up or down; where those in the middle of a stretch of equal layers did the same, event by event, so do those that are added between them.
 // Refused: recordings whose middle layers differ, or whose second step would not repeat; they have to be run at their full depth.
 package deepen
@@ -18,14 +18,14 @@ import (
 // ErrIrregular tells that a recording does not repeat itself.
 var ErrIrregular = errors.New("layers or steps do not repeat")
 
-// Recording is what a reel is cut from.
+// Recording is what a template is cut from.
 type Recording struct {
 	Tape   *tape.Tape
 	Layers []int32 // by event: the layer that ran, -1 for none
 	Made   int     // the event before which an optimizer would be made
 	Steps  []int   // those before which its two steps would run
 	// Zones counts the layers of each stretch of equal ones, from the first layer on (checkpointed ones, then others). None: the model has no layers that
-	// are alike, and the reel plays at its own depth only.
+	// are alike, and the template plays at its own depth only.
 	Zones []int
 }
 
@@ -43,8 +43,8 @@ func Enough(n int) int {
 	return stretchable
 }
 
-// Reel is a recording cut to pieces.
-type Reel struct {
+// Template is a recording cut to pieces.
+type Template struct {
 	zones   []int
 	depth   int
 	groups  []group
@@ -99,38 +99,38 @@ type name struct {
 	op           string
 }
 
-// Cut makes a reel of a recording.
-func Cut(r Recording) (*Reel, error) {
-	c := &cutter{r: r, reel: &Reel{zones: slices.Clone(r.Zones), moments: r.Tape.Moments}, where: make([]spot, r.Tape.Allocs), borders: borders(r.Zones)}
-	c.reel.depth = c.borders[len(r.Zones)]
+// Cut makes a template of a recording.
+func Cut(r Recording) (*Template, error) {
+	c := &cutter{r: r, template: &Template{zones: slices.Clone(r.Zones), moments: r.Tape.Moments}, where: make([]spot, r.Tape.Allocs), borders: borders(r.Zones)}
+	c.template.depth = c.borders[len(r.Zones)]
 	if len(r.Steps) != 2 || len(r.Layers) != len(r.Tape.Events) {
-		return nil, fmt.Errorf("a reel is cut from two steps with their layers: %w", ErrIrregular)
+		return nil, fmt.Errorf("a template is cut from two steps with their layers: %w", ErrIrregular)
 	}
 	c.name()
 	c.follow()
-	for _, do := range []func() error{c.match, c.divide, c.fill, c.reel.check} {
+	for _, do := range []func() error{c.match, c.divide, c.fill, c.template.check} {
 		if err := do(); err != nil {
 			return nil, err
 		}
 	}
-	return c.reel, nil
+	return c.template, nil
 }
 
 // cutter is one run of Cut.
 type cutter struct {
-	r       Recording
-	reel    *Reel
-	borders []int   // of zones
-	start   int     // the event that begins the second step
-	born    []int   // by allocation: its event
-	ended   []int   // by allocation: the event that frees it, -1 for none
-	next    []int32 // by allocation of the first step that the second frees: its like in the second; -1 for others
-	owner   []int32 // by owner of the tape: its name
-	at      []int32 // by owner of the tape: its layer, -1 for none
-	layer   []int32 // by event: the layer it counts to
-	done    int     // events divided so far
-	where   []spot  // by allocation
-	spans   [][]span
+	r        Recording
+	template *Template
+	borders  []int   // of zones
+	start    int     // the event that begins the second step
+	born     []int   // by allocation: its event
+	ended    []int   // by allocation: the event that frees it, -1 for none
+	next     []int32 // by allocation of the first step that the second frees: its like in the second; -1 for others
+	owner    []int32 // by owner of the tape: its name
+	at       []int32 // by owner of the tape: its layer, -1 for none
+	layer    []int32 // by event: the layer it counts to
+	done     int     // events divided so far
+	where    []spot  // by allocation
+	spans    [][]span
 }
 
 // name strips owners of their layers.
@@ -141,14 +141,14 @@ func (c *cutter) name() {
 		layer := int32(-1)
 		list, within, at, ok := tape.Layer(o.Module)
 		n.inLayer = ok
-		if ok && at < c.reel.depth {
+		if ok && at < c.template.depth {
 			n.list, n.within, n.layered, layer = list, within, true, int32(at)
 		}
 		i, ok := known[n]
 		if !ok {
-			i = int32(len(c.reel.names))
+			i = int32(len(c.template.names))
 			known[n] = i
-			c.reel.names = append(c.reel.names, n)
+			c.template.names = append(c.template.names, n)
 		}
 		c.owner, c.at = append(c.owner, i), append(c.at, layer)
 	}
@@ -185,7 +185,7 @@ func (c *cutter) match() error {
 }
 
 // check compares the layers in the middle of each zone.
-func (r *Reel) check() error {
+func (r *Template) check() error {
 	for g := range r.groups {
 		if !r.groups[g].sweep {
 			continue

@@ -100,7 +100,7 @@ func (r *toy) free(layer int, id uint32) {
 	}
 }
 
-func (r *toy) cut(zones ...int) (*Reel, error) {
+func (r *toy) cut(zones ...int) (*Template, error) {
 	return Cut(Recording{Tape: &r.tape, Layers: r.layers, Made: r.made, Steps: r.steps, Zones: zones})
 }
 
@@ -112,14 +112,14 @@ func told(t *tape.Tape, e tape.Event) string {
 	return fmt.Sprintf("%d %d %d %v", e.Kind, e.ID, e.Size, t.Owners[e.Owner])
 }
 
-func TestAReelOfFewLayersPlaysAnyDepth(t *testing.T) {
+func TestATemplateOfFewLayersPlaysAnyDepth(t *testing.T) {
 	t.Parallel()
-	reel, err := record(Enough(100), 2, -1).cut(Enough(100))
+	template, err := record(Enough(100), 2, -1).cut(Enough(100))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for depth := 4; depth < 40; depth += 3 {
-		got, err := reel.Write([]int{depth}, Turns{})
+		got, err := template.Write([]int{depth}, Turns{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func TestAReelOfFewLayersPlaysAnyDepth(t *testing.T) {
 			now += e.Change()
 			most = max(most, now)
 		}
-		outline, err := reel.Outline([]int{depth})
+		outline, err := template.Outline([]int{depth})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,17 +154,17 @@ func TestWhatDoesNotRepeatIsRefused(t *testing.T) {
 	if _, err := record(n, 1, -1).cut(n); !errors.Is(err, ErrIrregular) {
 		t.Errorf("one step: %v", err)
 	}
-	reel, err := record(n, 2, n/2).cut()
+	template, err := record(n, 2, n/2).cut()
 	if err != nil {
 		t.Fatalf("a model without layers that are alike plays at its own depth: %v", err)
 	}
-	if _, err := reel.Write([]int{9}, Turns{}); err == nil {
+	if _, err := template.Write([]int{9}, Turns{}); err == nil {
 		t.Error("it cannot be stretched")
 	}
-	if reel, err = record(n, 2, -1).cut(n); err != nil {
+	if template, err = record(n, 2, -1).cut(n); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reel.Write([]int{1}, Turns{}); err == nil {
+	if _, err := template.Write([]int{1}, Turns{}); err == nil {
 		t.Error("fewer layers than both ends have were played")
 	}
 }

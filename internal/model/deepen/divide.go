@@ -38,14 +38,14 @@ func (c *cutter) follow() {
 func (c *cutter) divide() error {
 	c.layer = make([]int32, len(c.r.Layers))
 	for i, l := range c.r.Layers {
-		if int(l) >= c.reel.depth {
+		if int(l) >= c.template.depth {
 			l = -1
 		}
 		c.layer[i] = l
 	}
 	c.bridge()
 	for piece, end := range []int{c.r.Made, c.r.Steps[0], c.start, c.r.Steps[1], len(c.layer)} {
-		c.reel.pieces[piece] = len(c.reel.groups)
+		c.template.pieces[piece] = len(c.template.groups)
 		for first := c.done; first < end; first = c.done {
 			for c.done < end && (c.layer[c.done] < 0) == (c.layer[first] < 0) {
 				c.done++
@@ -154,11 +154,11 @@ func (c *cutter) visit(spans []span) int {
 func (c *cutter) add(spans []span) {
 	g := group{parts: make([][]event, 1)}
 	if first, last := spans[0].layer, spans[len(spans)-1].layer; first >= 0 {
-		g = group{sweep: true, down: last < first, parts: make([][]event, c.reel.depth)}
+		g = group{sweep: true, down: last < first, parts: make([][]event, c.template.depth)}
 		g.low = slices.Index(c.borders, int(min(first, last)))
 		g.high = slices.Index(c.borders, int(max(first, last))+1)
 	}
-	at := int32(len(c.reel.groups))
+	at := int32(len(c.template.groups))
 	for _, s := range spans {
 		allocs := int32(0)
 		for i := s.first; i < s.end; i++ {
@@ -168,6 +168,6 @@ func (c *cutter) add(spans []span) {
 			}
 		}
 	}
-	c.reel.groups = append(c.reel.groups, g)
+	c.template.groups = append(c.template.groups, g)
 	c.spans = append(c.spans, spans)
 }

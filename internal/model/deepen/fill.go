@@ -25,7 +25,7 @@ func (c *cutter) fill() error {
 				}
 				events = append(events, e)
 			}
-			c.reel.groups[g].parts[max(s.layer, 0)] = events
+			c.template.groups[g].parts[max(s.layer, 0)] = events
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func (c *cutter) place(from int32, to spot) (place, error) {
 
 // border is the one a layer can be counted from, -1 where it is in the middle of a zone that stretches.
 func (c *cutter) border(layer int32) int {
-	for z, n := range c.reel.zones {
+	for z, n := range c.template.zones {
 		low, high := c.borders[z], c.borders[z+1]
 		switch l := int(layer); {
 		case l < low || l >= high:

@@ -11,7 +11,7 @@ type Instant struct {
 	Backward bool // a backward pass has begun before
 }
 
-// Outline are the moments of a reel's passes at which some mixture of categories is highest: whatever grows with each of them is highest at one.
+// Outline are the moments of a template's passes at which some mixture of categories is highest: whatever grows with each of them is highest at one.
 type Outline struct {
 	Load, First, Later []Instant                       // while the model is loaded, in the first step, in every further one
 	Settled            [2][tape.Categories]units.Bytes // when the optimizer's first and second step begin
@@ -57,8 +57,8 @@ func (m Instant) Total() units.Bytes {
 	return sum
 }
 
-// Outline walks a reel with so many layers in each zone.
-func (r *Reel) Outline(zones []int) (Outline, error) {
+// Outline walks a template with so many layers in each zone.
+func (r *Template) Outline(zones []int) (Outline, error) {
 	w := &writer{r: r}
 	if err := w.arrange(zones); err != nil {
 		return Outline{}, err
@@ -79,7 +79,7 @@ func (r *Reel) Outline(zones []int) (Outline, error) {
 
 // viewer follows what is held.
 type viewer struct {
-	r      *Reel
+	r      *Template
 	now    Instant
 	inside units.Bytes // activations of layers
 	saved  units.Bytes

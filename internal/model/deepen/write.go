@@ -15,8 +15,8 @@ type Turns struct {
 	Made, First, Later []tape.Event
 }
 
-// Write plays a reel with so many layers in each zone and the turns of an optimizer: load and three steps.
-func (r *Reel) Write(zones []int, o Turns) (*tape.Tape, error) {
+// Write plays a template with so many layers in each zone and the turns of an optimizer: load and three steps.
+func (r *Template) Write(zones []int, o Turns) (*tape.Tape, error) {
 	w := &writer{r: r, t: &tape.Tape{Streams: []uint64{0}, Pools: make([][2]uint64, 1)}}
 	if err := w.arrange(zones); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (r *Reel) Write(zones []int, o Turns) (*tape.Tape, error) {
 
 // writer is one run of Write.
 type writer struct {
-	r       *Reel
+	r       *Template
 	t       *tape.Tape
 	borders []int
 	depth   int
@@ -58,7 +58,7 @@ type writer struct {
 // arrange finds for every layer the one of the recording it is like.
 func (w *writer) arrange(zones []int) error {
 	if len(zones) != len(w.r.zones) {
-		return fmt.Errorf("a reel with %d zones cannot be played with %d", len(w.r.zones), len(zones))
+		return fmt.Errorf("a template with %d zones cannot be played with %d", len(w.r.zones), len(zones))
 	}
 	w.borders = borders(zones)
 	w.depth = w.borders[len(zones)]

@@ -60,7 +60,10 @@ func (h recomputeHook) pack(t *Tensor) slot {
 	if len(f.again) == f.count {
 		panic(stopRecomputation{f})
 	}
-	return slot{} // the second run's own graph is never executed
+	// The second run's own graph is never executed, but keeps what it saved for as long as something refers to it: a module that remembers its last state
+	// (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/utils/checkpoint.py, _recomputation_hook: pack_hook returns x.detach()).
+	t.store.refs++
+	return slot{store: t.store}
 }
 
 // Regions is the number of calls of the last forward pass that were checkpointed or left out.
@@ -134,6 +137,8 @@ func (f *checkpointFrame) unref() {
 			a.Release()
 		} else if outer := f.given[i].frame; outer != nil {
 			outer.unref()
+		} else if store := f.given[i].store; store != nil {
+			store.release()
 		}
 	}
 	f.args = nil

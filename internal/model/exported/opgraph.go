@@ -41,6 +41,9 @@ type Trace struct {
 	Created      []Made   `json:"created"`     // parameters and buffers in the order a constructor makes them
 	Checkpoints  []string `json:"checkpoints"` // modules that gradient_checkpointing_enable() checkpoints
 	Open         []string `json:"open"`        // sizes that may differ from those of the run
+	Held         []string `json:"held"`        // values that modules refer to when forward is over: they live until the module's next call
+	Routed       bool     `json:"routed"`      // sizes depend on which expert gets a token, which was drawn
+	Notes        []string `json:"notes"`       // what a reader of the answer should know about the step
 }
 
 // Fits tells whether the graph serves any batch and, where the task has them, any length of inputs and targets.

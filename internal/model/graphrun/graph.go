@@ -34,6 +34,7 @@ type Graph struct {
 	plan    *plan
 	fixed   []*eager.Tensor // parameters and buffers by value
 	unknown map[string]int
+	state   map[int]*eager.Tensor // what modules remember of the last forward, by value
 }
 
 // New makes a model of a graph whose symbolic sizes are bound.
@@ -50,7 +51,7 @@ func New(p *eager.Process, b *exported.Bound, s Spec) (*Graph, error) {
 	if s.LossOutput != "" && lossOutput(b, s.LossOutput) < 0 {
 		return nil, fmt.Errorf("loss_output %q: the graph returns %s", s.LossOutput, outputNames(b))
 	}
-	g := &Graph{Bound: b, spec: s, root: eager.NewModel(p, s.DType), modules: map[string]*eager.Module{}, fixed: make([]*eager.Tensor, len(b.Values)), unknown: map[string]int{}}
+	g := &Graph{Bound: b, spec: s, root: eager.NewModel(p, s.DType), modules: map[string]*eager.Module{}, fixed: make([]*eager.Tensor, len(b.Values)), unknown: map[string]int{}, state: map[int]*eager.Tensor{}}
 	g.modules[""] = g.root
 	g.plan = newPlan(b)
 	g.register()
@@ -321,6 +322,9 @@ func (r *graphRun) nodes(from, to int) {
 	for i := from; i <= to; i++ {
 		pn := &r.plan.nodes[i]
 		r.open(pn.calls)
+		for _, v := range pn.forgets {
+			r.remember(v, nil)
+		}
 		r.step(pn)
 		for _, v := range pn.dies {
 			if t := r.vals[v]; t != nil && (r.made == nil || r.made[v]) {
@@ -386,6 +390,21 @@ func (r *graphRun) step(pn *planNode) {
 			continue
 		}
 		r.vals[v] = t.Retain()
+		if r.plan.held[v] {
+			r.remember(v, t)
+		}
+	}
+}
+
+// remember gives an attribute of a module a new value; the old one goes.
+func (g *Graph) remember(v int, t *eager.Tensor) {
+	old := g.state[v]
+	delete(g.state, v)
+	if t != nil {
+		g.state[v] = t.Retain()
+	}
+	if old != nil {
+		old.Release()
 	}
 }
 

@@ -17,15 +17,17 @@ type plan struct {
 	paths   []string          // module path by call
 	maker   []int             // by value of a trace: the operator that makes it, or -1
 	first   []int             // by call: the first value from outside that the call reads, or -1
+	held    map[int]bool      // values that a module refers to until its next call
 }
 
 // planNode is an operator with what the plan adds.
 type planNode struct {
 	exported.Node
-	calls  []int // module calls it runs in, outermost first
-	dies   []int // values whose last reader it is
-	causal bool  // attention whose stripped mask was a causal one
-	gqa    bool  // attention whose repeated keys and values were stripped
+	calls   []int // module calls it runs in, outermost first
+	dies    []int // values whose last reader it is
+	forgets []int // values of the last forward that the module it opens lets go
+	causal  bool  // attention whose stripped mask was a causal one
+	gqa     bool  // attention whose repeated keys and values were stripped
 }
 
 func newPlan(b *exported.Bound) *plan {
@@ -43,6 +45,7 @@ func newPlan(b *exported.Bound) *plan {
 		p.outputs = b.Outputs
 		p.findCalls(b)
 		p.takeDeaths(b)
+		p.takeHeld(b)
 		return p
 	}
 	p.strip(b)
@@ -186,6 +189,21 @@ func (p *plan) takeDeaths(b *exported.Bound) {
 		if maker[v] && !gone[v] {
 			p.used[v] = true
 			p.atEnd = append(p.atEnd, v)
+		}
+	}
+}
+
+// takeHeld finds what modules remember: the old value goes when the module's call begins, the new one comes with the operator that makes it.
+func (p *plan) takeHeld(b *exported.Bound) {
+	p.held = map[int]bool{}
+	for v := range b.Values {
+		if m := p.maker[v]; m >= 0 && slices.Contains(b.Trace.Held, b.Values[v].Name) {
+			p.held[v] = true
+			calls := p.nodes[m].calls
+			for m > 0 && len(calls) > 0 && slices.Contains(p.nodes[m-1].calls, calls[len(calls)-1]) {
+				m--
+			}
+			p.nodes[m].forgets = append(p.nodes[m].forgets, v)
 		}
 	}
 }

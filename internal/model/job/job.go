@@ -28,6 +28,8 @@ type Job struct {
 	ConfigFile string          `json:"config_file,omitempty"` // hf: its file
 	Graph      string          `json:"graph,omitempty"`       // graph: a .pt2, or model.json, plain or .gz
 
+	Code setup.Code `json:"code,omitempty"` // hf: whose modelling code runs, where it is not transformers'
+
 	Task       string `json:"task,omitempty"`        // hf: what the model is trained for
 	Loss       string `json:"loss,omitempty"`        // graph that ends in logits: cross-entropy
 	LossOutput string `json:"loss_output,omitempty"` // graph: the output the loss is computed from
@@ -64,11 +66,19 @@ type Job struct {
 	// AttentionMask is what a text model is called with: padded (some samples are shorter than the batch), full (all ones), or nothing.
 	AttentionMask string `json:"attention_mask,omitempty"`
 	ChannelsLast  bool   `json:"channels_last,omitempty"`
+	// Routing is how a mixture of experts spreads tokens: balanced, or worst (all to the same experts). Empty: balanced, with the worst case as a range.
+	Routing string `json:"routing,omitempty"`
 
 	LoRARank    int      `json:"lora_rank,omitempty"`    // low-rank adapters instead of full training
 	LoRATargets []string `json:"lora_targets,omitempty"` // last names of linear layers; default q_proj, v_proj
 	LoRADropout float64  `json:"lora_dropout,omitempty"`
+	DoRA        bool     `json:"dora,omitempty"`      // adapters of DoRA: magnitudes are trained beside them
 	BaseBits    int      `json:"base_bits,omitempty"` // 4: the frozen base is quantized (QLoRA)
+
+	// Optimizers is how many optimizers step in an iteration, each with passes of its own; 0 and 1: one. The job is the largest of these steps.
+	Optimizers int `json:"optimizers,omitempty"`
+	// Compiled says that the step runs under torch.compile, which keeps other tensors than these operators do.
+	Compiled bool `json:"compiled,omitempty"`
 
 	// Notes are what whoever described the job wants said beside the numbers.
 	Notes []string `json:"notes,omitempty"`
@@ -79,11 +89,12 @@ type Job struct {
 // Known words.
 var (
 	sources  = []string{"hf", "graph"}
-	tasks    = []string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "image-cls", "speech-seq2seq"}
+	tasks    = []string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "image-cls", "speech-seq2seq", "image-text", "ctc", "audio-cls", "video-cls", "semantic-seg", "question-answering", "features"}
 	losses   = []string{"cross-entropy"}
 	casts    = []string{string(torch.BF16), string(torch.FP16)}
 	zeroings = []string{"before-forward", "before-backward"}
 	masks    = []string{MaskFull, MaskPadded}
+	routings = []string{"balanced", RoutingWorst}
 )
 
 // Words of AttentionMask.
@@ -91,6 +102,9 @@ const (
 	MaskFull   = "full"
 	MaskPadded = "padded"
 )
+
+// RoutingWorst sends every token to the same experts.
+const RoutingWorst = "worst"
 
 // Tasks lists the words for tasks.
 func Tasks() []string { return slices.Clone(tasks) }
@@ -176,6 +190,8 @@ func (j *Job) checkWords() error {
 	}{
 		{"task", j.Task, tasks}, {"loss", j.Loss, losses}, {"param_dtype", string(j.ParamDType), torch.DTypes()}, {"autocast", string(j.Autocast), casts},
 		{"loop", string(j.Loop), setup.Words(setup.Loops())}, {"zero_grad", j.ZeroGrad, zeroings}, {"attention_mask", j.AttentionMask, masks},
+		{"routing", j.Routing, routings},
+		{"code", string(j.Code), setup.Words(setup.Codes())},
 	} {
 		if w.word == "" {
 			continue
@@ -214,7 +230,7 @@ func (j *Job) checkSizes() error {
 	}{
 		{"batch", j.Batch, maxBatch}, {"seq", j.Seq, maxSeq}, {"target_seq", j.TargetSeq, maxSeq}, {"image", j.Image, maxImage},
 		{"frames", j.Frames, maxFrames}, {"lora_rank", j.LoRARank, 1 << 14}, {"classes", j.Classes, maxSeq}, {"accumulate", j.Accumulate, maxBatch},
-		{"checkpoint_layers", j.Layers, maxFrames}, {"resident_bytes", int(j.ResidentBytes), maxInput},
+		{"checkpoint_layers", j.Layers, maxFrames}, {"resident_bytes", int(j.ResidentBytes), maxInput}, {"optimizers", j.Optimizers, maxFrames},
 	} {
 		if s.value < 0 {
 			return fmt.Errorf("%s %d must not be negative", s.field, s.value)
@@ -240,7 +256,7 @@ func (j *Job) checkSizes() error {
 }
 
 func (j *Job) checkContradictions() error {
-	text := slices.Contains([]string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm"}, j.Task)
+	text := slices.Contains([]string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "question-answering"}, j.Task)
 	switch {
 	case j.Autocast != "" && j.ParamDType != torch.FP32:
 		return fmt.Errorf("autocast %s needs fp32 parameters, but they are %s: choose amp-%[1]s or %[2]s", j.Autocast, j.ParamDType)
@@ -258,12 +274,12 @@ func (j *Job) checkContradictions() error {
 		return fmt.Errorf("task image-cls takes no seq (set image instead)")
 	case text && j.Seq == 0:
 		return fmt.Errorf("seq is missing: set --seq (\"seq\" in a job file), the number of tokens in one sample, for example --seq 2048")
-	case j.TargetSeq != 0 && j.Task != "" && !strings.HasSuffix(j.Task, "seq2seq-lm") && j.Task != "speech-seq2seq":
+	case j.TargetSeq != 0 && !slices.Contains([]string{"", "seq2seq-lm", "speech-seq2seq", "ctc", "features"}, j.Task):
 		return fmt.Errorf("task %s takes no target_seq", j.Task)
 	case j.Layers != 0 && !j.Checkpointing:
 		return fmt.Errorf("checkpoint_layers %d needs checkpointing", j.Layers)
-	case j.LoRARank == 0 && (len(j.LoRATargets) > 0 || j.LoRADropout != 0 || j.BaseBits != 0):
-		return fmt.Errorf("lora_targets, lora_dropout and base_bits need lora_rank")
+	case j.LoRARank == 0 && (len(j.LoRATargets) > 0 || j.LoRADropout != 0 || j.BaseBits != 0 || j.DoRA):
+		return fmt.Errorf("lora_targets, lora_dropout, dora and base_bits need lora_rank")
 	case j.LoRARank > 0 && j.Source == "graph":
 		return fmt.Errorf("lora_rank needs a config.json; adapters cannot be added to a graph")
 	case j.LoRARank > 0 && len(j.Freeze) > 0:

@@ -15,7 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
 
 	"github.com/plimsoll/plimsoll/internal/model/exported"
@@ -49,6 +49,7 @@ type request struct {
 	Autocast   string          `json:"autocast,omitempty"`
 	Attn       string          `json:"attn,omitempty"`
 	UseCache   bool            `json:"use_cache,omitempty"`
+	Routing    string          `json:"routing,omitempty"`
 }
 
 // Graph is the training step of a job whose model is this configuration.
@@ -64,7 +65,7 @@ func (r *Reader) Graph(j job.Job, config []byte) (*exported.Graph, error) {
 	}
 	q := request{
 		Config: config, Task: j.Task, Batch: max(j.Batch, 1), Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
-		ParamDType: string(j.ParamDType), Autocast: string(j.Autocast), Attn: string(j.Attn), UseCache: j.UseCache,
+		ParamDType: string(j.ParamDType), Autocast: string(j.Autocast), Attn: string(j.Attn), UseCache: j.UseCache, Routing: j.Routing,
 	}
 	if q.Attn == "sdpa" { // the default, where the model has it
 		q.Attn = ""
@@ -84,11 +85,14 @@ func (r *Reader) Graph(j job.Job, config []byte) (*exported.Graph, error) {
 	return r.ask(q, open, closed)
 }
 
+// reading are the files of the probe that decide what a graph looks like.
+var reading = []string{"_models.py", "_inputs.py", "_forward.py", "_answers.py", "_shapes.py"}
+
 // names are where the graph lies: for any batch and sequence, or for the sizes of the request where the model's operators depend on them.
 func (r *Reader) names(q request) (open, closed string, err error) {
 	hash := sha256.New()
 	if err := fs.WalkDir(probe.Files(), "plimsoll", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_models.py") && !strings.HasSuffix(path, "_forward.py") {
+		if err != nil || d.IsDir() || !slices.Contains(reading, d.Name()) {
 			return err
 		}
 		data, err := fs.ReadFile(probe.Files(), path)

@@ -22,60 +22,69 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-// readers are everything that reads what a stranger wrote.
-var readers = map[string]func([]byte) error{
-	"snapshot": func(b []byte) error { _, err := snapshot.Read(bytes.NewReader(b)); return err },
-	"holders":  func(b []byte) error { _, err := holders.Read(bytes.NewReader(b)); return err },
-	"notes":    func(b []byte) error { _, err := probenotes.Read(bytes.NewReader(b)); return err },
-	"graph":    func(b []byte) error { _, err := exported.Parse(b); return err },
-	"config":   func(b []byte) error { _, err := hfconfig.Parse(b); return err },
-	"header":   func(b []byte) error { _, err := hfconfig.ReadHeader(bytes.NewReader(b)); return err },
-	"job":      func(b []byte) error { _, err := job.Parse(b); return err },
-	"message":  func(b []byte) error { _, err := oomtext.Read(bytes.NewReader(b)); return err },
-	"source":   func(b []byte) error { pysource.Parse(b); return nil },
-	"settings": func(b []byte) error { _, err := alloc.ParseConf(string(b), torch.Latest); return err },
-	"size":     func(b []byte) error { _, err := units.Parse(string(b)); return err },
-}
-
-// reading fuzzes one reader with bytes: it returns, and what it says can be printed.
-func reading(f *testing.F, name string, seeds ...string) {
-	for _, s := range seeds {
-		f.Add([]byte(s))
-	}
-	read := readers[name]
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if err := read(data); err != nil && hostile.CheckText([]byte(err.Error())) != nil {
-			t.Fatal(hostile.CheckText([]byte(err.Error())))
-		}
-	})
+// reader is something that reads what a stranger wrote, and inputs to begin with.
+type reader struct {
+	read  func([]byte) error
+	seeds []string
 }
 
 const tiny = `{"segments":[],"device_traces":[[{"action":"alloc","addr":512,"size":512,"frames":[]}]]}`
 
-func FuzzBytesSnapshot(f *testing.F) {
-	reading(f, "snapshot", tiny, string(hostile.New([]byte(tiny)).Pickled()))
+var readers = map[string]reader{
+	"snapshot": {func(b []byte) error { _, err := snapshot.Read(bytes.NewReader(b)); return err },
+		[]string{tiny, string(hostile.New([]byte(tiny)).Pickled())}},
+	"holders": {func(b []byte) error { _, err := holders.Read(bytes.NewReader(b)); return err },
+		[]string{`{"schema":"plimsoll.holders/1","holders":[{"role":"parameter","count":1,"addresses":[1],"sizes":[2]}]}`}},
+	"notes": {func(b []byte) error { _, err := probenotes.Read(bytes.NewReader(b)); return err },
+		[]string{`{"schema":"plimsoll.notes/1","history":[[1,2,3]]}`}},
+	"graph": {func(b []byte) error { _, err := exported.Parse(b); return err },
+		[]string{`{"graph_module":{"graph":{"inputs":[],"outputs":[],"nodes":[],"tensor_values":{}}}}`}},
+	"config": {func(b []byte) error { _, err := hfconfig.Parse(b); return err },
+		[]string{`{"model_type":"gpt2","n_layer":1}`, hostile.Config}},
+	"header": {func(b []byte) error { _, err := hfconfig.ReadHeader(bytes.NewReader(b)); return err },
+		[]string{"\x02\x00\x00\x00\x00\x00\x00\x00{}"}},
+	"job": {func(b []byte) error { _, err := job.Parse(b); return err },
+		[]string{`{"graph":"g","batch":4}`}},
+	"message": {func(b []byte) error { _, err := oomtext.Read(bytes.NewReader(b)); return err },
+		[]string{"CUDA out of memory. Tried to allocate 2.00 GiB", "RuntimeError: CUDA error: out of memory\n"}},
+	"source": {func(b []byte) error { pysource.Parse(b); return nil },
+		[]string{"for x in y:\n    z += model(x)\n", "f'{a!r:>{b}}'\n"}},
+	"settings": {func(b []byte) error { _, err := alloc.ParseConf(string(b), torch.Latest); return err },
+		[]string{"max_split_size_mb:64,roundup_power2_divisions:[256:1,>:8]"}},
+	"size": {func(b []byte) error { _, err := units.Parse(string(b)); return err },
+		[]string{"24GiB", "1.5e3 MB"}},
 }
-func FuzzBytesHolders(f *testing.F) {
-	reading(f, "holders", `{"schema":"plimsoll.holders/1","holders":[{"role":"parameter","count":1,"addresses":[1],"sizes":[2]}]}`)
+
+// try reads an input; what a reader says of it can be printed.
+func (r reader) try(data []byte) (said string, err error) {
+	refused := r.read(data)
+	if refused == nil {
+		return "", nil
+	}
+	return refused.Error(), hostile.CheckText([]byte(refused.Error()))
 }
-func FuzzBytesNotes(f *testing.F) {
-	reading(f, "notes", `{"schema":"plimsoll.notes/1","history":[[1,2,3]]}`)
+
+// reading fuzzes one reader with bytes.
+func reading(f *testing.F, name string) {
+	r := readers[name]
+	for _, s := range r.seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := r.try(data); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
-func FuzzBytesGraph(f *testing.F) {
-	reading(f, "graph", `{"graph_module":{"graph":{"inputs":[],"outputs":[],"nodes":[],"tensor_values":{}}}}`)
-}
-func FuzzBytesConfig(f *testing.F) {
-	reading(f, "config", `{"model_type":"gpt2","n_layer":1}`, hostile.Config)
-}
-func FuzzBytesHeader(f *testing.F) { reading(f, "header", "\x02\x00\x00\x00\x00\x00\x00\x00{}") }
-func FuzzBytesJob(f *testing.F)    { reading(f, "job", `{"graph":"g","batch":4}`) }
-func FuzzBytesMessage(f *testing.F) {
-	reading(f, "message", "CUDA out of memory. Tried to allocate 2.00 GiB", "RuntimeError: CUDA error: out of memory\n")
-}
-func FuzzBytesSource(f *testing.F) {
-	reading(f, "source", "for x in y:\n    z += model(x)\n", "f'{a!r:>{b}}'\n")
-}
-func FuzzBytesSettings(f *testing.F) {
-	reading(f, "settings", "max_split_size_mb:64,roundup_power2_divisions:[256:1,>:8]")
-}
-func FuzzBytesSize(f *testing.F) { reading(f, "size", "24GiB", "1.5e3 MB") }
+
+func FuzzBytesSnapshot(f *testing.F) { reading(f, "snapshot") }
+func FuzzBytesHolders(f *testing.F)  { reading(f, "holders") }
+func FuzzBytesNotes(f *testing.F)    { reading(f, "notes") }
+func FuzzBytesGraph(f *testing.F)    { reading(f, "graph") }
+func FuzzBytesConfig(f *testing.F)   { reading(f, "config") }
+func FuzzBytesHeader(f *testing.F)   { reading(f, "header") }
+func FuzzBytesJob(f *testing.F)      { reading(f, "job") }
+func FuzzBytesMessage(f *testing.F)  { reading(f, "message") }
+func FuzzBytesSource(f *testing.F)   { reading(f, "source") }
+func FuzzBytesSettings(f *testing.F) { reading(f, "settings") }
+func FuzzBytesSize(f *testing.F)     { reading(f, "size") }

@@ -1,12 +1,13 @@
 """Answers questions about values while a model runs on tensors without data.
 
 Modelling code asks whether a mask hides anything, or which tokens go to which expert. What follows from the inputs alone is computed on the CPU, from a batch
-without padding. What would follow from weights is drawn at random: routers then spread tokens evenly.
+without padding. What would follow from weights is drawn at random: routers then spread tokens evenly, or, where that is asked for, send all to the same experts.
 """
 import contextlib
 
 NODE = "_plimsoll_node"
 MOST = 1 << 26  # elements computed for an answer
+COINS = ("aten.rand.default", "aten.rand_like.default")  # thrown for each layer by models that drop layers: none is dropped, which needs the most memory
 TOKEN = 7  # inputs are full of this one: in every vocabulary, padding in none
 
 
@@ -15,8 +16,11 @@ class Unanswerable(Exception):
 
 
 class Answers:
-    def __init__(self, torch, module_of):
+    def __init__(self, torch, module_of, changes=lambda node, before=None: (), uneven=False):
+        self.uneven = uneven  # every token prefers the same experts, instead of any
+        self.routed = False  # an answer rested on weights
         self.torch, self.module_of = torch, module_of  # module_of(name): the tensor behind a get_attr node
+        self.changes = changes  # changes(node, before): the operators that wrote into the memory of a node's result before another ran, in order
         self.known, self.learnt = {}, {}
         self.random = torch.Generator().manual_seed(0)
 
@@ -26,6 +30,9 @@ class Answers:
             raise Unanswerable("a question about a tensor that no operator made")
         if tensor.numel() > MOST:
             raise Unanswerable("a question about too many values")
+        self.of(node)
+        for change in self.changes(node):  # they write into what views share
+            self.of(change)
         return self.of(node)
 
     def of(self, node):
@@ -46,6 +53,12 @@ class Answers:
             return self.drawn(tensor)
         if isinstance(val, torch.Tensor) and val.dtype.is_floating_point and self.from_weights(node):
             return self.drawn(val)
+        if node.op == "call_function" and str(node.target) in COINS and val.numel() == 1:
+            return torch.full(tuple(val.shape), 0.999, dtype=val.dtype)
+        for source in node.all_input_nodes:
+            self.of(source)
+            for change in self.changes(source, node):
+                self.of(change)
         args = torch.fx.node.map_arg(node.args, self.of)
         kwargs = {k: torch.device("cpu") if isinstance(v, torch.device) else v for k, v in torch.fx.node.map_arg(node.kwargs, self.of).items()}
         args = tuple(torch.device("cpu") if isinstance(a, torch.device) else a for a in args)
@@ -54,7 +67,11 @@ class Answers:
     def drawn(self, like):
         if like.numel() > MOST:
             raise Unanswerable("a question about weights")
+        if like.dtype.is_floating_point and self.uneven and like.dim():
+            self.routed = True
+            return self.torch.linspace(0, 1, like.shape[-1]).expand(tuple(like.shape)).to(like.dtype)
         if like.dtype.is_floating_point:
+            self.routed = self.routed or like.dim() > 0
             return self.torch.rand(tuple(like.shape), generator=self.random).to(like.dtype)
         return self.torch.zeros(tuple(like.shape), dtype=like.dtype)
 
@@ -102,9 +119,16 @@ class Answers:
 
             return method
 
-        def sized(name):
+        def known(value, device):
+            """A new tensor without data whose values are known."""
+            t = torch.empty(tuple(value.shape), dtype=value.dtype, device=device)
+            if getattr(t, NODE, None) is not None:
+                answers.known[getattr(t, NODE)] = value
+            return t
+
+        def sized(name, owner=torch):
             """Functions whose result's size follows from values: the result is a new tensor of that size."""
-            original = getattr(torch, name)
+            original = getattr(owner, name)
 
             def function(t, *args, **kwargs):
                 if not isinstance(t, Tensor) or not unreal(t) or name == "where" and (args or kwargs):
@@ -112,8 +136,37 @@ class Answers:
                 value = real(t)
                 with as_usual():
                     found = original(value, *args, **kwargs)
-                empty = lambda r: torch.empty(tuple(r.shape), dtype=r.dtype, device=t.device)
-                return tuple(map(empty, found)) if isinstance(found, tuple) else empty(found)
+                return tuple(known(f, t.device) for f in found) if isinstance(found, tuple) else known(found, t.device)
+
+            return function
+
+        def repeated(original):
+            """repeat_interleave with a number of its own for each: index_select with the repeated indices, as ATen does it (native/Repeat.cpp)."""
+
+            def function(t, repeats=None, dim=None, *, output_size=None):
+                counts = t if repeats is None else repeats
+                if not isinstance(counts, Tensor) or not unreal(counts):
+                    return original(t, *([] if repeats is None else [repeats]), **({} if dim is None else {"dim": dim}), **({} if output_size is None else {"output_size": output_size}))
+                value = real(counts)
+                if repeats is not None and value.numel() == 1:
+                    return original(t, int(value), dim=dim)
+                with as_usual():
+                    found = torch.arange(value.numel())
+                    found = original(found, value)
+                index = known(found, counts.device)
+                if repeats is None:
+                    return index
+                return (t.flatten() if dim is None else t).index_select(dim or 0, index)
+
+            return function
+
+        def counted(name):
+            """Functions of numbers that are given tensors instead."""
+            original = getattr(torch, name)
+            number = lambda a: real(a).item() if isinstance(a, Tensor) and unreal(a) and a.dim() == 0 else a
+
+            def function(*args, **kwargs):
+                return original(*map(number, args), **{k: number(v) for k, v in kwargs.items()})
 
             return function
 
@@ -126,10 +179,7 @@ class Answers:
                     return original(data, *args, **({} if device is None else {"device": device}), **kwargs)
                 with as_usual():
                     value = original(data, *args, **kwargs)
-                t = torch.empty(tuple(value.shape), dtype=value.dtype, device=device)
-                if getattr(t, NODE, None) is not None:
-                    answers.known[getattr(t, NODE)] = value
-                return t
+                return known(value, device)
 
             return function
 
@@ -139,13 +189,19 @@ class Answers:
         for name in ("__bool__", "__int__", "__float__", "__index__", "item", "tolist"):
             undo.append((Tensor, name, getattr(Tensor, name)))
             setattr(Tensor, name, answering(name))
-        for name in ("nonzero", "where"):
+        def put(owner, name, value):
+            undo.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, value)
+
+        for name in ("nonzero", "where", "unique", "unique_consecutive", "bincount"):
             function = sized(name)
-            undo.append((torch, name, getattr(torch, name)))
-            setattr(torch, name, function)
-            if name == "nonzero":
-                undo.append((Tensor, name, getattr(Tensor, name)))
-                setattr(Tensor, name, function)
+            put(torch, name, function)
+            if name != "where":
+                put(Tensor, name, function)
+        for owner in (torch, Tensor):
+            put(owner, "repeat_interleave", repeated(owner.repeat_interleave))
+        for name in ("arange", "linspace"):
+            put(torch, name, counted(name))
         try:
             yield
         finally:

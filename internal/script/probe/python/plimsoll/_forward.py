@@ -9,7 +9,7 @@ import gc
 import json
 import weakref
 
-from . import _answers
+from . import _answers, _inputs
 
 DTYPES = {"uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8, "complex32": 9, "complex64": 10,
           "complex128": 11, "bool": 12, "bfloat16": 13}
@@ -24,6 +24,9 @@ class Trace:
         self.names = {}  # fx node -> value number
         self.fixed = []  # (value, role, name)
         self.inputs, self.alive = [], []
+        self.held = []  # values that modules still refer to when forward is over: state that lives until the next step
+        self.routed = False  # which expert gets a token was asked, and drawn
+        self.objective = ""  # what backward starts from: the model's loss, or the output whose mean is taken
 
 
 class Recorder:
@@ -33,9 +36,11 @@ class Recorder:
         self.torch, self.model = torch, model
         self.paths = {id(m): (name, type(m)) for name, m in model.named_modules()}
         self.calls, self.count = [], 0
-        self.entered = {}
+        self.entered, self.when = {}, {}
         self.order, self.state, self.deaths, self.living = [], {}, [], {}
         self.storages = {}  # storage -> the last operator that gave a tensor of it
+        self.memory = {}  # operator -> the memory of its result: (storage, when it was made)
+        self.changes = {}  # memory -> the operators that wrote into it
 
     @contextlib.contextmanager
     def listening(self):
@@ -52,6 +57,7 @@ class Recorder:
             self.living[node] = True
             setattr(tensor, _answers.NODE, node)
             self.storages[tensor.untyped_storage()._cdata] = node
+            self.note_memory(node, tensor.untyped_storage()._cdata)
             weakref.finalize(tensor, self.died, node)
             return out
 
@@ -60,6 +66,7 @@ class Recorder:
             self.tracer = tracer
             self.count += 1
             self.order.append(node)
+            self.when[node] = self.count
             self.state[node] = (tuple(self.calls), torch.is_grad_enabled(), torch.is_autocast_enabled("cuda"))
             return node
 
@@ -84,6 +91,18 @@ class Recorder:
             else:
                 tracer.create_node = own
 
+    def note_memory(self, node, storage):
+        """Views have the memory of what they are views of; another tensor may get the storage of one that died."""
+        shared = [m for m in (self.memory.get(n) for n in node.all_input_nodes) if m is not None and m[0] == storage]
+        memory = self.memory[node] = shared[0] if shared else (storage, self.count)
+        if getattr(getattr(node.target, "_schema", None), "is_mutable", False):
+            self.changes.setdefault(memory, []).append((self.count, node))
+
+    def changed(self, node, before=None):
+        """The operators that wrote into the memory of a node's result, up to another node."""
+        last = self.when.get(before, self.count + 1)
+        return [n for at, n in self.changes.get(self.memory.get(node), ()) if at < last and n is not before]
+
     def root(self):
         """The module that holds the constants make_fx has met."""
         return self.tracer.root
@@ -93,7 +112,7 @@ class Recorder:
             self.deaths.append((self.count, node))
 
 
-def run(torch, fake, model, batch, autocast):
+def run(torch, fake, model, batch, autocast, uneven=False):
     """The trace of model(**batch), a dict of tensors."""
     from torch._subclasses.fake_tensor import FakeTensor
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -104,16 +123,54 @@ def run(torch, fake, model, batch, autocast):
     ended = []
 
     def step(*given):
+        for t, now in zip(distinct, given):
+            if hasattr(t, _inputs.VALUE):
+                answers.known[getattr(now, _answers.NODE)] = getattr(t, _inputs.VALUE)
         out = model(**{name: given[i] for name, i in place.items()})
-        ended.append((out, list(recorder.living)))
-        return out["loss"] if isinstance(out, dict) else out[0]
+        living = list(recorder.living)
+        loss, objective = objective_of(torch, out)
+        ended.append((out, living, objective, [n for n in kept_by(torch, model) if n in recorder.living]))
+        return loss
 
-    answers = _answers.Answers(torch, lambda name: getattr(recorder.root(), name))
+    answers = _answers.Answers(torch, lambda name: getattr(recorder.root(), name), recorder.changed, uneven)
     unreal = lambda t: isinstance(t, FakeTensor)
     gc.collect()
     with fake, recorder.listening(), answers.given(unreal), autocasting(torch, autocast), torch.enable_grad():
         graph = make_fx(step, tracing_mode="real", pre_dispatch=True, _allow_non_fake_inputs=True)(*distinct)
-    return collected(torch, recorder, graph, model, [next(n for n, at in place.items() if at == i) for i in range(len(distinct))], ended[0][1])
+    trace = collected(torch, recorder, graph, model, [next(n for n, at in place.items() if at == i) for i in range(len(distinct))], ended[0][1], ended[0][3])
+    trace.objective, trace.routed = ended[0][2], answers.routed
+    return trace
+
+
+def kept_by(torch, model):
+    """The operators whose results modules have as attributes."""
+    for m in model.modules():
+        for value in vars(m).values():
+            if isinstance(value, torch.Tensor) and hasattr(value, _answers.NODE):
+                yield getattr(value, _answers.NODE)
+
+
+def objective_of(torch, out):
+    """What backward starts from, and its name: the loss where the model gives one, else the mean of its first output."""
+    loss = out.get("loss") if isinstance(out, dict) else None
+    if isinstance(loss, torch.Tensor):
+        return loss if loss.dim() == 0 else loss.mean(), "loss"
+    for name, t in _leaves(torch, out):
+        if t.is_floating_point():
+            return t.mean(), name
+    raise ValueError("the model gives nothing that a gradient could start from")
+
+
+def _leaves(torch, out, name=""):
+    """The tensors of an output with the names they have in it."""
+    if isinstance(out, torch.Tensor):
+        yield name, out
+    elif isinstance(out, dict):
+        for key, value in out.items():
+            yield from _leaves(torch, value, str(key))
+    elif isinstance(out, (tuple, list)):
+        for value in out:
+            yield from _leaves(torch, value, name)
 
 
 @contextlib.contextmanager
@@ -131,7 +188,7 @@ def autocasting(torch, dtype):
         torch.clear_autocast_cache()
 
 
-def collected(torch, recorder, graph, model, names, living):
+def collected(torch, recorder, graph, model, names, living, held):
     trace, at = Trace(), {}
     known = {id(p): (n, "parameter") for n, p in model.named_parameters()}
     known.update({id(b): (n, "buffer") for n, b in model.named_buffers()})
@@ -186,6 +243,7 @@ def collected(torch, recorder, graph, model, names, living):
     result = [n for n in graph.graph.nodes if n.op == "output"][0].args[0]
     loss = at[_same(recorder, result)]
     trace.alive = [loss] + [at[n] for n in living if n in at and at[n] != loss and n.op != "placeholder"]
+    trace.held = [at[n] for n in held if n in at and at[n] not in fixed]
     return trace
 
 
@@ -383,7 +441,7 @@ def document(traces, sizes, symbols, about):
         specs.append({role: {"arg": name(v), field: fqn}})
     specs += [{"user_input": {"arg": {"as_tensor": name(v)}}} for v, _ in first.inputs]
     return json.dumps({
-        "plimsoll": about,
+        "plimsoll": {**about, "held": [f"v{v}" for v in first.held], "routed": first.routed},
         "graph_module": {
             "graph": {"inputs": [], "outputs": [], "nodes": nodes, "tensor_values": values,
                       "sym_int_values": {n: {"as_expr": {"expr_str": text}} for text, n in integers.items()}},

@@ -1,6 +1,6 @@
 """Builds a model of transformers from its configuration, without weights, and writes its training step down (see _forward).
 
-Started as `python -m plimsoll._models REQUEST OUT`: the request is JSON (config, task, sizes, param_dtype, autocast, attn, use_cache); OUT becomes the graph, gzipped,
+Started as `python -m plimsoll._models REQUEST OUT`: the request is JSON (config, task, sizes, param_dtype, autocast, attn, use_cache, routing); OUT becomes the graph, gzipped,
 or, with the ending .failure, the reason there is none.
 """
 import contextlib
@@ -11,9 +11,14 @@ import sys
 AUTO = {
     "causal-lm": "AutoModelForCausalLM", "masked-lm": "AutoModelForMaskedLM", "seq-cls": "AutoModelForSequenceClassification",
     "token-cls": "AutoModelForTokenClassification", "seq2seq-lm": "AutoModelForSeq2SeqLM", "image-cls": "AutoModelForImageClassification",
-    "speech-seq2seq": "AutoModelForSpeechSeq2Seq",
+    "speech-seq2seq": "AutoModelForSpeechSeq2Seq", "image-text": "AutoModelForImageTextToText", "ctc": "AutoModelForCTC",
+    "audio-cls": "AutoModelForAudioClassification", "video-cls": "AutoModelForVideoClassification", "semantic-seg": "AutoModelForSemanticSegmentation",
+    "question-answering": "AutoModelForQuestionAnswering",
 }
-TASKS = ["causal-lm", "seq2seq-lm", "masked-lm", "image-cls", "speech-seq2seq", "seq-cls", "token-cls"]
+TASKS = list(AUTO)
+ORDER = ["causal-lm", "seq2seq-lm", "masked-lm", "image-cls", "speech-seq2seq", "image-text", "ctc", "audio-cls", "video-cls", "semantic-seg", "seq-cls", "token-cls",
+         "question-answering"]  # which one is meant where nobody says
+FEATURES = "features"  # a model without any of these heads, or with a loss of its own kind: the mean of its first output is taken
 WORDS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
@@ -27,22 +32,70 @@ def configuration(transformers, given):
         cls = transformers.CONFIG_MAPPING[kind]
     except KeyError:
         raise Refused(f"transformers {transformers.__version__} has no model_type {kind!r}; a newer release may have it")
-    return cls.from_dict(dict(given))
+    try:
+        return cls.from_dict(dict(given))
+    except (ValueError, TypeError):  # parts that refuse the fields which to_dict itself adds to them
+        added = set(transformers.PreTrainedConfig().to_dict()) | {"_name_or_path", "output_attentions", "model_type"}
+        return cls.from_dict({k: {n: x for n, x in v.items() if n not in added} if isinstance(v, dict) else v for k, v in given.items()})
 
 
-def task_of(transformers, config, wanted):
-    """The task and its class: the one asked for, else the one the file names, else the first the family has."""
-    if wanted:
-        return wanted
-    named = " ".join(config.architectures or [])
-    for task in TASKS:
-        mapping = getattr(transformers, AUTO[task])._model_mapping
-        if type(config) in mapping and any(c.__name__ in named.split() for c in _classes(mapping[type(config)])):
-            return task
-    for task in TASKS:
-        if type(config) in getattr(transformers, AUTO[task])._model_mapping:
-            return task
-    raise Refused(f"transformers has no model of {config.model_type} for any of {', '.join(TASKS)}")
+def heads(transformers, config, wanted):
+    """(task, class) to try, in order: the one asked for, else the one the file names, else those the family has, else the model without a head."""
+    if wanted and wanted != FEATURES:
+        mapping = getattr(transformers, AUTO[wanted])._model_mapping
+        if wanted == "causal-lm" and type(config) not in mapping:
+            mapping = getattr(transformers, AUTO["image-text"])._model_mapping
+        if type(config) not in mapping:
+            raise Refused(f"transformers has no {AUTO[wanted]} of {config.model_type}")
+        return [(wanted, _classes(mapping[type(config)])[0])]
+    out, named = [], " ".join(config.architectures or []).split()
+    for task in ORDER if wanted != FEATURES else []:
+        auto = getattr(transformers, AUTO[task], None)
+        if auto is not None and type(config) in auto._model_mapping:
+            out += [(task, c) for c in _classes(auto._model_mapping[type(config)])]
+    out.sort(key=lambda head: head[1].__name__ not in named)
+    plain = without_head(transformers, config)
+    mine = [(FEATURES, c) for c in plain if c.__name__ in named]
+    if mine and not any(c.__name__ in named for _, c in out):
+        return mine + out
+    out += [(FEATURES, c) for c in plain]
+    if not out:
+        raise Refused(f"transformers has no model of {config.model_type}")
+    return out
+
+
+def without_head(transformers, config):
+    """Classes of a configuration beside those with a head of a known task: AutoModel's, and all that its modelling code has."""
+    import importlib
+    import pkgutil
+
+    out = []
+    if type(config) in transformers.AutoModel._model_mapping:
+        out += _classes(transformers.AutoModel._model_mapping[type(config)])
+    folder = type(config).__module__.rpartition(".")[0]
+    mine = []
+    for info in pkgutil.iter_modules(importlib.import_module(folder).__path__):
+        if info.name.startswith("modeling_"):
+            try:
+                mine += _models_of(transformers, importlib.import_module(f"{folder}.{info.name}"), type(config))
+            except ImportError:
+                continue
+    stem = type(config).__name__.removesuffix("Config")
+    mine.sort(key=lambda c: (not c.__name__.startswith(stem), len(c.__name__)))
+    return list(dict.fromkeys(out + mine))
+
+
+def _models_of(transformers, module, kind):
+    """The models of a module that take configurations of a kind."""
+    import inspect
+
+    for name, c in sorted(vars(module).items()):
+        if not isinstance(c, type) or not issubclass(c, transformers.PreTrainedModel) or c.__module__ != module.__name__ or name.endswith("PreTrainedModel"):
+            continue
+        given = inspect.signature(c.__init__).parameters.get("config")
+        said = given.annotation if given is not None else None
+        if said is kind or said == kind.__name__ or getattr(c, "config_class", None) is kind and said in (None, inspect.Parameter.empty):
+            yield c
 
 
 def _classes(value):
@@ -56,19 +109,14 @@ def set_everywhere(config, name, value):
             setattr(part, name, value)
 
 
-def build(torch, transformers, request):
-    config = configuration(transformers, request["config"])
-    task = task_of(transformers, config, request.get("task"))
-    auto = getattr(transformers, AUTO[task])
-    if type(config) not in auto._model_mapping:
-        raise Refused(f"transformers has no {AUTO[task]} of {config.model_type}")
+def build(torch, transformers, request, config, cls):
     kwargs = {"attn_implementation": request["attn"]} if request.get("attn") else {}
     kwargs["dtype" if transformers.__version__ >= "4.56" else "torch_dtype"] = getattr(torch, WORDS[request.get("param_dtype") or "fp32"])
     with torch.device("meta"), registering(torch) as registered:
-        model = auto.from_config(config, **kwargs)
+        model = cls._from_config(config, **kwargs)
     model.train()
     set_everywhere(model.config, "use_cache", bool(request.get("use_cache")))
-    return config, task, model, created(model, registered)
+    return model, created(model, registered)
 
 
 @contextlib.contextmanager
@@ -127,29 +175,6 @@ def without_data(torch, fake, model):
                     setattr(m, name, moved(t))
 
 
-def batch(torch, fake, config, model, task, size, dtype):
-    """The inputs of one training step: what the tasks' usual scripts give."""
-    ids = lambda *shape: torch.empty(*shape, dtype=torch.int64, device="cuda")
-    with fake:
-        b = size["batch"]
-        if task == "causal-lm":
-            x = ids(b, size["seq"])
-            return {"input_ids": x, "labels": x}
-        if task in ("masked-lm", "token-cls"):
-            return {"input_ids": ids(b, size["seq"]), "labels": ids(b, size["seq"])}
-        if task == "seq-cls":
-            return {"input_ids": ids(b, size["seq"]), "labels": ids(b)}
-        if task == "seq2seq-lm":
-            return {"input_ids": ids(b, size["seq"]), "labels": ids(b, size["target_seq"])}
-        if task == "image-cls":
-            channels = getattr(config, "num_channels", None) or getattr(getattr(config, "vision_config", None), "num_channels", None) or 3
-            return {"pixel_values": torch.empty(b, channels, size["image"], size["image"], dtype=dtype, device="cuda"), "labels": ids(b)}
-        if task == "speech-seq2seq":
-            bins = getattr(config, "num_mel_bins", None) or getattr(config, "input_feat_per_channel", 80)
-            return {"input_features": torch.empty(b, bins, size["frames"], dtype=dtype, device="cuda"), "labels": ids(b, size["target_seq"])}
-    raise Refused(f"no inputs are known for task {task}")
-
-
 @contextlib.contextmanager
 def as_running(torch, transformers):
     """Modelling code decides as it does on a GPU, not as it does while it is being traced."""
@@ -170,6 +195,11 @@ def as_running(torch, transformers):
     put(torch.compiler, "is_compiling", no)
     put(torch.compiler, "is_exporting", no)
     put(torch.cuda, "get_device_capability", lambda *args: (9, 0))
+    import random
+
+    import numpy
+    put(numpy.random, "random", lambda size=None, now=numpy.random.random: now(size) if size is not None else 0.999)  # no layer is dropped
+    put(random, "uniform", lambda low, high: high - (high - low) / 1000)
     data = torch.Tensor.data  # no operator of its own, so that no gradient would seem to stop there
     put(torch.Tensor, "data", property(lambda t: t.detach(), data.__set__))
     try:
@@ -177,10 +207,6 @@ def as_running(torch, transformers):
     finally:
         for module, name, value in reversed(undo):
             setattr(module, name, value)
-
-
-OPEN = {"causal-lm": ("batch", "seq"), "masked-lm": ("batch", "seq"), "seq-cls": ("batch", "seq"), "token-cls": ("batch", "seq"),
-        "seq2seq-lm": ("batch", "seq", "target_seq"), "image-cls": ("batch",), "speech-seq2seq": ("batch", "target_seq")}
 
 
 def sizes_of(request, symbols, corners=False):
@@ -201,42 +227,92 @@ def sizes_of(request, symbols, corners=False):
 
 
 def describe(request):
+    import copy
+
     import torch
     import transformers
-    from torch._subclasses.fake_tensor import FakeTensorMode
 
-    from . import _forward, _shapes
+    from . import _inputs, _shapes
 
     _shapes.install(torch)
     transformers.logging.set_verbosity_error()
+    problems = []
     with as_running(torch, transformers):
-        config, task, model, made = build(torch, transformers, request)
-        fake = FakeTensorMode(allow_non_fake_inputs=True)
-        without_data(torch, fake, model)
-        dtype = next((p.dtype for p in model.parameters()), torch.float32)
-        autocast = getattr(torch, WORDS[request["autocast"]]) if request.get("autocast") else None
-        about = {
-            "torch": torch.__version__, "transformers": transformers.__version__, "class": type(model).__name__, "module": type(model).__module__, "task": task,
-            "created": made,
-            "checkpoints": [n for n, m in model.named_modules() if any(c.__name__ == "GradientCheckpointingLayer" for c in type(m).__mro__)],
-        }
-        done = {}
-
-        def trace(size):
-            key = tuple(sorted(size.items()))
-            if key not in done:
-                done[key] = _forward.run(torch, fake, model, batch(torch, fake, config, model, task, size, dtype), autocast)
-            return done[key]
-
-        problem = None
-        for symbols, corners in ((OPEN[task], False), (OPEN[task], True), (("batch",), False), ((), False)):
+        config = configuration(transformers, request["config"])
+        for task, cls in heads(transformers, config, request.get("task")):
             try:
-                sizes = sizes_of(request, symbols, corners)
-                about["open"] = list(symbols)
-                return _forward.document([trace(s) for s in sizes], sizes, symbols, about)
-            except (_forward.Differs, ValueError) as failure:
-                problem = failure
-        raise problem
+                return described(torch, transformers, request, copy.deepcopy(config), task, cls)
+            except Exception as failure:
+                problems.append(failure)
+    raise next((p for p in problems if isinstance(p, _inputs.Missing)), problems[0])
+
+
+def described(torch, transformers, request, config, task, cls):
+    """The graph of one class of a configuration."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from . import _forward, _inputs
+
+    model, made = build(torch, transformers, request, config, cls)
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    without_data(torch, fake, model)
+    dtype = next((p.dtype for p in model.parameters() if p.dtype.is_floating_point), torch.float32)
+    autocast = getattr(torch, WORDS[request["autocast"]]) if request.get("autocast") else None
+    chosen, done, used = None, {}, set()
+
+    def run(size, inputs, variant):
+        with fake:
+            sizes = _inputs.Sizes(size)
+            maker = _inputs.Maker(torch, config, model, sizes, dtype, variant)
+            given = maker.inputs(inputs)
+            given.update(maker.labels(task, given))
+        done[tuple(sorted(size.items()))] = trace = _forward.run(torch, fake, model, given, autocast, request.get("routing") == "worst")
+        used.update(sizes.used)
+        return trace
+
+    def trace(size):
+        return done.get(tuple(sorted(size.items()))) or run(size, *chosen)
+
+    base = next(iter(sizes_of(request, ("batch",))))
+    with fake:
+        choices = _inputs.Maker(torch, config, model, _inputs.Sizes(base), dtype).choices()
+    problems = []
+    for choice in choices:
+        try:
+            run(base, *choice)
+            chosen = choice
+            break
+        except Exception as failure:
+            problems.append(failure)
+    if chosen is None:
+        raise next((p for p in problems if isinstance(p, _inputs.Missing)), problems[0] if problems else Refused(f"nothing is known about the inputs of {cls.__name__}"))
+    names, first = chosen[0], next(iter(done.values()))
+    about = {
+        "torch": torch.__version__, "transformers": transformers.__version__, "class": cls.__name__, "module": cls.__module__, "task": task,
+        "created": made, "inputs": list(names), "variant": chosen[1], "notes": notes(task, cls, config, first, names),
+        "checkpoints": [n for n, m in model.named_modules() if any(c.__name__ == "GradientCheckpointingLayer" for c in type(m).__mro__)],
+    }
+    opened = tuple(s for s in ("batch", "seq", "target_seq") if s in used and request.get(s))
+    problem = None
+    for symbols, corners in ((opened, False), (opened, True), (("batch",), False), ((), False)):
+        try:
+            sizes = sizes_of(request, symbols, corners)
+            about["open"] = list(symbols)
+            return _forward.document([trace(s) for s in sizes], sizes, symbols, about)
+        except (_forward.Differs, ValueError, RuntimeError) as failure:
+            problem = problem or failure
+    raise problem
+
+
+def notes(task, cls, config, trace, names):
+    """What the user should know about the step that was read."""
+    out = []
+    if trace.objective != "loss":
+        out.append(f"{cls.__name__} was run without targets: the step trains the mean of its first output{f' ({trace.objective})' if trace.objective else ''}")
+    seen = [what for what, part in (("images", "vision_config"), ("sound", "audio_config")) if getattr(config, part, None) is not None]
+    if names == ("input_ids",) and seen:
+        out.append(f"the batch is text alone: {' and '.join(seen)} in it add their own tokens and activations")
+    return out
 
 
 def main(request, out):

@@ -1,0 +1,292 @@
+"""The inputs of one training step of a model of transformers, from what its forward takes and what its configuration says.
+
+Text, images, videos, spectrograms and sound come in the shapes that the processors of transformers give them. Where the first choice does not run, the next one
+is tried: a model that reads text and images is trained on text alone, for example, unless it insists on images. Values are given with inputs whose values decide
+about shapes, such as the grids of image patches.
+"""
+import inspect
+
+VALUE = "_plimsoll_value"  # on an input: what it contains
+SECONDS = 10  # of sound, where a job does not say
+FRAMES = 3000  # of a spectrogram: 30 seconds, as Whisper takes
+PAIRS = ("efficientloftr", "lightglue", "superglue")  # match one image with another
+PARTS = ("vision_config", "image_config", "audio_config", "text_config", "encoder_config", "backbone_config", "encoder", "decoder", "speech_config", "audio_encoder", "text_encoder")
+
+
+class Missing(Exception):
+    """A size that the job has to say."""
+
+
+class Sizes(dict):
+    """Sizes of a step, and which of them the inputs use."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.used = set()
+
+    def __getitem__(self, name):
+        self.used.add(name)
+        if name not in self and name == "target_seq" and "seq" in self:
+            return self["seq"]
+        if name not in self:
+            raise Missing(f"{name} is missing: set --{name.replace('_', '-')} (\"{name}\" in a job file)")
+        return super().__getitem__(name)
+
+
+def read(config, *names, default=None, parts=True):
+    """The first of these fields that a configuration has, its own first, then those of its parts."""
+    for part in (config, *((getattr(config, p, None) for p in PARTS) if parts else ())):
+        for name in names:
+            try:
+                value = getattr(part, name, None)
+            except Exception:  # properties of configurations may need other fields
+                value = None
+            if value is not None and value is not False:
+                return value
+    return default
+
+
+def side(config, size, *, parts=True):
+    """Height and width of an image."""
+    if size.get("image"):
+        return size["image"], size["image"]
+    given = read(config, "image_size", "img_size", "input_size", "input_image_size", "eval_size", "anchor_image_size", default=None, parts=parts)
+    if given is None and read(config, "scaled_images_ratios") and read(config, "patch_size"):
+        given = int(read(config, "patch_size") / min(read(config, "scaled_images_ratios")))
+    given = given or 224
+    if isinstance(given, dict):
+        given = [given.get("height", 224), given.get("width", 224)]
+    if isinstance(given, (list, tuple)):
+        numbers = [n for n in given if isinstance(n, int)] or [224]
+        return numbers[0], numbers[1] if len(numbers) > 1 else numbers[0]
+    return int(given), int(given)
+
+
+class Maker:
+    """Makes inputs by the names that forward functions give them."""
+
+    def __init__(self, torch, config, model, size, dtype, variant=0):
+        self.torch, self.config, self.model, self.size, self.dtype = torch, config, model, size, dtype
+        self.variant = variant  # of spectrograms: 1 turns them, 2 has 128 bins where the configuration says nothing, 3 does both
+        self.parameters = inspect.signature(model.forward).parameters
+        self.kind = type(model).__name__
+        self.made = {}
+
+    # Kinds of tensors
+
+    def ids(self, *shape):
+        return self.torch.empty(*shape, dtype=self.torch.int64, device="cuda")
+
+    def real(self, *shape):
+        return self.torch.empty(*shape, dtype=self.dtype, device="cuda")
+
+    def valued(self, value):
+        t = self.torch.empty(tuple(value.shape), dtype=value.dtype, device="cuda")
+        setattr(t, VALUE, value)
+        return t
+
+    def ones(self, *shape):
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes():
+            value = self.torch.ones(*shape, dtype=self.torch.int64)
+        return self.valued(value)
+
+    # Inputs, by name
+
+    def image(self):
+        c = self.config
+        height, width = side(c, self.size)
+        channels = read(c, "num_channels", "in_channels", "in_chans", "channels", default=3)
+        channels = channels[0] if isinstance(channels, (list, tuple)) else channels
+        channels = channels if isinstance(channels, int) else 3
+        if "grid_thw" in self.parameters or "image_grid_thw" in self.parameters:
+            return self.flat()
+        if getattr(c, "model_type", "") in PAIRS:
+            return self.real(self.size["batch"], 2, channels, height, width)
+        return self.real(self.size["batch"], channels, height, width)
+
+    def video(self):
+        c = self.config
+        height, width = side(c, self.size)
+        frames = self.size.get("frames") or read(c, "num_frames", "frames_per_clip", "num_image_with_embedding", default=8)
+        return self.real(self.size["batch"], int(frames), read(c, "num_channels", "in_channels", "in_chans", default=3), height, width)
+
+    def patches(self):
+        return read(self.config, "patch_size", "spatial_patch_size")
+
+    def grid(self):
+        """Patches of the images of a batch: [frames, rows, columns] of each."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        merge = read(self.config, "spatial_merge_size", "merge_kernel_size", "spatial_merge_kernel_size", default=2)
+        merge = merge[0] if isinstance(merge, (list, tuple)) else int(merge)
+        patch = self.patches()
+        patch = patch[0] if isinstance(patch, (list, tuple)) else int(patch or 14)
+        height, width = side(self.config, self.size)
+        rows, columns = (max(n // patch // merge, 1) * merge for n in (height, width))
+        return (1, rows, columns), patch, _disable_current_modes
+
+    def flat(self):
+        """Patches as the processors of Qwen-VL flatten them."""
+        (_, rows, columns), patch, _ = self.grid()
+        channels = read(self.config, "in_channels", "in_chans", "num_channels", default=3)
+        time = read(self.config, "temporal_patch_size", default=1)
+        return self.real(self.size["batch"] * rows * columns, int(channels) * int(time) * patch * patch)
+
+    def grid_thw(self):
+        one, _, plain = self.grid()
+        with plain():
+            value = self.torch.tensor([one] * self.size["batch"])
+        return self.valued(value)
+
+    def hidden(self):
+        if "grid_thw" in self.parameters:
+            return self.flat()
+        given = read(self.config, "input_dim", parts=False)
+        return self.real(self.size["batch"], self.size["seq"], given if isinstance(given, int) else self.width())
+
+    def width(self):
+        return read(self.config, "hidden_size", "d_model", "dim", "n_embd", "hidden_dim", "embed_dim", default=768)
+
+    def spectrogram(self):
+        """Frames of a spectrogram: bins last, but for models that begin with convolutions over time as Whisper does."""
+        c, b = self.config, self.size["batch"]
+        frames = self.size.get("frames")
+        bins = read(c, "num_mel_bins", "input_dim", "feature_size", "input_feat_per_channel", "n_mels", "input_feat_size", "feature_projection_input_dim", "num_mel_channels", "mel_bins", "mel_channels")
+        if not isinstance(bins, int):
+            bins = 128 if self.variant & 2 else 80
+        if "clap" in (getattr(c, "model_type", "") or ""):
+            return self.real(b, 1, frames or 1001, bins)
+        limit = read(c, "max_source_positions")
+        turned = bool(limit and read(c, "num_mel_bins") and "speech_to_text" not in (getattr(c, "model_type", "") or ""))
+        if turned != bool(self.variant & 1):
+            return self.real(b, bins, frames or (2 * limit if limit else FRAMES))
+        return self.real(b, frames or FRAMES // 2, bins)
+
+    def sound(self):
+        c, b = self.config, self.size["batch"]
+        if read(c, "max_length") and read(c, "num_mel_bins"):  # AST: a spectrogram by another name
+            return self.real(b, self.size.get("frames") or read(c, "max_length"), read(c, "num_mel_bins"))
+        samples = self.size.get("frames") or SECONDS * int(read(c, "sampling_rate", "sample_rate", default=16000))
+        if read(c, "audio_channels", "channels") or "codec" in getattr(c, "model_type", "") or read(c, "codebook_size"):
+            return self.real(b, int(read(c, "audio_channels", default=1)), samples)
+        return self.real(b, samples)
+
+    def series(self):
+        c, b = self.config, self.size["batch"]
+        lags = read(c, "lags_sequence")
+        length = read(c, "context_length", default=512) + (max(lags) if isinstance(lags, (list, tuple)) and lags else 0)
+        if read(c, "input_size") and lags:
+            return self.real(b, length) if read(c, "input_size") == 1 else self.real(b, length, read(c, "input_size"))
+        channels = read(c, "num_input_channels")
+        return self.real(b, length, channels) if channels else self.real(b, length)
+
+    def covariates(self, length):
+        c = self.config
+        return self.real(self.size["batch"], length, read(c, "num_time_features", default=0) or 1)
+
+    def past(self):
+        c = self.config
+        lags = read(c, "lags_sequence", default=[0])
+        return read(c, "context_length", default=512) + max(lags)
+
+    def made_for(self, name):
+        """The input of this name; None where nothing is known about it."""
+        b, size, c = self.size["batch"], self.size, self.config
+        text = lambda: (b, size["seq"])
+        rules = {
+            "input_ids": lambda: self.ids(*text()), "decoder_input_ids": lambda: self.ids(b, size["target_seq"]), "token_type_ids": lambda: self.ids(*text()),
+            "attention_mask": lambda: self.ones(*text()), "qformer_input_ids": lambda: self.ids(*text()), "bbox": lambda: self.ids(*text(), 4),
+            "pixel_values": self.video if self.sees_videos() else self.image, "pixel_values_videos": self.video, "image": self.image, "images": self.image,
+            "prompt_pixel_values": self.image, "prompt_masks": self.image, "flattened_patches": lambda: self.real(b, size.get("seq") or 2048, 2 + (read(c, "patch_size", default=16) ** 2) * 3),
+            "input_features": self.spectrogram, "audio_values": self.sound, "input_values": self.sound, "audio_mel": self.spectrogram, "spectrogram": lambda: self.real(b, size["seq"], read(c, "model_in_dim", default=80)),
+            "hidden_states": self.hidden, "inputs_embeds": lambda: self.real(*text(), self.width()), "query_embeds": lambda: self.real(b, read(c, "num_query_tokens", default=32), self.width()),
+            "encoder_hidden_states": lambda: self.real(b, size["seq"], read(c, "encoder_hidden_size", "cross_attention_hidden_size", default=self.width())),
+            "grid_thw": self.grid_thw, "image_grid_thw": self.grid_thw,
+            "past_values": self.series, "future_values": lambda: self.real(b, read(c, "prediction_length", default=24)),
+            "past_time_features": lambda: self.covariates(self.past()), "future_time_features": lambda: self.covariates(read(c, "prediction_length", default=24)),
+            "past_observed_mask": lambda: self.real(b, self.past()),
+            "states": lambda: self.real(*text(), read(c, "state_dim", default=17)), "actions": lambda: self.real(*text(), read(c, "act_dim", default=4)),
+            "rewards": lambda: self.real(*text(), 1), "returns_to_go": lambda: self.real(*text(), 1), "timesteps": lambda: self.ids(*text()),
+            "visual_feats": lambda: self.real(b, 36, read(c, "visual_feat_dim", default=2048)), "visual_pos": lambda: self.real(b, 36, read(c, "visual_pos_dim", default=4)),
+            "visual_embeds": lambda: self.real(b, 36, read(c, "visual_embedding_dim", default=512)),
+            "task_inputs": lambda: self.ids(b, read(c, "task_seq_len", default=77)), "classes_input_ids": lambda: self.ids(b * 4, 16), "classes_attention_mask": lambda: self.ones(b * 4, 16),
+            "input_features_mask": lambda: self.heard("input_features"), "audio_mel_mask": lambda: self.heard("audio_mel"), "pixel_position_ids": lambda: self.positions(),
+            "tasks_input_ids": lambda: self.ids(b, 16), "tasks_attention_mask": lambda: self.ones(b, 16), "inputs": lambda: self.perceived(),
+            "speech_inputs": self.sound, "decoder_input_values": lambda: self.real(b, size["target_seq"], read(c, "num_mel_bins", default=80)),
+        }
+        if name not in self.made:
+            self.made[name] = rules[name]() if name in rules else None
+        return self.made[name]
+
+    def heard(self, name):
+        """A mask of ones for every frame of a spectrogram."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        features = self.made_for(name)
+        frames = max(features.shape[1:])
+        with _disable_current_modes():
+            value = self.torch.ones(self.size["batch"], frames, dtype=self.torch.bool)
+        return self.valued(value)
+
+    def positions(self):
+        return self.ids(self.size["batch"], self.made_for("pixel_values").shape[1], 2)
+
+    def perceived(self):
+        return self.ids(self.size["batch"], self.size["seq"]) if not read(self.config, "d_model") else self.real(self.size["batch"], self.size["seq"], read(self.config, "d_model"))
+
+    def sees_videos(self):
+        name = f"{getattr(self.config, 'model_type', '')} {self.kind}".lower()
+        return any(w in name for w in ("video", "vivit", "timesformer", "x-clip", "xclip", "vjepa", "tvp")) and not any(w in name for w in ("videollama", "video_llama", "smolvlm"))
+
+    def choices(self):
+        """Names of inputs to try, the most likely first."""
+        takes = [n for n, p in self.parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        required = [n for n in takes if self.parameters[n].default is inspect.Parameter.empty]
+        main = getattr(self.model, "main_input_name", None)
+        first = [n for n in ([main] if main in takes else takes[:1]) if n not in required] + required
+        text = ["input_ids"] if "input_ids" in takes else []
+        decoder = ["decoder_input_ids"] if "decoder_input_ids" in takes else []
+        more = [n for n in takes if n in ("pixel_values", "image_grid_thw", "input_features", "input_values", "bbox", "visual_embeds", "visual_feats", "visual_pos", "pixel_values_videos", "flattened_patches", "future_values", "future_time_features",
+                                          "states", "actions", "rewards", "returns_to_go", "timesteps", "encoder_hidden_states", "query_embeds")]
+        out = [text + [n for n in required if n not in text], first, first + decoder, first + text, text + decoder, first + text + decoder, first + more, first + text + more + decoder, [*dict.fromkeys(first + text + ["attention_mask"])]]
+        unique = list(dict.fromkeys(tuple(dict.fromkeys(n for n in names if n in takes)) for names in out))
+        heard = {"input_features", "audio_mel"}
+        return [(names, variant) for names in unique if names for variant in (range(4) if heard & set(names) else (0,))]
+
+    def inputs(self, names):
+        out = {}
+        for name in names:
+            made = self.made_for(name)
+            if made is None and self.parameters[name].default is inspect.Parameter.empty:
+                raise TypeError(f"nothing is known about the input {name} of {self.kind}.forward")
+            if made is not None:
+                out[name] = made
+        return out
+
+    def labels(self, task, given):
+        """What the loss of a task compares with; nothing for a task whose targets no script shares."""
+        b = self.size["batch"]
+        takes = self.parameters
+        if task == "question-answering" and "start_positions" in takes:
+            return {"start_positions": self.ids(b), "end_positions": self.ids(b)}
+        if "labels" not in takes:
+            return {}
+        if task in ("causal-lm", "image-text"):
+            same = given.get("input_ids")
+            return {"labels": same if same is not None else self.ids(b, self.size["seq"])}
+        if task in ("masked-lm", "token-cls"):
+            return {"labels": self.ids(b, self.size["seq"])}
+        if task in ("seq-cls", "image-cls", "audio-cls", "video-cls"):
+            return {"labels": self.ids(b)}
+        if task in ("seq2seq-lm", "speech-seq2seq") and "decoder_input_ids" not in takes and "input_ids" in given:
+            return {"labels": given["input_ids"]}  # a decoder that reads sound: its targets are its own tokens
+        if task in ("seq2seq-lm", "speech-seq2seq"):
+            return {"labels": self.ids(b, self.size["target_seq"])}
+        if task == "ctc":
+            return {"labels": self.ids(b, self.size.get("target_seq") or 32)}
+        if task == "semantic-seg":
+            height, width = side(self.config, self.size)
+            return {"labels": self.ids(b, height, width)}
+        return {}
