@@ -49,17 +49,7 @@ func (t *Table) Need(c Conv, p Pass, m Mode) Need {
 	if m == Trial {
 		high = max(high, own.tried(c))
 	}
-	more := wideSums(c, role, &own)
-	return Need{Takes: units.Bytes(takes + more), Low: units.Bytes(low), High: units.Bytes(high + more), Sure: sure}
-}
-
-// wideSums are seven partial sums of the weight that dilated fp32 kernels on 2048 channels take, and those on 512 do not: seen in every fp32
-// step of deeplabv3_resnet50 (126 MiB for a weight of 18 MiB). The measured rows have no dilation above 2, so no tree knows them.
-func wideSums(c Conv, p Pass, t *terms) int64 {
-	if p != WeightGrad || c.Dilation <= 2 || c.Width != 4 || c.channels() < 2048 {
-		return 0
-	}
-	return 7 * t.w[asIs]
+	return Need{Takes: units.Bytes(takes), Low: units.Bytes(low), High: units.Bytes(high), Sure: sure}
 }
 
 // tried is the largest workspace of a trial that is known to come up: the FFT of fp32 planes without strides, beside copies of all operands.

@@ -63,7 +63,7 @@ func (f *forest) answer(v *[featureCount]int64, t *terms) (takes, low, high int6
 			most, takes, sure = votes, a, float64(near)/float64(len(said))
 		}
 	}
-	if sure < 0.4 { // no answer stands out: what is taken on average
+	if sure < 0.25 { // no answer stands out: what is taken on average
 		takes = 0
 		for _, a := range said {
 			takes += a / int64(len(said))

@@ -29,6 +29,7 @@ type Process struct {
 	CheckpointFirst int
 	CheckpointOrder []int
 
+	dropout bool // the state of dropout between recurrent layers was made
 	tape    tape.Tape
 	owners  map[tape.Owner]uint32
 	moments map[tape.Moment]uint32

@@ -39,13 +39,14 @@ type Library struct {
 	seen     map[string][]units.Bytes
 	observe  func(eager.Work)
 	reserve  units.Bytes // of the recurrent layer that runs: the next storage that is one has this size
+	dropout  *bool       // the state of dropout between recurrent layers was made
 	trials   *eager.Benchmark
 	tried    map[string]bool // convolutions that have had their trial
 }
 
 // NewLibrary begins on a card where nothing has run yet; observe is told of every distinct convolution.
 func NewLibrary(d eager.Device, observe func(eager.Work)) Library {
-	return Library{device: d, blas: new([2]bool), lt: new([2]bool), seen: map[string][]units.Bytes{}, observe: observe, trials: &eager.Benchmark{}, tried: map[string]bool{}}
+	return Library{device: d, blas: new([2]bool), lt: new([2]bool), seen: map[string][]units.Bytes{}, observe: observe, dropout: new(bool), trials: &eager.Benchmark{}, tried: map[string]bool{}}
 }
 
 // Settled is the library without the trials of cudnn.benchmark: every convolution runs the plan that was chosen.
@@ -60,7 +61,11 @@ func (l *Library) take(w *Work) (kept, scratch []units.Bytes) {
 	case "convolution", "convolution_backward":
 		return nil, l.convolution(w)
 	case "rnn_reserve", "rnn", "rnn_backward":
-		return nil, l.recurrent(w)
+		if drops := len(w.W) == 6 && w.W[4] != 0 && w.W[2] > 1; drops && !*l.dropout {
+			*l.dropout = true
+			kept = append(kept, cudnn.DropoutState(l.device.SMs))
+		}
+		return kept, l.recurrent(w)
 	}
 	thread := 0
 	if l.backward {
