@@ -3,7 +3,7 @@
 // It takes files of rows (scripts/gpu/workspaces.py), gzipped or not and returns the table that the package cudnn embeds, and on the
 // terminal how it answers for the fifth of the rows that it was not grown from. Rows that cannot be read end it with an error.
 //
-//	go run ./internal/model/cudnn/grow -out internal/model/cudnn/sm90.table rows.jsonl.gz
+//	go run ./internal/model/cudnn/grow -out internal/model/cudnn/sm90.table internal/model/cudnn/testdata/conv.jsonl.gz internal/model/cudnn/testdata/h200.jsonl.gz
 package main
 
 import (
