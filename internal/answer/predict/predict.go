@@ -216,7 +216,7 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	}
 	return families.New(p, src.Config, families.Spec{
 		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
-		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Mask: maskKinds[j.AttentionMask], Code: j.Code,
+		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Mask: maskKinds[j.AttentionMask], UseCache: j.UseCache, Code: j.Code,
 	})
 }
 
