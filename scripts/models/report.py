@@ -5,8 +5,8 @@ import re
 import sys
 
 KINDS = [
-    ("the default configuration is not one that the code builds or runs: it leaves out a number, or its numbers do not fit together", (
-        "NoneType", "needs to be specified", "sub-configuration", "must be divisible", "has no attribute", "Split sizes", "Padding_idx", "KeyError", "is not in list", "unknown kwargs", "within num_embeddings")),
+    ("the default configuration is not one that the code builds", ("cannot be built", "needs to be specified", "sub-configuration", "must be divisible", "Padding_idx", "Validation error", "Config' object has no attribute")),
+    ("the default configuration is one that the code builds but does not run: it leaves out a number, or its numbers do not fit together", ("Split sizes", "KeyError", "topk()")),
     ("needs a package that was not installed", ("requires the", "ImportError")),
     ("loads weights from the network", ("couldn't connect", "OSError")),
     ("a configuration of a part that has no model of its own", ("has no model of", "nothing is known about the inputs of")),
