@@ -32,6 +32,9 @@ type fitOptions struct {
 	Plan      int
 	JSON      bool
 	Verbose   bool
+	Verify    bool
+
+	config []byte // the model's, where it has one
 }
 
 func newFitCommand(env Env) *cobra.Command {
@@ -87,6 +90,7 @@ Exit code 3: nothing fits; the answer then says what would.`,
 	flags.StringSliceVar(&o.Allow, "allow", nil, "numerics: also try other precisions and optimizers")
 	flags.StringVar(&o.Write, "write", "", "print the plan for a framework: "+strings.Join(planfile.Formats(), ", "))
 	flags.IntVar(&o.Plan, "plan", 1, "with --write: number of the plan in the table")
+	flags.BoolVar(&o.Verify, "verify", false, "run the plan on this machine's card for a few steps, and print predicted against measured memory and time")
 	flags.BoolVar(&o.JSON, "json", false, "print JSON ("+report.FitSchema+")")
 	flags.BoolVarP(&o.Verbose, "verbose", "v", false, "print what the numbers assume")
 	return cmd
@@ -96,6 +100,7 @@ Exit code 3: nothing fits; the answer then says what would.`,
 const gcLimit = 320 << 20
 
 func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
+	o.Write = o.verifiedForm()
 	r, err := o.request(env, cmd)
 	if err != nil {
 		return err
@@ -121,6 +126,8 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 	stop()
 	fit.Next = o.afterFit(cmd, r, fit)
 	switch {
+	case o.Verify:
+		return o.verify(env, r, fit)
 	case o.JSON:
 		err = json.NewEncoder(env.Stdout).Encode(fit)
 	case o.Write != "":
@@ -174,6 +181,11 @@ func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) 
 	if r.Source, err = files.source(&j); err != nil {
 		return r, err
 	}
+	if o.Verify && r.Source.Config != nil {
+		if o.config, err = configText(&j); err != nil {
+			return r, unreadable(err)
+		}
+	}
 	r.Job, r.Numerics = j.Job, slices.Contains(o.Allow, "numerics")
 	r.Axes = o.Axes // what is named is fixed
 	if o.Write != "" {
@@ -207,7 +219,7 @@ func (o *fitOptions) check(cmd *cobra.Command) error {
 	if o.Write != "" && !slices.Contains(planfile.Formats(), o.Write) {
 		return usageError("--write %.30q is not known%s", o.Write, spelling.Hint(o.Write, planfile.Formats()))
 	}
-	if o.Write != "" && o.JSON {
+	if o.Write != "" && o.JSON && !o.Verify {
 		return usageError("give either --write or --json, not both: each prints to standard output")
 	}
 	if cmd.Flags().Changed("effective-batch") && o.Effective < 1 {
@@ -272,15 +284,24 @@ func first[T ~string](field *T, words []T) {
 	}
 }
 
-// writePlan prints one plan for a framework.
-func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
+// chosen is the plan that is to be written or run.
+func (o *fitOptions) chosen(fit *report.Fit) (report.Plan, error) {
 	if !plan.AnyFits(fit) {
-		return coded{exitFinding, fmt.Errorf("nothing fits, so there is no plan to write; run the same command without --write to see what would fit")}
+		return report.Plan{}, coded{exitFinding, fmt.Errorf("nothing fits, so there is no plan to write; run the same command without --write to see what would fit")}
 	}
 	if o.Plan < 1 || o.Plan > len(fit.Plans) || !fit.Plans[o.Plan-1].Fits {
-		return usageError("--plan %d: there are plans 1 to %d", o.Plan, len(fit.Plans))
+		return report.Plan{}, usageError("--plan %d: there are plans 1 to %d", o.Plan, len(fit.Plans))
 	}
-	text, err := planfile.Write(o.Write, fit.Plans[o.Plan-1], handed(r))
+	return fit.Plans[o.Plan-1], nil
+}
+
+// writePlan prints one plan for a framework.
+func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
+	p, err := o.chosen(fit)
+	if err != nil {
+		return err
+	}
+	text, err := planfile.Write(o.Write, p, handed(r))
 	if err != nil {
 		return usageError("%w", err)
 	}
