@@ -122,6 +122,9 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 		return nil, err
 	}
 	r.Range = conv.between(played.peak, m)
+	if j.Compiled {
+		compiled(&r)
+	}
 	if g, ok := model.(*graphrun.Graph); ok {
 		r.Unknown = g.Unknown()
 		if t := g.Trace; t != nil {

@@ -72,6 +72,11 @@ type Job struct {
 	LoRADropout float64  `json:"lora_dropout,omitempty"`
 	BaseBits    int      `json:"base_bits,omitempty"` // 4: the frozen base is quantized (QLoRA)
 
+	// Optimizers is how many optimizers step in an iteration, each with passes of its own; 0 and 1: one. The job is the largest of these steps.
+	Optimizers int `json:"optimizers,omitempty"`
+	// Compiled says that the step runs under torch.compile, which keeps other tensors than these operators do.
+	Compiled bool `json:"compiled,omitempty"`
+
 	// Notes are what whoever described the job wants said beside the numbers.
 	Notes []string `json:"notes,omitempty"`
 
@@ -217,7 +222,7 @@ func (j *Job) checkSizes() error {
 	}{
 		{"batch", j.Batch, maxBatch}, {"seq", j.Seq, maxSeq}, {"target_seq", j.TargetSeq, maxSeq}, {"image", j.Image, maxImage},
 		{"frames", j.Frames, maxFrames}, {"lora_rank", j.LoRARank, 1 << 14}, {"classes", j.Classes, maxSeq}, {"accumulate", j.Accumulate, maxBatch},
-		{"checkpoint_layers", j.Layers, maxFrames}, {"resident_bytes", int(j.ResidentBytes), maxInput},
+		{"checkpoint_layers", j.Layers, maxFrames}, {"resident_bytes", int(j.ResidentBytes), maxInput}, {"optimizers", j.Optimizers, maxFrames},
 	} {
 		if s.value < 0 {
 			return fmt.Errorf("%s %d must not be negative", s.field, s.value)
