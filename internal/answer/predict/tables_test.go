@@ -58,7 +58,9 @@ func (r tableRow) uncovered() string {
 }
 
 // layers are those that a row checkpoints, -1 for all.
-func (r tableRow) layers() int { return map[string]int{"none": 0, "every 2nd layer": 16, "full": -1}[r.AC] }
+func (r tableRow) layers() int {
+	return map[string]int{"none": 0, "every 2nd layer": 16, "full": -1}[r.AC]
+}
 
 // predicted is a row through the lowering that fit --write torchtitan uses, GiB.
 func (r tableRow) predicted(tb testing.TB) float64 {
