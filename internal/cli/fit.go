@@ -34,13 +34,14 @@ type fitOptions struct {
 	Verbose   bool
 	Verify    bool
 
-	config []byte // the model's, where it has one
+	config  []byte   // the model's, where it has one
+	command []string // a script that was captured
 }
 
 func newFitCommand(env Env) *cobra.Command {
 	var o fitOptions
 	cmd := &cobra.Command{
-		Use:   "fit (MODEL | --config config.json | --graph FILE | --job FILE)",
+		Use:   "fit (MODEL | --config config.json | --graph FILE | --job FILE | -- COMMAND...)",
 		Short: "find the fastest settings that fit on a card",
 		Long: `Fit searches for the fastest settings that fit: micro-batch and accumulation,
 checkpointing (none, selective, full), optimizer implementation, attention, allocator
@@ -51,6 +52,9 @@ predict; time is estimated from the same operators.
 MODEL alone is enough: plimsoll fit Qwen/Qwen3-8B --gpu 4090 compares full fine-tuning,
 LoRA and QLoRA and takes the first that fits.
 
+A command after -- is captured on the CPU up to its first training step; the plan is
+then said as the script's own options, and what it has no options for as code.
+
 By default only changes that keep the training the same are tried; --allow numerics
 also tries other precisions and optimizers. What you name is fixed: --precision
 fp32,amp-bf16 allows just these two. With --write only plans are ranked that the
@@ -60,11 +64,18 @@ Exit code 3: nothing fits; the answer then says what would.`,
 		Example: `  plimsoll fit Qwen/Qwen3-8B --gpu 4090
   plimsoll fit --config config.json --seq 2048 --effective-batch 16 --precision amp-bf16 --gpu rtx-4090
   plimsoll fit --job job.json --gpu a100-40g --allow numerics
+  plimsoll fit --gpu rtx-4090 -- python train.py --batch-size 64
   plimsoll fit --graph resnet50.pt2 --loss cross-entropy --optimizer sgdm --effective-batch 256 --memory 12GiB
   plimsoll fit --config config.json --seq 4096 --effective-batch 64 --precision bf16 --gpus 8 --gpu a100-80g
   plimsoll fit --config config.json --seq 2048 --effective-batch 16 --gpu l4 --write trainer > args.py`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if at := cmd.ArgsLenAtDash(); at >= 0 {
+				return o.fitScript(env, cmd, args, at)
+			}
+			if len(args) > 1 {
+				return usageError("%d arguments: name one model, or a command after --: plimsoll fit -- python train.py", len(args))
+			}
 			env, err := o.name(env, cmd, args)
 			if err != nil {
 				return err
@@ -125,6 +136,7 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 	}
 	stop()
 	fit.Next = o.afterFit(cmd, r, fit)
+	o.inScript(r, fit)
 	switch {
 	case o.Verify:
 		return o.verify(env, r, fit)
@@ -215,6 +227,9 @@ func (o *fitOptions) check(cmd *cobra.Command) error {
 		if w != "numerics" {
 			return usageError("--allow %.30q is not known (there is: numerics)", w)
 		}
+	}
+	if why := planfile.Unwritten(o.Write); why != "" {
+		return usageError("--write %s: %s", o.Write, why)
 	}
 	if o.Write != "" && !slices.Contains(planfile.Formats(), o.Write) {
 		return usageError("--write %.30q is not known%s", o.Write, spelling.Hint(o.Write, planfile.Formats()))

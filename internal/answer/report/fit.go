@@ -30,6 +30,13 @@ type Fit struct {
 	Assumptions  []string      `json:"assumptions"`
 	Next         *NextStep     `json:"next,omitempty"`
 	Verified     *Verified     `json:"verified,omitempty"` // with --verify
+	Script       *ScriptChange `json:"script,omitempty"`   // of a command: what makes it run as the first plan says
+}
+
+// ScriptChange is a plan in the words of a script.
+type ScriptChange struct {
+	Command string   `json:"command,omitempty"` // with the script's own options
+	Code    []string `json:"code"`              // what it has no options for
 }
 
 // Verified is a plan as it ran on this machine's card.
