@@ -20,7 +20,7 @@ func measureWorkspaces(ctx context.Context, env Env, opts doctorOptions) error {
 	if !strings.HasSuffix(opts.out, ".jsonl.gz") {
 		return usageError("--out %s: the name of a file of rows ends in .jsonl.gz", opts.out)
 	}
-	python, err := (&modelcode.Reader{Python: opts.python, Env: env.environ()}).Interpreter()
+	python, err := (&modelcode.Reader{Python: opts.python, Env: env.environ()}).Bare()
 	if err != nil {
 		return err
 	}

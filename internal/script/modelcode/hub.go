@@ -105,7 +105,7 @@ except Exception as problem:
 
 // Download fetches the config.json of a model into the Hugging Face cache with huggingface_hub and gives its path.
 func (r *Reader) Download(name string) (string, error) {
-	path, err := r.Interpreter()
+	path, err := r.interpreter()
 	if err != nil {
 		return "", err
 	}

@@ -32,9 +32,12 @@ func (r *Reader) Interpreter() (string, error) {
 	return p.Path, nil
 }
 
+// Bare is the same without a look at what is installed there.
+func (r *Reader) Bare() (string, error) { return r.interpreter() }
+
 // find looks for the interpreter and the versions it has. What it found is remembered beside the graphs: starting Python takes longer than a prediction.
 func (r *Reader) find() (*python, error) {
-	path, err := r.Interpreter()
+	path, err := r.interpreter()
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +61,8 @@ func (r *Reader) find() (*python, error) {
 	return p, nil
 }
 
-// Interpreter is the one that was named, that of an active or local virtual environment, or python3 on PATH.
-func (r *Reader) Interpreter() (string, error) {
+// interpreter is the one that was named, that of an active or local virtual environment, or python3 on PATH.
+func (r *Reader) interpreter() (string, error) {
 	vars := map[string]string{}
 	for _, entry := range r.Env {
 		name, value, _ := strings.Cut(entry, "=")
