@@ -176,11 +176,10 @@ func loadWithoutMap(p *pass) {
 
 // loader tells whether a call loads a checkpoint, and where its map_location stands.
 func loader(c *flow.Call) (place int, ok bool) {
-	if place, ok = loaders[c.Name]; ok {
-		return place, true
-	}
 	last := flow.Last(c.Name)
 	switch {
+	case c.Name == "torch.load":
+		return loaders[c.Name], true
 	case last == "load_state_dict_from_url":
 	case strings.HasPrefix(c.Name, "mmengine.") || strings.HasPrefix(c.Name, "mmcv."):
 	default:
@@ -269,7 +268,14 @@ func partOf(x, part pysource.Node) bool {
 // wholeModel tells whether what is loaded is used as a model itself: model = torch.load(path).
 func (p *pass) wholeModel(s *flow.Scope, load *flow.Call) bool {
 	for _, b := range s.Binds {
-		if b.Expr == pysource.Expr(load.Node) && b.Value.Kind == flow.Model {
+		if b.Expr == nil || b.Value.Kind != flow.Model {
+			continue
+		}
+		x := b.Expr
+		if part, ok := x.(*pysource.Subscript); ok { // torch.load(path)["model"]
+			x = part.X
+		}
+		if x == pysource.Expr(load.Node) {
 			return true
 		}
 	}
