@@ -125,7 +125,7 @@ func (p *pass) opaqueName(s *flow.Scope, key string, l *flow.Loop) bool {
 // config knows names of settings and numbers.
 func config(name string) bool {
 	return oneOf(strings.ToLower(name), "args", "cfg", "config", "hparams", "hp", "params", "device", "dtype", "epoch", "step", "alpha", "beta", "gamma", "weight", "weights", "true", "false") ||
-		strings.HasPrefix(name, "lambda") || strings.HasPrefix(name, "opt") || strings.HasPrefix(name, "n_") || strings.HasPrefix(name, "num_") || strings.ToUpper(name) == name
+		strings.HasPrefix(name, "lambda") || strings.HasPrefix(name, "n_") || strings.HasPrefix(name, "num_") || strings.ToUpper(name) == name
 }
 
 // reportedIn tells whether another rule has a finding within a loop.

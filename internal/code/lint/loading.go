@@ -196,6 +196,15 @@ func besideModel(s *flow.Scope) bool {
 			return true
 		}
 	}
+	for _, b := range s.Binds { // model = build(args).cuda()
+		c, ok := b.Expr.(*pysource.Call)
+		if !ok || b.Value.Kind != flow.Model {
+			continue
+		}
+		if a, ok := c.Func.(*pysource.Attribute); ok && (a.Attr == "cuda" || a.Attr == "to" && len(c.Args) > 0 && gpuDevice(c.Args[0].Value)) {
+			return true
+		}
+	}
 	return false
 }
 
@@ -296,7 +305,9 @@ func (p *pass) smallOrInMemory(s *flow.Scope, c *pysource.Call) bool {
 		return true
 	}
 	return words(path, func(w string) bool {
-		w = strings.ToLower(w)
+		if w = strings.ToLower(w); oneOf(w, "args", "config") {
+			return false // args.resume is a path among the settings, not the settings
+		}
 		for _, part := range []string{"bytesio", "buffer", "scaler", "schedul", "rng", "metadata", "tokenizer", "vocab", "dataset", "stats", "cached", "feature", "result", "predict", "embedding", "label", "target", "args", "config", "opt_state"} {
 			if strings.Contains(w, part) {
 				return true
