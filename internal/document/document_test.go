@@ -20,7 +20,7 @@ func TestErrorsSayWhere(t *testing.T) {
 		`{"model":{"layers":"many"}}`: `byte 25: model.layers is text and should be a whole number`,
 		`{"names":7}`:                 `byte 10: names is a number and should be a list`,
 		`[1]`:                         `byte 1: the document is a list and should be an object`,
-		`{"model":nonsense}`:          `byte 11: invalid character`,
+		`{"model":nonsense}`:          `byte 11 is not valid JSON`,
 		`{"model":`:                   `byte 9: unexpected end of JSON input`,
 		``:                            `byte 0: unexpected end of JSON input`,
 	} {

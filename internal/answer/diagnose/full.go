@@ -22,7 +22,7 @@ func (c *Case) simplyFull() claim {
 	act := c.thisStep(tape.Activations)
 	f := claim{kind: normal, Finding: report.Finding{
 		ID: "activations-dominate", Severity: report.Error, Confidence: 0.45, Bytes: max(act, 1), Where: c.failurePlace(),
-		Title: "the job needs more than there is, and no single cause stands out",
+		Title: "the job needs more memory than there is, and no single cause stands out",
 	}}
 	kinds := []tape.Category{tape.Activations, tape.Parameters, tape.Gradients, tape.Optimizer}
 	slices.SortStableFunc(kinds, func(a, b tape.Category) int { return cmp.Compare(c.By[b], c.By[a]) })
@@ -46,11 +46,11 @@ func (c *Case) unknown() claim {
 	dark := c.By[tape.Other] + c.By[tape.Inputs]
 	f := claim{kind: normal, Finding: report.Finding{
 		ID: "unknown", Severity: report.Error, Confidence: 0.3, Bytes: dark, Where: c.failurePlace(),
-		Title:    fmt.Sprintf("not known: this recording does not say what %s of %s in use are for", dark, c.InUse),
-		Evidence: []string{"the request found the card full, but neither stacks nor steps of training say what filled it"},
+		Title:    fmt.Sprintf("not known: this recording does not say what %s of %s in use is for", dark, c.InUse),
+		Evidence: []string{"the card was full, but the recording has neither stacks nor training steps that say what filled it"},
 	}}
 	if c.Certain {
-		f.Evidence[0] = "the request found the card full of tensors that no model, batch or optimizer of this recording accounts for"
+		f.Evidence[0] = "the card was full of tensors that no model, batch or optimizer of this recording accounts for"
 	}
 	f.remedy(report.Remedy{Action: "record it from the start with stacks: plimsoll run -- python train.py", CheckedBy: report.ByRule, Command: "plimsoll run -- python train.py"}, change{})
 	return f

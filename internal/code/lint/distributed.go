@@ -19,7 +19,7 @@ func dataParallel(p *pass) {
 			}
 			p.report(c.Node, Warning,
 				"DataParallel gathers every output on the first GPU and computes the loss there: that card runs out long before the others",
-				"DistributedDataParallel, one process per GPU; if that is out of reach, compute the loss inside forward() so that only scalars are gathered")
+				"DistributedDataParallel, one process per GPU; if that is not possible, compute the loss inside forward() so that only scalars are gathered")
 		}
 	}
 }

@@ -156,7 +156,7 @@ func loadWithoutMap(p *pass) {
 					"without map_location every rank loads the checkpoint onto the GPU it was saved from, usually GPU 0: one copy and one CUDA context per process there", fix)
 			case target == nil && gpu && besideModel(s):
 				p.report(c.Node, Warning,
-					"without map_location the tensors go back to the GPU they were saved from: the checkpoint lies on the card beside the model it is copied into", fix)
+					"without map_location the tensors go back to the GPU they were saved from: the checkpoint takes memory on the card beside the model it is copied into", fix)
 			case target == nil && s.Func != nil && p.weights(s, c):
 				p.report(c.Node, Note,
 					"without map_location the tensors go to the GPU they were saved from, whether or not the caller wants them there", fix)
