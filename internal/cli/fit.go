@@ -184,8 +184,9 @@ func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) 
 	return r, nil
 }
 
-// loop takes what is kept of a step from the form that is written, where it has a loop of its own.
+// loop takes from the form that is written whose model it trains and what is kept of a step, where it has a model or a loop of its own.
 func (o *fitOptions) loop(r *plan.Request) {
+	r.Job.Code = planfile.Code(o.Write)
 	loop, zeroGrad := planfile.Loop(o.Write)
 	if loop == "" || len(r.Axes.Loop) > 0 {
 		return

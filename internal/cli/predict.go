@@ -157,7 +157,7 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		return cannotPredict(&j, err)
 	}
 	if o.trace != nil {
-		if res, err = predict.WithPhases(res, o.trace, m); err != nil {
+		if res, err = predict.WithPhases(res, j.Optimizers, o.trace, m); err != nil {
 			return err
 		}
 	}

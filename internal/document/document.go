@@ -67,7 +67,7 @@ func Where(err error, from int64) error {
 		return nil
 	case errors.As(err, &syntax):
 		if strings.HasPrefix(syntax.Error(), "unexpected end") {
-			return errors.New("it ends in the middle")
+			return fmt.Errorf("byte %d: it ends in the middle", from+syntax.Offset)
 		}
 		return fmt.Errorf("byte %d is not valid JSON", from+syntax.Offset)
 	case errors.As(err, &wrong):

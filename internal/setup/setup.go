@@ -26,6 +26,7 @@ type Setup struct {
 	Offload       Offload         `json:"offload,omitempty"`
 	GPUs          int             `json:"gpus"`
 	Sharding      Sharding        `json:"sharding,omitempty"`
+	Code          Code            `json:"code,omitempty"`
 	Cut
 	Adapters
 }
@@ -89,6 +90,20 @@ func (s Setup) Checkpointed(layers int) Setup {
 	}
 	return s
 }
+
+// Code is whose modelling code runs: a framework may have its own of a model that transformers has too, which saves other tensors.
+type Code string
+
+// The codes; "" is transformers', or the model's own.
+const (
+	Torchtitan     Code = "torchtitan"         // 0.2
+	Torchtitan2025 Code = "torchtitan-2025-01" // as of January 2025, on PyTorch 2.6
+)
+
+var codes = []Code{Torchtitan, Torchtitan2025}
+
+// Codes lists the words for modelling code other than transformers'.
+func Codes() []Code { return codes }
 
 // Checkpointing is which layers are computed again in backward.
 type Checkpointing string

@@ -73,7 +73,7 @@ func (b byRuns) run(j job.Job, m predict.Machine, spread predict.Spread) (predic
 		return predict.Need{}, err
 	}
 	r := res.Report.Sharded
-	return predict.Need{Allocated: r.Allocated, Reserved: r.Safe, Safe: r.Safe}, nil
+	return predict.Need{Allocated: r.Allocated, Reserved: r.Reserved, Safe: r.Safe}, nil
 }
 
 // everything computes every plan of a request with nothing but full runs.

@@ -42,7 +42,7 @@ func always[T any](values []T) func(point) []T { return func(point) []T { return
 
 // points lists every configuration there is.
 func (s *search) points() []point {
-	all := []point{{GPUs: s.r.GPUs, Adapters: s.r.Job.Adapters()}}
+	all := []point{{GPUs: s.r.GPUs, Code: s.r.Job.Code, Adapters: s.r.Job.Adapters()}}
 	for _, axis := range s.axes() {
 		var longer []point
 		for _, p := range all {

@@ -196,13 +196,18 @@ func canAxolotl(v view) *Refusal {
 }
 
 func canTorchtitan(v view) *Refusal {
+	family, _ := hfconfig.FamilyOf(v.Model.Family)
 	switch {
+	case !v.Hub() || family.Elsewhere == "":
+		return refuse("--write fsdp2", "torchtitan has a model of its own, and that of %s is not written here", v.Model.Family)
+	case v.Conf != torch.ExpandableSegments:
+		return refuse("no --conf", "torchtitan's run_train.sh sets PYTORCH_ALLOC_CONF=%s", torch.ExpandableSegments)
 	case v.Sharding != setup.FSDP2 || cut(v.Plan):
 		return refuse("--sharding fsdp2 --tensor 1 --stages 1", "only fully sharded plans are supported for torchtitan")
 	case v.Precision.Params() != torch.FP32:
 		return refuse("--precision amp-bf16", "torchtitan keeps parameters in fp32")
-	case v.Precision.TF32(), v.Conf != "", v.LoRARank > 0, v.Offload != "":
-		return refuse("--write fsdp2", "torchtitan's configuration cannot express TF32, allocator settings, adapters or offload")
+	case v.Precision.TF32(), v.LoRARank > 0, v.Offload != "":
+		return refuse("--write fsdp2", "torchtitan's configuration cannot express TF32, adapters or offload")
 	case v.Checkpointing == setup.Selective:
 		return refuse("--checkpointing none,full", "torchtitan's selective checkpointing is by operators, which is not predicted")
 	case v.Kind.Library() != "torch" || v.Arguments() != "" || v.Kind.Name != string(v.Optimizer.Kind()) || !isAdam(v.LastClass()):

@@ -53,6 +53,7 @@ type format struct {
 	// loop is what its training loop keeps; "" where the loop is the user's. zeroGrad is when it lets gradients go, "" before forward.
 	loop     setup.Loop
 	zeroGrad string
+	code     setup.Code // whose modelling code it trains, where it has its own
 }
 
 // formats by name.
@@ -65,7 +66,7 @@ func formats() []format {
 		{name: "fsdp2", template: "fsdp2.py.tmpl", can: canFSDP2, write: writeFSDP2, read: readPython, silent: silentFSDP2, loop: setup.LossOnly},
 		{name: "lightning", template: "lightning.py.tmpl", can: canLightning, read: readLightning, silent: silentFSDP2, loop: setup.LossOnly, zeroGrad: "before-backward"},
 		{name: "axolotl", template: "axolotl.yaml.tmpl", can: canAxolotl, read: readAxolotl, silent: silentPython, loop: setup.LossOnly},
-		{name: "torchtitan", template: "torchtitan.toml.tmpl", can: canTorchtitan, read: readTorchtitan, silent: silentFSDP2, loop: setup.LossOnly},
+		{name: "torchtitan", template: "torchtitan.toml.tmpl", can: canTorchtitan, read: readTorchtitan, silent: silentFSDP2, loop: setup.LossOnly, code: setup.Torchtitan},
 		{name: "torchrun", template: "torchrun.sh.tmpl", can: func(view) *Refusal { return nil }},
 	}
 }
@@ -78,6 +79,12 @@ func formats() []format {
 func Loop(name string) (loop setup.Loop, zeroGrad string) {
 	f, _ := find(name)
 	return f.loop, f.zeroGrad
+}
+
+// Code is whose modelling code a format trains: memory is predicted with it. "" is transformers', or the user's.
+func Code(name string) setup.Code {
+	f, _ := find(name)
+	return f.code
 }
 
 // Formats lists the names.

@@ -289,7 +289,7 @@ func readAxolotl(text string) (setup.Setup, error) {
 func readTorchtitan(text string) (setup.Setup, error) {
 	t := uncommented(text)
 	s := setup.Setup{
-		MicroBatch: t.number(`local_batch_size = (\d+)`), GPUs: t.number(`data_parallel_shard_degree = (\d+)`), Sharding: setup.FSDP2,
+		MicroBatch: t.number(`local_batch_size = (\d+)`), GPUs: t.number(`data_parallel_shard_degree = (\d+)`), Sharding: setup.FSDP2, Code: setup.Torchtitan, Conf: torch.ExpandableSegments,
 		Checkpointing: setup.Checkpointing(t.value(`mode = "(\w+)"`)), Precision: torch.PlainFP32,
 	}
 	s.Accumulate = t.number(`global_batch_size = (\d+)`) / max(1, s.MicroBatch*s.GPUs)

@@ -46,11 +46,13 @@ func TestWhatIsWrittenReadsBackAsTheSameDescription(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				m := Model{Hub: true, Family: "llama", Task: "causal-lm", Seq: 128}
 				s := anySetup(t)
+				s.Code = f.code
 				for range 50 { // most ways have no words in most forms
 					if Can(f.name, s, m) == nil {
 						break
 					}
 					s = anySetup(t)
+					s.Code = f.code
 				}
 				text, err := Write(f.name, report.Plan{Setup: s, OfLayers: 4}, m)
 				var refused *Refusal

@@ -44,6 +44,12 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 			return nil, err
 		}
 	}
+	if t.Routed > 0 {
+		routed(&r, t)
+	}
+	if t.Compiled {
+		compiled(&r)
+	}
 	return &Result{Report: r, Tape: written}, nil
 }
 
@@ -77,6 +83,22 @@ func between(t *traced.Trace, m Machine, high units.Bytes) (*report.Range, error
 	return &report.Range{Low: min(least.peak, high), High: high, Why: why}, nil
 }
 
+// routed widens a range by what uneven routing may add. Whatever the shares, as much is kept for backward; in one piece it needs at most as much again for what is let
+// go at once.
+func routed(r *report.Prediction, t *traced.Trace) {
+	why := fmt.Sprintf("experts are taken to get equal shares of the tokens (%s); the most is with all of them on one", strings.Join(t.Routes[:min(len(t.Routes), 3)], ", "))
+	low, high := r.Peak.Allocated, r.Peak.Allocated
+	if r.Range != nil {
+		low, high, why = r.Range.Low, r.Range.High, r.Range.Why+"; "+why
+	}
+	more := min(t.Routed, maxRouted)
+	r.Range = &report.Range{Low: low, High: high + more, Why: why}
+	r.Safe += more
+}
+
+// maxRouted bounds what a file may say.
+const maxRouted = 1 << 50
+
 // reached says how far a script was followed.
 func reached(t *traced.Trace) []string {
 	at := ""
@@ -102,22 +124,26 @@ func reached(t *traced.Trace) []string {
 }
 
 // WithPhases lets a prediction of the training step speak for the whole script: where a trace of the script goes higher, in
-// another phase or in a step the capture did not see, that is the peak.
-func WithPhases(step *Result, t *traced.Trace, m Machine) (*Result, error) {
+// another phase or in a step the capture did not see, that is the peak. Where several optimizers step in an iteration, the captured step is
+// one of theirs beside what the others keep, and a trace that saw a few iterations knows better.
+func WithPhases(step *Result, optimizers int, t *traced.Trace, m Machine) (*Result, error) {
 	whole, err := Followed(t, step.Report.Title, m)
 	if err != nil {
 		return nil, err
 	}
 	r, w := &step.Report, &whole.Report
 	r.Assumptions = append(r.Assumptions, reached(t)...)
-	r.Range = w.Range
+	if !t.Compiled {
+		r.Range = w.Range
+	}
 	for _, phase := range []string{torch.PhaseEval, torch.PhaseOther} {
 		if w.Phases[phase] > 0 {
 			r.Phases[phase] = w.Phases[phase]
 		}
 	}
-	if !higher(w, r) {
-		if r.Range != nil && r.Range.Low < r.Peak.Allocated {
+	if severalSeen := optimizers > 1 && t.Steps >= 3*optimizers; !severalSeen && !higher(w, r) {
+		r.Safe = max(r.Safe, w.Safe) // what ran before the step left the allocator's cache in another order
+		if r.Range != nil && !t.Compiled && r.Range.Low < r.Peak.Allocated {
 			r.Range = nil // the exact step is the peak
 		}
 		return step, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/deepen"
 	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/model/shard"
 	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -34,7 +35,10 @@ func (s Spread) cut() setup.Cut { return setup.NewCut(s.Tensor, s.Plan.Stages) }
 // Need predicts a job, spread over cards or not, under allocator settings: the numbers of Run and RunPart. The job must have passed Check.
 func (s *Variants) Need(j job.Job, conf alloc.Conf, spread Spread) (Need, error) {
 	c := spread.cut()
-	p := s.plays.get(playOf(j, c, conf), func() playedOut { return s.play(j, c, conf) })
+	if f, ok := spread.Plan.Fully(j.Accumulate); ok {
+		return s.fully(j, c, conf, f, spread.Plan)
+	}
+	p := s.plays.get(playOf(j, c, conf), func() playedOut { return s.play(j, c, conf, nil) })
 	if p.err != nil || spread.alone() {
 		return Need{Allocated: p.allocated, Reserved: p.reserved, Safe: p.safe}, p.err
 	}
@@ -45,6 +49,15 @@ func (s *Variants) Need(j job.Job, conf alloc.Conf, spread Spread) (Need, error)
 	// What the allocator holds beyond what is in use is taken to be as much as on one card.
 	safe := held + p.safe - p.allocated
 	return Need{Allocated: held, Reserved: safe, Safe: safe}, nil
+}
+
+// fully plays the tape of a rank under fully_shard.
+func (s *Variants) fully(j job.Job, c setup.Cut, conf alloc.Conf, f shard.Fully, plan shard.Plan) (Need, error) {
+	j.Accumulate = 1
+	k := playOf(j, c, conf)
+	k.plan, k.micro = plan, f.Micro
+	p := s.plays.get(k, func() playedOut { return s.play(j, c, conf, f.Rank) })
+	return Need{Allocated: p.allocated, Reserved: p.reserved, Safe: p.safe}, p.err
 }
 
 // Within plays a job on one card in so much room.
@@ -130,16 +143,19 @@ func (s *Variants) rank(j job.Job, spread Spread, allocated units.Bytes) (units.
 
 // playOf is what a tape's way through the allocator depends on.
 func playOf(j job.Job, c setup.Cut, conf alloc.Conf) playing {
-	p := playing{passesOf(j, c), conf}
+	p := playing{key: passesOf(j, c), conf: conf}
 	p.Optimizer = j.Optimizer
 	return p
 }
 
-// play runs the tape of a job through the allocator, as Run does.
-func (s *Variants) play(j job.Job, c setup.Cut, conf alloc.Conf) playedOut {
+// play runs the tape of a job, or what a rank makes of it, through the allocator, as Run does.
+func (s *Variants) play(j job.Job, c setup.Cut, conf alloc.Conf, rank func(*tape.Tape) *tape.Tape) playedOut {
 	t, r, err := s.tapeOf(j, c)
 	if err != nil {
 		return playedOut{err: err}
+	}
+	if rank != nil {
+		t = rank(t)
 	}
 	policy := alloc.Policy{Conf: conf, Torch: s.m.Torch}
 	down, err := alloc.Run(t, policy, nil)

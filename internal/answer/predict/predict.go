@@ -74,10 +74,8 @@ func (m Machine) name() string {
 }
 
 func (m Machine) context() units.Bytes {
-	if m.Card.Context > 0 {
-		return m.Card.Context
-	}
-	return gpu.LargestContext()
+	size, _ := m.Card.ContextUnder(m.Torch)
+	return size
 }
 
 func (m Machine) device() eager.Device {
@@ -92,6 +90,8 @@ func (m Machine) device() eager.Device {
 type Result struct {
 	Report report.Prediction
 	Tape   *tape.Tape
+
+	conv convolutions
 }
 
 // Run predicts one job. The job must have passed Check.
@@ -120,6 +120,9 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 		return nil, err
 	}
 	r.Range = conv.between(played.peak, m)
+	if j.Compiled {
+		compiled(&r)
+	}
 	if g, ok := model.(*graphrun.Graph); ok {
 		r.Unknown = g.Unknown()
 		if t := g.Trace; t != nil {
@@ -129,7 +132,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 		}
 	}
 	r.Assumptions = slices.Concat(r.Assumptions, ofModel(j, src, model), assumptions(j, m, r.Unknown))
-	return &Result{Report: r, Tape: p.Tape()}, nil
+	return &Result{Report: r, Tape: p.Tape(), conv: conv}, nil
 }
 
 // train runs steps of a job (0: three) and remembers its convolutions. prepare is told of the process before anything runs.
@@ -191,7 +194,7 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	}
 	return families.New(p, src.Config, families.Spec{
 		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
-		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Mask: maskKinds[j.AttentionMask],
+		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Mask: maskKinds[j.AttentionMask], Code: j.Code,
 	})
 }
 
@@ -355,6 +358,9 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 	}
 	if m.Card.Context == 0 {
 		add("the CUDA context of this card is not known: the largest measured one is used (%s)", m.context().Short())
+	}
+	if !torch.LazyKernels.Has(m.Torch) {
+		add("wheels of PyTorch %s load all kernels at once: about 1 GiB of the CUDA context (%s)", m.Torch, m.context().Short())
 	}
 	if m.Capacity == 0 && m.Card.Total == 0 {
 		add("capacity is the nominal one; PyTorch sees a little less (--memory sets it)")

@@ -13,6 +13,8 @@ import (
 type Spread struct {
 	Plan   shard.Plan
 	Tensor int // 0 and 1: none
+
+	micro int // micro-batches of a step, which the part's tape has one of
 }
 
 // RunSpread predicts a job on one card and adds what each card needs when the job is spread. That part is analytic.
@@ -63,7 +65,10 @@ func (s *Spread) lower(j *job.Job) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	s.Plan.Masters = l.Masters
+	s.Plan.Masters, s.Plan.Code = l.Masters, l.Compute.Code
+	if _, ok := s.Plan.Fully(0); ok {
+		s.micro, l.Compute.Accumulate = l.Compute.Accumulate, 1
+	}
 	order := j.Order
 	*j = j.With(l.Compute)
 	j.Order = order
@@ -72,6 +77,9 @@ func (s *Spread) lower(j *job.Job) (bool, error) {
 
 // RunPart predicts one rank alone: src is what Divide left of the model.
 func RunPart(j job.Job, src Source, m Machine, s Spread) (*Result, error) {
+	if _, ok := s.Plan.Fully(0); ok {
+		s.micro, j.Accumulate = j.Accumulate, 1
+	}
 	part, err := Run(j, src, m)
 	if err != nil {
 		return nil, err
@@ -96,22 +104,33 @@ func Divide(src Source, tensor, stages int) (Source, error) {
 // rank is what one card needs, from the prediction of its part.
 func (s Spread) rank(part *Result, m Machine) (*report.Sharded, error) {
 	out := &report.Sharded{Kind: s.Plan.Kind, Ranks: s.Plan.Ranks, Tensor: max(s.Tensor, 1), Stages: max(s.Plan.Stages, 1)}
-	if s.Plan.Ranks > 1 {
+	cards := s.Plan.Ranks * max(s.Tensor, 1) * max(s.Plan.Stages, 1)
+	fully, ok := s.Plan.Fully(s.micro)
+	switch {
+	case ok:
+		p, err := play(fully.Rank(part.Tape), m)
+		if err != nil {
+			return nil, err
+		}
+		out.Allocated, out.Reserved, out.Assumptions = p.peak, p.reserved, s.Plan.Assumptions()
+		out.Safe = safeBound(max(p.reserved, p.upward), part.conv)
+	case s.Plan.Ranks > 1:
 		e, err := shard.PerRank(part.Tape, s.Plan)
 		if err != nil {
 			return nil, err
 		}
 		out.Allocated, out.Buffers, out.Assumptions = e.Peak, e.Buffers, e.Assumptions
-	} else {
+	default:
 		more, why := shard.InFlight(part.Tape, s.Plan.Stages)
 		out.Allocated, out.Assumptions = part.Report.Peak.Allocated+more, why
 	}
 	if s.Tensor > 1 {
 		out.Assumptions = append(out.Assumptions, fmt.Sprintf("tensor parallel %d: heads and MLP are cut, embeddings, norms and logits are whole", s.Tensor))
 	}
-	// What the allocator holds beyond what is in use is taken to be as much as on one card.
-	slack := part.Report.Safe - part.Report.Peak.Allocated
-	out.Safe = out.Allocated + slack
-	out.Fits = out.Safe+m.context()+shard.NCCL(s.Plan.Ranks*max(s.Tensor, 1)*max(s.Plan.Stages, 1), m.Card.NVLink > 0) <= m.capacity()
+	if !ok { // What the allocator holds beyond what is in use is taken to be as much as on one card.
+		out.Safe = out.Allocated + part.Report.Safe - part.Report.Peak.Allocated
+		out.Reserved = out.Safe
+	}
+	out.Fits = out.Safe+m.context()+shard.NCCL(cards, m.Card.NVLink > 0) <= m.capacity()
 	return out, nil
 }

@@ -53,7 +53,9 @@ type key struct {
 // playing is what reserved bytes depend on.
 type playing struct {
 	key
-	conf alloc.Conf
+	conf  alloc.Conf
+	plan  shard.Plan // of one rank under fully_shard
+	micro int
 }
 
 type divided struct {
@@ -143,7 +145,7 @@ func passesOf(j job.Job, c setup.Cut) key {
 
 // parametersOf is what the parameters of a job depend on.
 func parametersOf(j job.Job, c setup.Cut) key {
-	return key{Setup: setup.Setup{Precision: torch.PrecisionOf(j.ParamDType, "", false), Adapters: j.Adapters(), Cut: c}}
+	return key{Setup: setup.Setup{Precision: torch.PrecisionOf(j.ParamDType, "", false), Adapters: j.Adapters(), Cut: c, Code: j.Code}}
 }
 
 // turnOf is what the turns of an optimizer depend on.

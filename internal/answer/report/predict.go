@@ -78,7 +78,8 @@ type Owned struct {
 
 // Largest is what still fits when one size is changed and all else stays.
 type Largest struct {
-	Batch int `json:"batch"` // 0: not even one; LargestBatch: at least as many
+	Batch int `json:"batch"`                 // that fits; 0: not even one; LargestBatch: at least as many
+	Tight int `json:"tight_batch,omitempty"` // that completes after cache releases, where it is larger
 	Seq   int `json:"seq,omitempty"`
 }
 
@@ -92,10 +93,19 @@ type Sharded struct {
 	Tensor      int            `json:"tensor"`
 	Stages      int            `json:"stages"`
 	Allocated   units.Bytes    `json:"allocated"`
+	Reserved    units.Bytes    `json:"reserved"` // by a rank's own tape; where there is none, the safe bound
 	Buffers     units.Bytes    `json:"buffers"`
 	Safe        units.Bytes    `json:"safe"`
 	Fits        bool           `json:"fits"`
 	Assumptions []string       `json:"assumptions"`
+}
+
+// Needs are the bytes a card is expected to need: reserved ones where a rank's own tape was played, else those in use.
+func (s *Sharded) Needs() units.Bytes {
+	if s.Reserved < s.Safe {
+		return s.Reserved
+	}
+	return s.Allocated
 }
 
 // BatchNeed is what a job needs with one batch.

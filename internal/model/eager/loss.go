@@ -57,6 +57,59 @@ func MSELoss(a, b *Tensor) *Tensor {
 	return out
 }
 
+// BinaryCrossEntropy saves both; the loss of every element is made, and its mean written into the same storage
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/Loss.cu, binary_cross_entropy_out_cuda).
+func BinaryCrossEntropy(a, b *Tensor, reduced bool) *Tensor {
+	p := a.p
+	p.op = "aten::binary_cross_entropy"
+	n := p.record("BinaryCrossEntropyBackward0", a)
+	n.save(a, b)
+	out := p.empty(a.Like(), a.DType)
+	p.observe(p.op, a.DType, 4*float64(a.Numel()), a.Bytes()+stored(b), out.Bytes())
+	if reduced {
+		p.reductionScratch(a.Layout, seqDims(a.Rank()), a.DType)
+		drop(p.empty(tensor.Of(), a.DType))
+		out.Layout = tensor.Of()
+	}
+	n.out(out)
+	n.backward(func(g []*Tensor) []*Tensor {
+		p.observe(n.name, a.DType, 4*float64(a.Numel()), 2*a.Bytes(), a.Bytes())
+		return []*Tensor{p.empty(a.Like(), a.DType)}
+	})
+	drop(a, b)
+	return out
+}
+
+// BinaryCrossEntropyWithLogits saves both; on autocast's fp32 list. Two tensors of the input's size are made on the way to the loss, and
+// two on the way back (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/Loss.cpp, binary_cross_entropy_with_logits;
+// torch/csrc/autograd/FunctionsManual.cpp, binary_cross_entropy_with_logits_backward).
+func BinaryCrossEntropyWithLogits(a, b *Tensor, reduced bool) *Tensor {
+	p := a.p
+	in := p.raise(a)
+	p.op = "aten::binary_cross_entropy_with_logits"
+	n := p.record("BinaryCrossEntropyWithLogitsBackward0", in)
+	n.save(in, b)
+	logs, out := p.empty(in.Like(), in.DType), p.empty(in.Like(), in.DType)
+	p.observe(p.op, in.DType, 6*float64(in.Numel()), in.Bytes()+stored(b), out.Bytes())
+	drop(logs)
+	if reduced {
+		p.reductionScratch(in.Layout, seqDims(in.Rank()), in.DType)
+		mean := p.empty(tensor.Of(), in.DType)
+		drop(out)
+		out = mean
+	}
+	n.out(out)
+	n.backward(func(g []*Tensor) []*Tensor {
+		p.observe(n.name, in.DType, 6*float64(in.Numel()), 2*in.Bytes(), in.Bytes())
+		sigmoid := p.empty(in.Like(), in.DType)
+		grad := p.empty(in.Like(), in.DType)
+		drop(sigmoid)
+		return []*Tensor{grad}
+	})
+	drop(in, b)
+	return out
+}
+
 // HuberLoss is the mean Huber loss: the losses of the elements are let go once their mean is taken (aten/src/ATen/native/Loss.cpp, huber_loss).
 func HuberLoss(a, b *Tensor) *Tensor {
 	p := a.p

@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/setup"
 )
 
 // Spec is what of a job a family needs beside its configuration.
@@ -27,6 +28,8 @@ type Spec struct {
 	Checkpointing bool
 	Attn          string // sdpa or eager; empty is sdpa
 	Mask          Mask   // what attention_mask the model is called with
+
+	Code setup.Code // whose modelling code; "" is transformers'
 }
 
 // Mask says which attention_mask a text model is called with.
@@ -70,9 +73,20 @@ var forwards = map[string]builder{
 	"Whisper":    newWhisper,
 }
 
+// others is the modelling code of frameworks, by the Elsewhere of a family's entry.
+var others = map[setup.Code]map[string]builder{
+	setup.Torchtitan:     {"Llama": newTitan},
+	setup.Torchtitan2025: {"Llama": newTitan},
+}
+
 // New builds the model of a configuration in a process.
 func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	build, ok := forwards[c.Family.Code]
+	if s.Code != "" {
+		if build, ok = others[s.Code][c.Family.Elsewhere]; !ok {
+			return nil, fmt.Errorf("model_type %q: the code of %s for it is not written here", c.Type, s.Code)
+		}
+	}
 	if !ok {
 		return nil, fmt.Errorf("model_type %q is not built in; export a graph with torch.export instead", c.Type)
 	}

@@ -19,10 +19,11 @@ type Family struct {
 	Class string `json:"class"` // the config class whose defaults apply
 	Like  string `json:"like"`  // the family that it is in all but its class: the same computation under another name
 	// Code names the forward pass in package families. Several types share one where they differ by traits.
-	Code   string `json:"code"`
-	Prefix string `json:"prefix"` // base_model_prefix
-	Task   string `json:"task"`   // what it is trained for where the file names no head; causal-lm where empty
-	Labels int    `json:"labels"` // the class's default for a classification head; 2 where 0
+	Code      string `json:"code"`
+	Elsewhere string `json:"elsewhere"` // the forward pass of it in frameworks that have their own (package families); empty: none has, or none is written
+	Prefix    string `json:"prefix"`    // base_model_prefix
+	Task      string `json:"task"`      // what it is trained for where the file names no head; causal-lm where empty
+	Labels    int    `json:"labels"`    // the class's default for a classification head; 2 where 0
 
 	TokenHead string `json:"token_head"` // what a decoder's token classifier is called; empty: it has none
 	Uniform   bool   `json:"uniform"`    // its layers are all of one kind

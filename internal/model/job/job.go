@@ -28,6 +28,8 @@ type Job struct {
 	ConfigFile string          `json:"config_file,omitempty"` // hf: its file
 	Graph      string          `json:"graph,omitempty"`       // graph: a .pt2, or model.json, plain or .gz
 
+	Code setup.Code `json:"code,omitempty"` // hf: whose modelling code runs, where it is not transformers'
+
 	Task       string `json:"task,omitempty"`        // hf: what the model is trained for
 	Loss       string `json:"loss,omitempty"`        // graph that ends in logits: cross-entropy
 	LossOutput string `json:"loss_output,omitempty"` // graph: the output the loss is computed from
@@ -69,6 +71,11 @@ type Job struct {
 	LoRATargets []string `json:"lora_targets,omitempty"` // last names of linear layers; default q_proj, v_proj
 	LoRADropout float64  `json:"lora_dropout,omitempty"`
 	BaseBits    int      `json:"base_bits,omitempty"` // 4: the frozen base is quantized (QLoRA)
+
+	// Optimizers is how many optimizers step in an iteration, each with passes of its own; 0 and 1: one. The job is the largest of these steps.
+	Optimizers int `json:"optimizers,omitempty"`
+	// Compiled says that the step runs under torch.compile, which keeps other tensors than these operators do.
+	Compiled bool `json:"compiled,omitempty"`
 
 	// Notes are what whoever described the job wants said beside the numbers.
 	Notes []string `json:"notes,omitempty"`
@@ -176,6 +183,7 @@ func (j *Job) checkWords() error {
 	}{
 		{"task", j.Task, tasks}, {"loss", j.Loss, losses}, {"param_dtype", string(j.ParamDType), torch.DTypes()}, {"autocast", string(j.Autocast), casts},
 		{"loop", string(j.Loop), setup.Words(setup.Loops())}, {"zero_grad", j.ZeroGrad, zeroings}, {"attention_mask", j.AttentionMask, masks},
+		{"code", string(j.Code), setup.Words(setup.Codes())},
 	} {
 		if w.word == "" {
 			continue
@@ -225,7 +233,7 @@ func (j *Job) checkSizes() error {
 	}{
 		{"batch", j.Batch, maxBatch}, {"seq", j.Seq, maxSeq}, {"target_seq", j.TargetSeq, maxSeq}, {"image", j.Image, maxImage},
 		{"frames", j.Frames, maxFrames}, {"lora_rank", j.LoRARank, 1 << 14}, {"classes", j.Classes, maxSeq}, {"accumulate", j.Accumulate, maxBatch},
-		{"checkpoint_layers", j.Layers, maxFrames}, {"resident_bytes", int(j.ResidentBytes), maxInput},
+		{"checkpoint_layers", j.Layers, maxFrames}, {"resident_bytes", int(j.ResidentBytes), maxInput}, {"optimizers", j.Optimizers, maxFrames},
 	} {
 		if s.value < 0 {
 			return fmt.Errorf("%s %d must not be negative", s.field, s.value)

@@ -23,6 +23,8 @@ type Plan struct {
 	Masters    bool // the tape's parameters are 16-bit copies: what each rank keeps of parameters and state is fp32
 	BucketView bool // DDP: gradient_as_bucket_view, which saves the buckets
 	Stages     int  // pipeline stages; 0 and 1: none. The tape is then that of one stage's layers
+
+	Code setup.Code // whose modelling code: frameworks apply fully_shard to other units
 }
 
 const maxRanks = 1 << 20
@@ -44,6 +46,18 @@ func (p Plan) Check() error {
 	return nil
 }
 
+// Fully is how fully_shard is applied, with so many micro-batches a step; false where the plan is another one, or a pipeline's, which is estimated.
+func (p Plan) Fully(micro int) (Fully, bool) {
+	f := Fully{Ranks: p.Ranks, Policy: p.Masters, Micro: min(micro, 2), FromHost: true}
+	switch p.Code {
+	case setup.Torchtitan: // https://github.com/pytorch/torchtitan/blob/v0.2.2/torchtitan/models/llama3/infra/parallelize.py#L287
+		f.Apart, f.FromHost = [][]string{{"tok_embeddings"}, {"norm", "output"}}, false
+	case setup.Torchtitan2025: // https://github.com/pytorch/torchtitan/blob/82f7387f8/torchtitan/parallelisms/parallelize_llama.py#L309
+		f.KeepLast, f.FromHost = true, false
+	}
+	return f, p.Kind == setup.FSDP2 && p.Stages < 2 && p.Ranks > 1
+}
+
 // Estimate is what one rank needs.
 type Estimate struct {
 	Peak        units.Bytes // tensors of the rank at its highest instant
@@ -51,22 +65,27 @@ type Estimate struct {
 	Assumptions []string
 }
 
-// NCCL's own buffers, outside of the allocator. Estimated: 4 MiB (NCCL_BUFFSIZE) for the simple protocol and about as much for LL128, for each of up to four
-// connections of a channel; some two dozen channels over NVLink, a few over PCIe. https://github.com/NVIDIA/nccl/blob/v2.27.3-1/src/init.cc
+// NCCL's own buffers, outside of the allocator. Over NVLink, measured on four A100s: 544 MB for a communicator of two cards, 688 for more
+// (https://github.com/NVIDIA/nccl/issues/964). Over PCIe, estimated: 4 MiB (NCCL_BUFFSIZE) for the simple protocol and about as much for LL128, for each of
+// up to four connections of a few channels (https://github.com/NVIDIA/nccl/blob/v2.27.3-1/src/init.cc). Further communicators and all-to-all take more:
+// 3.3 GB on eight H100s (https://github.com/NVIDIA/nccl/issues/1685).
 const (
-	overNVLink = 768 * units.MiB
-	overPCIe   = 256 * units.MiB
+	overNVLinkTwo = 544 * units.MiB
+	overNVLink    = 688 * units.MiB
+	overPCIe      = 256 * units.MiB
 )
 
-// NCCL is what the communicators of a process take of its card; nothing with one card.
+// NCCL is what the communicator of a process takes of its card; nothing with one card.
 func NCCL(cards int, nvlink bool) units.Bytes {
 	switch {
 	case cards < 2:
 		return 0
-	case nvlink:
-		return overNVLink
+	case !nvlink:
+		return overPCIe
+	case cards == 2:
+		return overNVLinkTwo
 	}
-	return overPCIe
+	return overNVLink
 }
 
 // DeepSpeed's defaults (deepspeed/runtime/zero/config.py): buckets of 5e8 elements.
@@ -102,7 +121,7 @@ func PerRank(t *tape.Tape, p Plan) (Estimate, error) {
 		}
 	}
 	best.Peak += m.inFlight(p.Stages)
-	best.Assumptions = append(p.assumptions(), stageAssumption(p.Stages)...)
+	best.Assumptions = append(p.Assumptions(), stageAssumption(p.Stages)...)
 	return best, nil
 }
 
@@ -219,9 +238,7 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 			buffers = min(bucket, 2*m.layer)
 			break
 		}
-		grads = wide(grads) + min(grads, m.layer+m.rest) // those of the running layer, and of what lies outside until all of backward is done
-		params = wide(params) + min(params, p.gathered(m))
-		buffers = min(bucket, 2*m.layer) // gather and reduce-scatter buffers
+		params, grads = wide(params), wide(grads) // at least: Fully knows what is gathered when
 	}
 	return params + grads + state + rest + buffers, buffers
 }
@@ -229,7 +246,8 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 // gathered are parameters in full: the running layer, the one fetched ahead, and what lies outside of layers.
 func (p Plan) gathered(m model) units.Bytes { return 2*m.layer + m.rest }
 
-func (p Plan) assumptions() []string {
+// Assumptions are what the numbers of a plan rest on.
+func (p Plan) Assumptions() []string {
 	out := []string{fmt.Sprintf("per rank of %d (%s): computed from the tape of one card, not measured", p.Ranks, p.Kind)}
 	switch p.Kind {
 	case setup.DDP:

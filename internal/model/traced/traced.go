@@ -43,12 +43,16 @@ type Trace struct {
 	Seconds float64 `json:"seconds"`
 	Skipped int     `json:"skipped_batches"`
 
-	Owners  []Owner  `json:"owners"`
-	Moments []Moment `json:"moments"`
-	Works   []Work   `json:"works"`
-	Depends []string `json:"depends_on_data"` // lines of the script whose results' sizes depend on data
-	Notes   []string `json:"notes"`
-	Params  int64    `json:"params"`
+	Owners  []Owner     `json:"owners"`
+	Moments []Moment    `json:"moments"`
+	Works   []Work      `json:"works"`
+	Depends []string    `json:"depends_on_data"` // lines of the script whose results' sizes depend on data
+	Routed  units.Bytes `json:"routed"`          // the most that shares of experts held at once, were the shares equal
+	Routes  []string    `json:"routed_at"`       // lines of the script that choose them
+	Notes   []string    `json:"notes"`
+	// Compiled says that something ran under torch.compile, of which the operators were followed as they are.
+	Compiled bool  `json:"compiled"`
+	Params   int64 `json:"params"`
 
 	events []event
 }

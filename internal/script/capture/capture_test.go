@@ -31,6 +31,8 @@ type job struct {
 	ChannelsLast      bool     `json:"channels_last"`
 	Freeze            []string
 	ResidentBytes     int64 `json:"resident_bytes"`
+	Optimizers        int
+	Compiled          bool
 	Notes             []string
 }
 

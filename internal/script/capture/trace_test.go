@@ -80,6 +80,20 @@ func TestSizesThatDependOnDataAreBounded(t *testing.T) {
 	}
 }
 
+// Each of 4096 tokens goes to two of eight experts: whatever the shares, hidden layers of 8192 rows are kept for backward, not of eight times as many.
+func TestExpertsGetEqualShares(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "experts.py")
+	hidden := units.Bytes(2 * 4096 * 1024 * 4)
+	peak, r := res.Report.Peak.Allocated, res.Report.Range
+	if trace.Steps != 3 || peak < 2*hidden || peak > 3*hidden+80*units.MiB {
+		t.Errorf("%d steps, peak %s; what the experts keep is %s and more", trace.Steps, peak, 2*hidden)
+	}
+	if r == nil || r.Low != peak || r.High <= peak || !strings.Contains(r.Why, "experts.py:18") {
+		t.Errorf("range %+v of peak %s", r, peak)
+	}
+}
+
 // A capture runs its graph operator by operator on package eager, a trace follows PyTorch itself: two ways to the same number.
 func TestATraceAgreesWithTheCapture(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ def main():
     device = torch.device("cuda", local_rank)
     assert torch.cuda.current_device() == local_rank
     model = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.Linear(12, 30), nn.BatchNorm1d(30), nn.ReLU(), nn.Linear(30, 4))).to(device)
-    model = DDP(model, device_ids=[local_rank], output_device=local_rank, gradient_as_bucket_view=True)
+    model = DDP(model, device_ids=[local_rank], output_device=local_rank, gradient_as_bucket_view="COPIES" not in os.environ)
     data = TensorDataset(torch.randn(48, 12), torch.randint(0, 4, (48,)))
     sampler = DistributedSampler(data, shuffle=True)
     loader = DataLoader(data, batch_size=8, sampler=sampler, pin_memory=True, num_workers=2)

@@ -16,9 +16,9 @@ class Unanswerable(Exception):
 
 
 class Answers:
-    def __init__(self, torch, module_of, changes=lambda storage: ()):
+    def __init__(self, torch, module_of, changes=lambda node, before=None: ()):
         self.torch, self.module_of = torch, module_of  # module_of(name): the tensor behind a get_attr node
-        self.changes = changes  # changes(storage): the operators that wrote into it, in order
+        self.changes = changes  # changes(node, before): the operators that wrote into the memory of a node's result before another ran, in order
         self.known, self.learnt = {}, {}
         self.random = torch.Generator().manual_seed(0)
 
@@ -29,7 +29,7 @@ class Answers:
         if tensor.numel() > MOST:
             raise Unanswerable("a question about too many values")
         self.of(node)
-        for change in self.changes(tensor.untyped_storage()._cdata):  # they write into what views share
+        for change in self.changes(node):  # they write into what views share
             self.of(change)
         return self.of(node)
 
@@ -53,6 +53,10 @@ class Answers:
             return self.drawn(val)
         if node.op == "call_function" and str(node.target) in COINS and val.numel() == 1:
             return torch.full(tuple(val.shape), 0.999, dtype=val.dtype)
+        for source in node.all_input_nodes:
+            self.of(source)
+            for change in self.changes(source, node):
+                self.of(change)
         args = torch.fx.node.map_arg(node.args, self.of)
         kwargs = {k: torch.device("cpu") if isinstance(v, torch.device) else v for k, v in torch.fx.node.map_arg(node.kwargs, self.of).items()}
         args = tuple(torch.device("cpu") if isinstance(a, torch.device) else a for a in args)

@@ -62,6 +62,7 @@ class Capture:
         self.asked = None  # where the script last asked for a value that does not exist
         self.begin()
         self.notes = []  # what the prediction should say beside its numbers
+        self.compiled = False  # something runs under torch.compile
         self.done = False
         self.fake = None
 
@@ -220,6 +221,19 @@ class Capture:
         Module = self.torch.nn.Module
         calls = (Module.__call__, Module._wrapped_call_impl if hasattr(Module, "_wrapped_call_impl") else None, Module._call_impl)
         return function.__self__ if getattr(function, "__func__", None) in calls else None
+
+    def engine(self, refuse):
+        """Of DeepSpeed: its ranks' parts are no graph's."""
+        return lambda module: setattr(module, "initialize", refuse)
+
+    def buckets(self, sizes):
+        """What DDP keeps beside the gradients. Several processes' share is worked out from their number, buckets included."""
+        if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+            return []
+        made = [self.torch.empty(count, dtype=kind) for kind, count in sizes]  # pages that nobody touches
+        for t in made:
+            self.places.put(t, self.places.named("cuda"))
+        return made
 
     # The script runs ---------------------------------------------------------------------------------------------------------
 

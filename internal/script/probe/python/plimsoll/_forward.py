@@ -35,10 +35,11 @@ class Recorder:
         self.torch, self.model = torch, model
         self.paths = {id(m): (name, type(m)) for name, m in model.named_modules()}
         self.calls, self.count = [], 0
-        self.entered = {}
+        self.entered, self.when = {}, {}
         self.order, self.state, self.deaths, self.living = [], {}, [], {}
         self.storages = {}  # storage -> the last operator that gave a tensor of it
-        self.changes = {}  # storage -> the operators that wrote into it
+        self.memory = {}  # operator -> the memory of its result: (storage, when it was made)
+        self.changes = {}  # memory -> the operators that wrote into it
 
     @contextlib.contextmanager
     def listening(self):
@@ -55,8 +56,7 @@ class Recorder:
             self.living[node] = True
             setattr(tensor, _answers.NODE, node)
             self.storages[tensor.untyped_storage()._cdata] = node
-            if getattr(getattr(node.target, "_schema", None), "is_mutable", False):
-                self.changes.setdefault(tensor.untyped_storage()._cdata, []).append(node)
+            self.note_memory(node, tensor.untyped_storage()._cdata)
             weakref.finalize(tensor, self.died, node)
             return out
 
@@ -65,6 +65,7 @@ class Recorder:
             self.tracer = tracer
             self.count += 1
             self.order.append(node)
+            self.when[node] = self.count
             self.state[node] = (tuple(self.calls), torch.is_grad_enabled(), torch.is_autocast_enabled("cuda"))
             return node
 
@@ -88,6 +89,18 @@ class Recorder:
                 del tracer.create_node
             else:
                 tracer.create_node = own
+
+    def note_memory(self, node, storage):
+        """Views have the memory of what they are views of; another tensor may get the storage of one that died."""
+        shared = [m for m in (self.memory.get(n) for n in node.all_input_nodes) if m is not None and m[0] == storage]
+        memory = self.memory[node] = shared[0] if shared else (storage, self.count)
+        if getattr(getattr(node.target, "_schema", None), "is_mutable", False):
+            self.changes.setdefault(memory, []).append((self.count, node))
+
+    def changed(self, node, before=None):
+        """The operators that wrote into the memory of a node's result, up to another node."""
+        last = self.when.get(before, self.count + 1)
+        return [n for at, n in self.changes.get(self.memory.get(node), ()) if at < last and n is not before]
 
     def root(self):
         """The module that holds the constants make_fx has met."""
@@ -118,7 +131,7 @@ def run(torch, fake, model, batch, autocast):
         ended.append((out, living, objective, [n for n in kept_by(torch, model) if n in recorder.living]))
         return loss
 
-    answers = _answers.Answers(torch, lambda name: getattr(recorder.root(), name), lambda storage: recorder.changes.get(storage, ()))
+    answers = _answers.Answers(torch, lambda name: getattr(recorder.root(), name), recorder.changed)
     unreal = lambda t: isinstance(t, FakeTensor)
     gc.collect()
     with fake, recorder.listening(), answers.given(unreal), autocasting(torch, autocast), torch.enable_grad():

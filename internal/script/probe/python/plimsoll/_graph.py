@@ -298,6 +298,10 @@ def _job(capture, optimizer, models, step, batch):
         job["freeze"] = frozen
     if any(p.dim() == 4 and p.is_contiguous(memory_format=capture.torch.channels_last) and not p.is_contiguous() for p in parameters):
         job["channels_last"] = True
+    if len(capture.taken) > 1:
+        job["optimizers"] = len(capture.taken)
+    if capture.compiled:
+        job["compiled"] = True
     if capture.notes:
         job["notes"] = capture.notes
     _note_checkpoints(capture, step, job)

@@ -65,8 +65,9 @@ def side(config, size, *, parts=True):
 class Maker:
     """Makes inputs by the names that forward functions give them."""
 
-    def __init__(self, torch, config, model, size, dtype):
+    def __init__(self, torch, config, model, size, dtype, variant=0):
         self.torch, self.config, self.model, self.size, self.dtype = torch, config, model, size, dtype
+        self.variant = variant  # of spectrograms: 1 turns them, 2 has 128 bins where the configuration says nothing, 3 does both
         self.parameters = inspect.signature(model.forward).parameters
         self.kind = type(model).__name__
         self.made = {}
@@ -142,22 +143,25 @@ class Maker:
     def hidden(self):
         if "grid_thw" in self.parameters:
             return self.flat()
-        return self.real(self.size["batch"], self.size["seq"], self.width())
+        given = read(self.config, "input_dim", parts=False)
+        return self.real(self.size["batch"], self.size["seq"], given if isinstance(given, int) else self.width())
 
     def width(self):
         return read(self.config, "hidden_size", "d_model", "dim", "n_embd", "hidden_dim", "embed_dim", default=768)
 
     def spectrogram(self):
+        """Frames of a spectrogram: bins last, but for models that begin with convolutions over time as Whisper does."""
         c, b = self.config, self.size["batch"]
         frames = self.size.get("frames")
-        bins = read(c, "num_mel_bins", "feature_size", "input_feat_per_channel", "n_mels", "input_feat_size", "feature_projection_input_dim", "num_mel_channels", "mel_bins", "mel_channels", "input_dim", default=80)
-        bins = bins if isinstance(bins, int) else 80
+        bins = read(c, "num_mel_bins", "input_dim", "feature_size", "input_feat_per_channel", "n_mels", "input_feat_size", "feature_projection_input_dim", "num_mel_channels", "mel_bins", "mel_channels")
+        if not isinstance(bins, int):
+            bins = 128 if self.variant & 2 else 80
         if "clap" in (getattr(c, "model_type", "") or ""):
             return self.real(b, 1, frames or 1001, bins)
         limit = read(c, "max_source_positions")
-        whisper = hasattr(self.model, "get_encoder") or "conv1" in {n.rsplit(".", 1)[-1] for n, _ in self.model.named_modules()}
-        if whisper and read(c, "num_mel_bins") and limit and "speech_to_text" not in (getattr(c, "model_type", "") or ""):
-            return self.real(b, bins, frames or 2 * limit)
+        turned = bool(limit and read(c, "num_mel_bins") and "speech_to_text" not in (getattr(c, "model_type", "") or ""))
+        if turned != bool(self.variant & 1):
+            return self.real(b, bins, frames or (2 * limit if limit else FRAMES))
         return self.real(b, frames or FRAMES // 2, bins)
 
     def sound(self):
@@ -247,13 +251,9 @@ class Maker:
         more = [n for n in takes if n in ("pixel_values", "image_grid_thw", "input_features", "input_values", "bbox", "visual_embeds", "visual_feats", "visual_pos", "pixel_values_videos", "flattened_patches", "future_values", "future_time_features",
                                           "states", "actions", "rewards", "returns_to_go", "timesteps", "encoder_hidden_states", "query_embeds")]
         out = [text + [n for n in required if n not in text], first, first + decoder, first + text, text + decoder, first + text + decoder, first + more, first + text + more + decoder, [*dict.fromkeys(first + text + ["attention_mask"])]]
-        seen, unique = set(), []
-        for names in out:
-            names = tuple(dict.fromkeys(n for n in names if n in takes))
-            if names and names not in seen:
-                seen.add(names)
-                unique.append(names)
-        return unique
+        unique = list(dict.fromkeys(tuple(dict.fromkeys(n for n in names if n in takes)) for names in out))
+        heard = {"input_features", "audio_mel"}
+        return [(names, variant) for names in unique if names for variant in (range(4) if heard & set(names) else (0,))]
 
     def inputs(self, names):
         out = {}

@@ -258,12 +258,12 @@ def described(torch, transformers, request, config, task, cls):
     without_data(torch, fake, model)
     dtype = next((p.dtype for p in model.parameters() if p.dtype.is_floating_point), torch.float32)
     autocast = getattr(torch, WORDS[request["autocast"]]) if request.get("autocast") else None
-    names, done, used = [], {}, set()
+    chosen, done, used = None, {}, set()
 
-    def run(size, inputs):
+    def run(size, inputs, variant):
         with fake:
             sizes = _inputs.Sizes(size)
-            maker = _inputs.Maker(torch, config, model, sizes, dtype)
+            maker = _inputs.Maker(torch, config, model, sizes, dtype, variant)
             given = maker.inputs(inputs)
             given.update(maker.labels(task, given))
         done[tuple(sorted(size.items()))] = trace = _forward.run(torch, fake, model, given, autocast)
@@ -271,7 +271,7 @@ def described(torch, transformers, request, config, task, cls):
         return trace
 
     def trace(size):
-        return done.get(tuple(sorted(size.items()))) or run(size, names)
+        return done.get(tuple(sorted(size.items()))) or run(size, *chosen)
 
     base = next(iter(sizes_of(request, ("batch",))))
     with fake:
@@ -279,17 +279,17 @@ def described(torch, transformers, request, config, task, cls):
     problems = []
     for choice in choices:
         try:
-            run(base, choice)
-            names = choice
+            run(base, *choice)
+            chosen = choice
             break
         except Exception as failure:
             problems.append(failure)
-    if not names:
+    if chosen is None:
         raise next((p for p in problems if isinstance(p, _inputs.Missing)), problems[0] if problems else Refused(f"nothing is known about the inputs of {cls.__name__}"))
-    first = next(iter(done.values()))
+    names, first = chosen[0], next(iter(done.values()))
     about = {
         "torch": torch.__version__, "transformers": transformers.__version__, "class": cls.__name__, "module": cls.__module__, "task": task,
-        "created": made, "notes": notes(task, cls, config, first, names),
+        "created": made, "inputs": list(names), "variant": chosen[1], "notes": notes(task, cls, config, first, names),
         "checkpoints": [n for n, m in model.named_modules() if any(c.__name__ == "GradientCheckpointingLayer" for c in type(m).__mro__)],
     }
     opened = tuple(s for s in ("batch", "seq", "target_seq") if s in used and request.get(s))

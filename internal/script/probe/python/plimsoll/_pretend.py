@@ -56,7 +56,7 @@ def a_gpu(torch, capture):
     _types(torch, places)
     _tools(cuda)
     _accelerator(torch, places)
-    _on_cpu(torch, places)
+    _on_cpu(torch, capture)
     _generators(torch, places)
     _not_compiled(torch, capture)
     _refusals(torch, capture)
@@ -148,7 +148,8 @@ def _accelerator(torch, places):
             setattr(module, name, torch.cuda.current_device)
 
 
-def _on_cpu(torch, places):
+def _on_cpu(torch, capture):
+    places = capture.places
     read, group = torch.load, getattr(torch.distributed, "init_process_group", None)
 
     def load(file, map_location=None, *args, **kwargs):
@@ -162,7 +163,7 @@ def _on_cpu(torch, places):
         return made
 
     torch.load = load
-    torch.nn.parallel.DistributedDataParallel = torch.nn.parallel.distributed.DistributedDataParallel = _alone(torch)
+    torch.nn.parallel.DistributedDataParallel = torch.nn.parallel.distributed.DistributedDataParallel = _alone(torch, capture.buckets)
     torch.nn.DataParallel = torch.nn.parallel.DataParallel = _alone(torch)
     torch.nn.SyncBatchNorm.convert_sync_batchnorm = classmethod(lambda cls, module, process_group=None: module)
     torch.nn.SyncBatchNorm.forward = torch.nn.modules.batchnorm._BatchNorm.forward
@@ -177,15 +178,35 @@ def _on_cpu(torch, places):
         torch.get_default_device = lambda: places.default() or true()
 
 
-def _alone(torch):
+FIRST_BUCKET, BUCKET = 1 << 20, 25  # bytes and MiB (torch/csrc/distributed/c10d/reducer.hpp, kDefaultFirstBucketBytes; torch/nn/parallel/distributed.py)
+
+
+def bucket_sizes(parameters, cap):
+    """Elements and type of DDP's buckets: gradients from the last parameter on, a bucket ends once it has its size
+    (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size)."""
+    buckets, open_ = [], {}
+    for p in reversed(parameters):
+        count, limit = open_.pop(p.dtype, (0, cap if p.dtype in {kind for kind, _ in buckets} else min(FIRST_BUCKET, cap)))
+        count += p.numel()
+        if count * p.element_size() >= limit:
+            buckets.append((p.dtype, count))
+        else:
+            open_[p.dtype] = count, limit
+    return buckets + [(kind, count) for kind, (count, _) in open_.items()]
+
+
+def _alone(torch, reserve=lambda sizes: None):
     class Alone(torch.nn.Module):
-        """A model that the script wanted wrapped for several GPUs."""
+        """A model that the script wanted wrapped for several GPUs. DDP keeps gradients a second time, in the buckets it sends, for a single process too
+        (reducer.cpp, initialize_buckets); with gradient_as_bucket_view they are the gradients themselves."""
 
         alone = True
 
-        def __init__(self, module, *args, **kwargs):
+        def __init__(self, module, *args, bucket_cap_mb=None, gradient_as_bucket_view=False, **kwargs):
             super().__init__()
             self.module = module
+            if not gradient_as_bucket_view:
+                self.buckets = reserve(bucket_sizes([p for p in module.parameters() if p.requires_grad], int((bucket_cap_mb or BUCKET) * 2**20)))
 
         def forward(self, *args, **kwargs):
             return self.module(*args, **kwargs)
@@ -218,29 +239,33 @@ def _generators(torch, places):
 
 
 def _not_compiled(torch, capture):
-    """Compiled code keeps other tensors than the model's own operators do; the capture is of those, and says so. Libraries compile functions of theirs
-    that a script never calls: a function says so when it is called."""
-    left_out = "torch.compile was left out: compiled code fuses operators and usually keeps less for backward"
+    """Compiled code keeps other tensors than the model's own operators do; what is followed are those, and the prediction says how far the two may be apart.
+    Libraries compile functions of theirs that a script never calls: a function counts when it is called."""
 
-    def compile(model=None, *args, **kwargs):
+    def seen(backend="inductor", mode=None, options=None, **kwargs):
+        capture.compiled = capture.compiled or backend == "inductor"
+        if mode in ("reduce-overhead", "max-autotune") or (options or {}).get("triton.cudagraphs"):
+            capture.note("torch.compile records CUDA graphs in this mode: what their private pools hold is not predicted, and may be more than this")
+
+    def compile(model=None, **kwargs):
         if model is None:
-            return lambda function: compile(function)
+            return lambda function: compile(function, **kwargs)
         if isinstance(model, torch.nn.Module):
-            capture.note(left_out)
+            seen(**kwargs)
             object.__setattr__(model, "_orig_mod", model)
             return model
         if not inspect.isfunction(model):
             return model
 
         @functools.wraps(model)
-        def called(*args, **kwargs):
-            capture.note(left_out)
-            return model(*args, **kwargs)
+        def called(*args, **given):
+            seen(**kwargs)
+            return model(*args, **given)
 
         return called
 
     torch.compile = compile
-    torch.nn.Module.compile = lambda module, *args, **kwargs: compile(module) and None
+    torch.nn.Module.compile = lambda module, **kwargs: compile(module, **kwargs) and None
 
 
 def _refusals(torch, capture):
@@ -274,7 +299,7 @@ def _refusals(torch, capture):
 
     when_imported("torch.distributed.fsdp", without_sharding)
     engine = refuse("DeepSpeed's engine cannot be captured: predict the script without it and add --gpus N --sharding zero1, zero2 or zero3")
-    when_imported("deepspeed", lambda module: setattr(module, "initialize", engine))
+    when_imported("deepspeed", capture.engine(engine))
 
 
 def kernels_of_triton(answer):

@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 
-from . import _again, _cudarules, _files, _frames, _graph, _internals, _loops, _places, _pretend, _shadow, _shapes, _tracemode
+from . import _again, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _loops, _places, _pretend, _routing, _shadow, _shapes, _tracemode
 from ._imports import when_imported
 
 OLDEST = (2, 4)
@@ -48,9 +48,12 @@ class Trace:
         self.phase, self.steps, self.backwards = "load", 0, 0
         self.level = self.highest = self.since = 0
         self.tainted, self.reasons = set(), {}
+        self.routing, self.routed, self.routes = _routing.Routing(torch), set(), {}  # storages of an expert's share
+        self.routed_level = self.routed_highest = 0
         self.optimizers, self.modules = weakref.WeakSet(), weakref.WeakSet()
         self.names, self.aliases = weakref.WeakKeyDictionary(), {}
         self.notes, self.asked, self.done, self.depth = [], None, False, 0
+        self.compiled = False
         self.begun = time.monotonic()
         self.limit = float(os.environ.get("PLIMSOLL_SECONDS") or SECONDS)
         self.loops = _loops.Loops(self)
@@ -234,6 +237,14 @@ class Trace:
             finally:
                 self.category = before
 
+    def engine(self, refuse):
+        return _deepspeed.install(self, refuse)
+
+    def buckets(self, sizes):
+        """What DDP keeps beside the gradients."""
+        with self.recording("gradients"):
+            return [self.torch.empty(count, dtype=kind) for kind, count in sizes]
+
     def to_gpu(self, tensor, change=lambda t: t):
         """A tensor without data in place of one the script has on the host."""
         category = "parameters" if isinstance(tensor, self.torch.nn.Parameter) else "inputs" if self.phase != "load" else "other"
@@ -350,10 +361,12 @@ class Trace:
 
     def saw(self, func, args, kwargs, out):
         """An operator ran."""
-        tainted = bool(self.tainted) and any(self.is_tainted(t) for t in self.tensors((args, kwargs)))
+        given = self.tensors((args, kwargs)) if self.tainted or self.routed else ()
+        tainted, routed = self.among(given, self.tainted), self.among(given, self.routed)
         for t in self.tensors(out):
             if isinstance(t, self.FakeTensor):
-                self.begin(t, func, tainted)
+                self.begin(t, func, tainted, routed)
+        self.routing.saw(func, args, kwargs, out)
         work = WORKS.get(func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else "")
         if work is not None:
             self.event(WORK, self.works.at(work(func, args, kwargs, out)), 0, 0)
@@ -373,10 +386,10 @@ class Trace:
             self.events[ref.place + 3] = self.owners.at((category, path, RESERVE, taint))
         return made
 
-    def is_tainted(self, t):
-        return isinstance(t, self.FakeTensor) and t.untyped_storage()._cdata in self.tainted
+    def among(self, given, known):
+        return bool(known) and any(isinstance(t, self.FakeTensor) and t.untyped_storage()._cdata in known for t in given)
 
-    def begin(self, t, func, tainted):
+    def begin(self, t, func, tainted, routed):
         storage = t.untyped_storage()
         key = storage._cdata
         known = self.live.get(key)
@@ -390,6 +403,10 @@ class Trace:
         self.live[key] = ref
         if tainted:
             self.tainted.add(key)
+        if routed or key in self.routed:
+            self.routed.add(key)
+            self.routed_level += size
+            self.routed_highest = max(self.routed_highest, self.routed_level)
         owner = self.owners.at((self.category, self.paths[-1] if self.paths else "", str(func).removesuffix(".default"), key in self.tainted))
         self.event(ALLOC, self.number, size, owner)
         self.number += 1
@@ -405,6 +422,10 @@ class Trace:
         if self.live.get(ref.key) is ref:
             del self.live[ref.key]
             self.tainted.discard(ref.key)
+            if ref.key in self.routed:
+                self.routed.discard(ref.key)
+                self.routed_level -= self.events[ref.place + 2]
+            self.routing.forget(ref.key)
 
     def depends(self, out):
         """A result's size depends on data; the largest there can be is taken."""
@@ -415,6 +436,11 @@ class Trace:
         if ref is not None:
             category, path, op, _ = self.owners.values[self.events[ref.place + 3]]
             self.events[ref.place + 3] = self.owners.at((category, path, op, True))
+
+    def goes_to_an_expert(self, out):
+        """A result has an expert's share of the tokens."""
+        self.routed.add(out.untyped_storage()._cdata)
+        self.routes.setdefault(_spelled(_caller()), None)
 
     def claim(self, t, category):
         if not isinstance(t, self.FakeTensor):
@@ -454,7 +480,7 @@ class Trace:
             "steps": self.steps, "seconds": round(time.monotonic() - self.begun, 1), "skipped_batches": self.loops.skipped,
             "owners": [{"category": c, "module": m, "op": o, "depends": d} for c, m, o, d in self.owners.values],
             "moments": [{"step": n, "phase": phase} for n, phase in self.moments.values], "works": [dict(zip(WORK_FIELDS, w)) for w in self.works.values],
-            "depends_on_data": list(self.reasons), "notes": self.notes, "params": self.parameters(),
+            "depends_on_data": list(self.reasons), "routed": self.routed_highest, "routed_at": list(self.routes), "notes": self.notes, "compiled": self.compiled, "params": self.parameters(),
         }
         events = self.events[:]
         _files.write_with(os.path.join(self.report, "trace.bin.gz"), lambda f: f.write(gzip.compress(events.tobytes(), 1)))

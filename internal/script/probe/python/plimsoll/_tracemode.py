@@ -224,10 +224,21 @@ class Bounds:
         self.trace.depends(out)
         return out
 
+    def rows(self, mask, make):
+        """A result with a row for every value of a mask that holds: of an expert's share where the mask chooses one, else of all."""
+        part = self.trace.routing.part(mask)
+        out = make(mask.numel() if part is None else part)
+        if part is None:
+            return self.told(out)
+        self.trace.goes_to_an_expert(out)
+        return out
+
     def nonzero(self, func, args, kwargs):
-        return self.told(args[0].new_empty((args[0].numel(), args[0].dim()), dtype=self.torch.int64))
+        return self.rows(args[0], lambda n: args[0].new_empty((n, args[0].dim()), dtype=self.torch.int64))
 
     def all_of_them(self, func, args, kwargs):
+        if args[0].shape == args[1].shape:
+            return self.rows(args[1], lambda n: args[0].new_empty(n))
         shape = self.torch.broadcast_shapes(args[0].shape, args[1].shape)
         return self.told(args[0].new_empty(shape.numel()))
 
@@ -244,16 +255,17 @@ class Bounds:
 
     def index(self, func, args, kwargs):
         """A mask of booleans is as many indices as it has places."""
-        chosen = []
-        masks = False
+        chosen, mask = [], None
         for i in args[1]:
             if i is not None and i.dtype in (self.torch.bool, self.torch.uint8):
-                masks = True
-                chosen += [i.new_empty(i.numel(), dtype=self.torch.int64)] * i.dim()
+                mask = i
+                count = self.trace.routing.part(i)
+                chosen += [i.new_empty(i.numel() if count is None else count, dtype=self.torch.int64)] * i.dim()
             else:
                 chosen.append(i)
-        out = func(args[0], chosen)
-        return self.told(out) if masks else out
+        if mask is None:
+            return func(args[0], chosen)
+        return self.rows(mask, lambda n: func(args[0], chosen))
 
     def packed(self, func, args, kwargs):
         """Sequences without their padding. How long each is, is known where the script has the lengths on the host; else all are as long as the longest."""
