@@ -9,18 +9,20 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// LoRA says which linear layers get low-rank adapters, as PEFT attaches them. Nothing of it was measured here.
+// LoRA says which linear layers get low-rank adapters, as PEFT attaches them. It was checked with the rows that PEFT publishes (scripts/peft.sh).
 type LoRA struct {
 	Rank    int
 	Targets []string // last names of modules: q_proj, v_proj; "all-linear": every one but the head
 	Dropout float64
 	NF4     bool // the base is quantized to four bits (bitsandbytes, double quantization)
+	DoRA    bool // the weights are split into direction, which the adapters change, and magnitude, which is trained beside them
 }
 
 // adapter is one pair of matrices beside a linear layer.
 type adapter struct {
-	a, b    *Tensor
-	dropout float64
+	a, b      *Tensor
+	magnitude *Tensor // of DoRA; nil: plain LoRA
+	dropout   float64
 }
 
 // AttachLoRA freezes the model and gives its target layers adapters in fp32 (peft: autocast_adapter_dtype). With NF4 every linear layer but
@@ -64,7 +66,13 @@ func (l *LinearModule) adapt(o LoRA) *adapter {
 	down, up := l.Child("lora_A").Child("default"), l.Child("lora_B").Child("default")
 	down.dtype, up.dtype = tensor.Float32, tensor.Float32
 	in, out := l.sizes()
-	return &adapter{a: down.Param("weight", o.Rank, in), b: up.Param("weight", out, o.Rank), dropout: o.Dropout}
+	made := &adapter{a: down.Param("weight", o.Rank, in), b: up.Param("weight", out, o.Rank), dropout: o.Dropout}
+	if o.DoRA {
+		scale := l.Child("lora_magnitude_vector").Child("default")
+		scale.dtype = tensor.Float32
+		made.magnitude = scale.Param("weight", out)
+	}
+	return made
 }
 
 // packedNF4 is half a byte a weight, one 8-bit scale for 64 of them and one fp32 scale for 256 of those (bitsandbytes
@@ -83,10 +91,45 @@ func (l *LinearModule) forwardLoRA(x *Tensor) *Tensor {
 	}
 	d := result.DType
 	cast := c.Let(x.To(tensor.Float32))
-	delta := Linear(Linear(cast.Dropout(l.lora.dropout), l.lora.a, nil), l.lora.b, nil).MulScalar()
-	c.Set(&result, result.Add(delta))
+	if l.lora.magnitude != nil {
+		c.Set(&result, result.Add(l.dora(cast, result)))
+	} else {
+		delta := Linear(Linear(cast.Dropout(l.lora.dropout), l.lora.a, nil), l.lora.b, nil).MulScalar()
+		c.Set(&result, result.Add(delta))
+	}
 	c.Set(&result, result.To(d))
 	return c.Return(result)
+}
+
+// dora is DoraLinearLayer.forward: the norm of the adapted weights is computed from products with an identity matrix, without a gradient, then both
+// parts of the result are scaled by magnitude over norm
+// (https://github.com/huggingface/peft/blob/0a6cd5a459262e590346d1c2856759cedd14c615/src/peft/tuners/lora/dora.py#L53, and base_result since 0.14).
+func (l *LinearModule) dora(x, base *Tensor) *Tensor {
+	p, lora := x.p, l.lora
+	in, out := l.sizes()
+	c := p.Function(x, base)
+	if lora.dropout > 0 {
+		x = c.Let(x.Dropout(lora.dropout))
+	}
+	eye := c.Let(p.emptyOf(tensor.Float32, in, in))
+	low := c.Let(Linear(Linear(eye, lora.a, nil), lora.b, nil))
+	whole := c.Let(l.Weight.To(tensor.Float32))
+	if l.turned {
+		whole = c.Let(whole.Transpose(0, 1))
+	}
+	var norm *Tensor
+	p.NoGrad(func() {
+		scaled := low.Transpose(0, 1).MulScalar()
+		sum := whole.Add(scaled)
+		norm = c.Let(p.emptyOf(tensor.Float32, out))
+		drop(sum)
+	})
+	scale := c.Let(lora.magnitude.Div(norm).View(1, out))
+	delta := c.Let(Linear(Linear(x, lora.a, nil), lora.b, nil))
+	if lora.dropout > 0 {
+		base = c.Let(Linear(x, whole, nil))
+	}
+	return c.Return(scale.AddScalar().Mul(base).Add(scale.Mul(delta).MulScalar()))
 }
 
 // base is the frozen layer; packed weights are unpacked whole for the product and again for its gradient (bitsandbytes MatMul4Bit).
