@@ -399,7 +399,7 @@ func (f *jobFlags) addModel(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.LoRATargets, "lora-targets", nil, "linear layers that get adapters, or all-linear (default q_proj,v_proj)")
 	flags.Float64Var(&f.LoRADropout, "lora-dropout", 0, "dropout before the adapters")
 	flags.BoolVar(&f.DoRA, "dora", false, "the adapters are those of DoRA, which trains magnitudes beside them")
-	flags.IntVar(&f.BaseBits, "base-bits", 0, "4: the frozen model is quantized (QLoRA)")
+	flags.IntVar(&f.BaseBits, "base-bits", 0, "4 or 8: the frozen model is quantized (QLoRA)")
 	flags.StringVar(&f.Loss, "loss", "", "loss of a graph that ends in logits: cross-entropy")
 	flags.StringVar(&f.LossOutput, "loss-output", "", "output of the graph the loss is computed from")
 }

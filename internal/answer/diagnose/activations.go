@@ -156,7 +156,7 @@ func checkpointingIneffective(c *Case) (claim, bool) {
 	undo := change{never: c.inside(stacks)}
 	return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
 		ID: "checkpointing-ineffective", Severity: c.severity(report.Warning), Confidence: 0.85, Bytes: kept, Where: c.places(stacks...),
-		Title: fmt.Sprintf("checkpointing is on, but %s from inside the layers stays in memorys in memorys in memory", kept),
+		Title: fmt.Sprintf("checkpointing is on, but %s from inside the layers stays in memory", kept),
 		Evidence: []string{
 			fmt.Sprintf("tensors from %s lines inside checkpointed layers are alive for several layers at once; checkpointing would leave one per layer", units.Count(len(stacks))),
 			"something keeps them alive: the KV cache (use_cache), hooks, or collected outputs (output_hidden_states)",

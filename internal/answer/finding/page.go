@@ -15,7 +15,7 @@ One entry for each finding id of ` + "`explain --json`" + `: what it means, what
 severity ` + "`error`" + `; the same in a run that survived is a ` + "`warning` or a `note`" + `. Snapshots show lines and bytes; messages alone show less, and the
 confidence says so. Where several apply, the one that explains the others comes first: a leak, for example, before the line where the GPU happened to be full.
 
-A remedy is offered only to those it is meant for (` + "`remedies[].applies_to`" + `); it is in brackets here.
+Some remedies apply only to certain programs (` + "`remedies[].applies_to`" + `); the program is named in brackets.
 `
 
 // Page is docs/findings.md.

@@ -216,7 +216,7 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	}
 	return families.New(p, src.Config, families.Spec{
 		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
-		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Mask: maskKinds[j.AttentionMask], Code: j.Code,
+		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Mask: maskKinds[j.AttentionMask], UseCache: j.UseCache, Code: j.Code,
 	})
 }
 
@@ -311,7 +311,7 @@ func options(j job.Job) eager.Options {
 		o.Scaler = j.Autocast == torch.FP16
 	}
 	if j.LoRARank > 0 {
-		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4, DoRA: j.DoRA}
+		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4, Int8: j.BaseBits == 8, DoRA: j.DoRA}
 	}
 	return o
 }
@@ -395,6 +395,9 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 	}
 	if j.LoRARank > 0 {
 		add("adapters follow the code of PEFT: fp32 beside a frozen model")
+	}
+	if j.BaseBits == 8 {
+		add("8-bit weights follow the code of bitsandbytes (LLM.int8); columns of outliers are not counted, and it was not measured")
 	}
 	if j.BaseBits == 4 {
 		add("NF4 follows the code of bitsandbytes: packed weights, unpacked for each product; it was not measured")

@@ -15,6 +15,7 @@ type LoRA struct {
 	Targets []string // last names of modules: q_proj, v_proj; "all-linear": every one but the head
 	Dropout float64
 	NF4     bool // the base is quantized to four bits (bitsandbytes, double quantization)
+	Int8    bool // the base is quantized to eight bits (bitsandbytes, LLM.int8())
 	DoRA    bool // the weights are split into direction, which the adapters change, and magnitude, which is trained beside them
 }
 
@@ -25,13 +26,13 @@ type adapter struct {
 	dropout   float64
 }
 
-// AttachLoRA freezes the model and gives its target layers adapters in fp32 (peft: autocast_adapter_dtype). With NF4 every linear layer but
+// AttachLoRA freezes the model and gives its target layers adapters in fp32 (peft: autocast_adapter_dtype). With a quantized base every linear layer but
 // the head keeps packed weights, and all other parameters are raised to fp32 (prepare_model_for_kbit_training).
 // It must come before Load.
 func (m *Module) AttachLoRA(o LoRA) error {
 	for _, t := range m.Parameters() {
 		t.requires, t.frozen = false, true
-		if o.NF4 && t.DType.Floating() {
+		if (o.NF4 || o.Int8) && t.DType.Floating() {
 			t.DType = tensor.Float32
 		}
 	}
@@ -43,10 +44,13 @@ func (m *Module) AttachLoRA(o LoRA) error {
 			names = append(names, name)
 		}
 		head := name == "lm_head" || strings.HasSuffix(name, "classifier") || strings.HasSuffix(name, "score")
-		if o.NF4 && !head {
-			l.packed = true
+		if (o.NF4 || o.Int8) && !head {
+			l.packed, l.int8 = true, o.Int8
 			l.Weight.DType = m.dtype
 			l.Weight.packed = packedNF4(l.Weight.Numel())
+			if _, out := l.sizes(); o.Int8 { // CB, and SCB: a scale for each row
+				l.Weight.packed = units.Bytes(l.Weight.Numel() + 4*out)
+			}
 		}
 		if !slices.Contains(o.Targets, name) && (!slices.Contains(o.Targets, "all-linear") || head) {
 			continue
@@ -140,6 +144,9 @@ func (l *LinearModule) base(x *Tensor) *Tensor {
 	case !l.packed:
 		return Linear(x, l.Weight, l.Bias)
 	}
+	if l.int8 {
+		return l.base8(x)
+	}
 	_, width := l.sizes()
 	p := x.p
 	in := p.lower(x)
@@ -159,5 +166,37 @@ func (l *LinearModule) base(x *Tensor) *Tensor {
 		return []*Tensor{grad}
 	})
 	drop(in, x)
+	return out
+}
+
+// base8 is bitsandbytes' MatMul8bitLt: the input is quantized by rows, the product is one of int32, and the input itself is kept. Its gradient needs the weights
+// whole. Outliers, which are multiplied apart, are not counted.
+// https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/autograd/_functions.py#L101
+func (l *LinearModule) base8(x *Tensor) *Tensor {
+	_, width := l.sizes()
+	p := x.p
+	p.op = "bitsandbytes::MatMul8bitLt"
+	n := p.record("MatMul8bitLtBackward", x)
+	n.save(x)
+	sizes := append(slices.Clone(x.Sizes[:x.Rank()-1]), width)
+	var half *Tensor
+	if x.DType != tensor.Float16 {
+		half = p.emptyOf(tensor.Float16, x.Sizes...)
+	}
+	bytes := p.emptyOf(tensor.Uint8, x.Sizes...)
+	scales := p.emptyOf(tensor.Float32, x.Numel()/max(x.Dim(-1), 1))
+	drop(half)
+	product := p.emptyOf(tensor.Int32, sizes...)
+	out := n.out(p.emptyOf(x.DType, sizes...))
+	p.observe(p.op, x.DType, 2*float64(x.Numel())*float64(width), x.Bytes()+units.Bytes(l.Weight.Numel()), out.Bytes())
+	drop(product, bytes, scales)
+	n.backward(func(g []*Tensor) []*Tensor {
+		whole := p.emptyOf(x.DType, l.Weight.Sizes...)
+		p.useBlas()
+		grad := p.emptyOf(x.DType, x.Sizes...)
+		drop(whole)
+		return []*Tensor{grad}
+	})
+	drop(x)
 	return out
 }

@@ -73,7 +73,7 @@ type Job struct {
 	LoRATargets []string `json:"lora_targets,omitempty"` // last names of linear layers; default q_proj, v_proj
 	LoRADropout float64  `json:"lora_dropout,omitempty"`
 	DoRA        bool     `json:"dora,omitempty"`      // adapters of DoRA: magnitudes are trained beside them
-	BaseBits    int      `json:"base_bits,omitempty"` // 4: the frozen base is quantized (QLoRA)
+	BaseBits    int      `json:"base_bits,omitempty"` // 4 or 8: the frozen base is quantized (QLoRA)
 
 	// Optimizers is how many optimizers step in an iteration, each with passes of its own; 0 and 1: one. The job is the largest of these steps.
 	Optimizers int `json:"optimizers,omitempty"`
@@ -297,8 +297,8 @@ func (j *Job) checkContradictions() error {
 		return fmt.Errorf("freeze has no effect with lora_rank, which freezes the whole model already")
 	case !(j.LoRADropout >= 0 && j.LoRADropout < 1): // NaN is neither
 		return fmt.Errorf("lora_dropout %g must be at least 0 and below 1", j.LoRADropout)
-	case j.BaseBits != 0 && j.BaseBits != 4:
-		return fmt.Errorf("base_bits %d is not supported; 4 (NF4) is", j.BaseBits)
+	case j.BaseBits != 0 && j.BaseBits != 4 && j.BaseBits != 8:
+		return fmt.Errorf("base_bits %d is not supported; 4 (NF4) and 8 (LLM.int8) are", j.BaseBits)
 	case slices.Contains(j.Freeze, ""):
 		return fmt.Errorf("freeze has an empty prefix, which would freeze everything")
 	}
