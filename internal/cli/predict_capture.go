@@ -136,7 +136,7 @@ func (o *predictOptions) captureInto(env Env, args []string) (forget func(), err
 	} else if err = os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make a folder for the capture: %w", err)
 	}
-	o.JobFile, err = capture.Run(capture.Request{Args: args, Env: env.Environ(), Dir: dir, Stdin: env.Stdin, Stdout: env.Stderr, Stderr: env.Stderr, Limit: o.Follow, Whole: o.WholeRun})
+	o.JobFile, err = capture.Run(capture.Request{Args: args, Env: env.Environ(), Dir: dir, Stdin: env.Stdin, Stdout: env.Stderr, Stderr: env.Stderr, Limit: o.Follow, Whole: o.WholeRun, Epochs: o.Epochs})
 	if err == nil {
 		return forget, nil
 	}
