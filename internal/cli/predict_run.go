@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/wholerun"
 	"github.com/plimsoll/plimsoll/internal/model/lengths"
 	"github.com/plimsoll/plimsoll/internal/script/capture"
+	"github.com/plimsoll/plimsoll/internal/script/modelcode"
 	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -42,7 +43,7 @@ type runFlags struct {
 
 func (f *runFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.Lengths, "lengths", "", "predict the whole run: a file with the length of every sample, or a distribution such as lognormal:130,0.7,max=1024")
+	flags.StringVar(&f.Lengths, "lengths", "", "predict the whole run: a file with the length of every sample, a column of a data set (dataset:NAME,column=input_ids), or a distribution such as lognormal:130,0.7,max=1024")
 	f.Sampler = lengths.Random
 	addWord(flags, &f.Sampler, "sampler", "with --lengths: "+strings.Join(setup.Words(lengths.Samplers()), ", "), lengths.ParseSampler)
 	flags.Uint64Var(&f.Seed, "seed", 1, "with --lengths: of the first order of the samples")
@@ -52,7 +53,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.MaxLength, "truncate", 0, "with --lengths: samples are cut at this length")
 	flags.IntVar(&f.MaxTokens, "max-tokens", 0, "with --sampler tokens: padded tokens of a batch at most")
 	flags.BoolVar(&f.DropLast, "drop-last", false, "with --lengths: leave out a short last batch")
-	flags.StringVar(&f.EvalLengths, "eval-lengths", "", "with --lengths: a file with the length of every sample of the evaluation, or a distribution")
+	flags.StringVar(&f.EvalLengths, "eval-lengths", "", "with --lengths: the same for the evaluation")
 	flags.IntVar(&f.EvalBatch, "eval-batch", 0, "with --eval-lengths: samples of a batch (default: as --batch)")
 	flags.IntVar(&f.EvalEvery, "eval-every", 0, "with --eval-lengths or --whole-run: training batches between evaluations (default: once, at the end; of a script: after each epoch)")
 	flags.IntVar(&f.EmptyEvery, "empty-cache-every", 0, "with --lengths: the script calls torch.cuda.empty_cache() after so many batches")
@@ -132,7 +133,7 @@ func (o *predictOptions) question(env Env, j fileJob, m predict.Machine) (wholer
 		}
 	}
 	var err error
-	if q.Lengths, err = readLengths(env, "--lengths", o.Lengths); err != nil {
+	if q.Lengths, err = o.readLengths(env, "--lengths", o.Lengths); err != nil {
 		return q, err
 	}
 	q.Lengths.Cap = o.MaxLength
@@ -148,7 +149,7 @@ func (o *predictOptions) question(env Env, j fileJob, m predict.Machine) (wholer
 	if o.EvalLengths == "" {
 		return q, nil
 	}
-	evaluated, err := readLengths(env, "--eval-lengths", o.EvalLengths)
+	evaluated, err := o.readLengths(env, "--eval-lengths", o.EvalLengths)
 	if err != nil {
 		return q, err
 	}
@@ -172,8 +173,20 @@ func (o *predictOptions) longest(q *wholerun.Question) int {
 	return slices.Max(lengths.Cap(q.Lengths.Known, o.MaxLength))
 }
 
-// readLengths reads a file, standard input (-), or a distribution.
-func readLengths(env Env, flag, text string) (wholerun.Lengths, error) {
+// readLengths reads a file, standard input (-), a column of a data set, or a distribution.
+func (o *predictOptions) readLengths(env Env, flag, text string) (wholerun.Lengths, error) {
+	if strings.HasPrefix(text, modelcode.DatasetPrefix) {
+		d, err := modelcode.ParseDataset(text)
+		if err != nil {
+			return wholerun.Lengths{}, usageError("%s: %w", flag, err)
+		}
+		d.Download = o.Download
+		all, err := newModelFiles(env, o.Python).code.Lengths(d)
+		if err != nil {
+			return wholerun.Lengths{}, unreadable(fmt.Errorf("%s: %w", flag, err))
+		}
+		return wholerun.Lengths{Known: all, Source: d.Name}, nil
+	}
 	if lengths.IsDistribution(text) {
 		d, err := lengths.ParseDistribution(text)
 		if err != nil {
