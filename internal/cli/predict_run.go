@@ -46,17 +46,17 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.Lengths, "lengths", "", "predict the whole run: a file with the length of every sample, a column of a data set (dataset:NAME,column=input_ids), or a distribution such as lognormal:130,0.7,max=1024")
 	f.Sampler = lengths.Random
 	addWord(flags, &f.Sampler, "sampler", "with --lengths: "+strings.Join(setup.Words(lengths.Samplers()), ", "), lengths.ParseSampler)
-	flags.Uint64Var(&f.Seed, "seed", 1, "with --lengths: of the first order of the samples")
+	flags.Uint64Var(&f.Seed, "seed", 1, "with --lengths: seed for the first order of the samples")
 	flags.IntVar(&f.Orders, "orders", 8, "with --lengths: how many orders of the samples to simulate, where they are shuffled")
 	flags.IntVar(&f.Steps, "steps", 0, "with --lengths or --whole-run: training batches (default: one epoch; 1,000 for a distribution)")
 	flags.IntVar(&f.Epochs, "epochs", 0, "with --lengths or --whole-run: passes over the samples (default 1; of a script: what its Trainer says)")
 	flags.IntVar(&f.MaxLength, "truncate", 0, "with --lengths: samples are cut at this length")
-	flags.IntVar(&f.MaxTokens, "max-tokens", 0, "with --sampler tokens: padded tokens of a batch at most")
+	flags.IntVar(&f.MaxTokens, "max-tokens", 0, "with --sampler tokens: most padded tokens in a batch")
 	flags.BoolVar(&f.DropLast, "drop-last", false, "with --lengths: leave out a short last batch")
 	flags.StringVar(&f.EvalLengths, "eval-lengths", "", "with --lengths: the same for the evaluation")
-	flags.IntVar(&f.EvalBatch, "eval-batch", 0, "with --eval-lengths: samples of a batch (default: as --batch)")
+	flags.IntVar(&f.EvalBatch, "eval-batch", 0, "with --eval-lengths: samples in a batch (default: as --batch)")
 	flags.IntVar(&f.EvalEvery, "eval-every", 0, "with --eval-lengths or --whole-run: training batches between evaluations (default: once, at the end; of a script: after each epoch)")
-	flags.IntVar(&f.EmptyEvery, "empty-cache-every", 0, "with --lengths: the script calls torch.cuda.empty_cache() after so many batches")
+	flags.IntVar(&f.EmptyEvery, "empty-cache-every", 0, "with --lengths: the script calls torch.cuda.empty_cache() after this many batches")
 	flags.BoolVar(&f.WholeRun, "whole-run", false, "with a command: predict its whole run; batches are those its own samplers and collate functions make, evaluation included")
 	flags.BoolVar(&f.NoRemedies, "no-remedies", false, "with --lengths: do not look for what would make the run safe")
 }
@@ -303,7 +303,7 @@ func ownJob(captured fileJob, found capture.Batches, q *wholerun.Question) (file
 	first := q.Batches[0].Longest
 	for _, b := range slices.Concat(q.Batches, q.Eval) {
 		if b.Longest != first {
-			return j, fmt.Errorf("--whole-run: the script's model is none of transformers, and its batches differ in length (%d and %d tokens): "+
+			return j, fmt.Errorf("--whole-run: the script's model is not from transformers, and its batches differ in length (%d and %d tokens): "+
 				"of such a model only the step of its first batch is known", first, b.Longest)
 		}
 	}
