@@ -11,7 +11,10 @@ import (
 // The title of a plan with a quantized base says so.
 func TestTheTitleSaysFourBits(t *testing.T) {
 	t.Parallel()
-	runs(t, nil, with(fitSmall[:len(fitSmall)-1], "--lora-rank", "16", "--base-bits", "4")...).wants(t, 0, "LoRA 16", "4-bit base")
+	code, stdout, stderr := invoke(t, "", with(fitSmall[:len(fitSmall)-1], "--lora-rank", "16", "--base-bits", "4")...)
+	if code != 0 || !strings.Contains(stdout, "4-bit base") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
 }
 
 func TestWaysThatAreNotPredictedAreRefusedWithWhatToAskInstead(t *testing.T) {
