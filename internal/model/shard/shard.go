@@ -238,7 +238,8 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 			buffers = min(bucket, 2*m.layer)
 			break
 		}
-		params, grads = wide(params), wide(grads) // at least: Fully knows what is gathered when
+		// At least: Fully knows what is gathered when. Streams do not share memory, so what the reduction and the gathers hold at their peaks counts at any time.
+		params, grads, buffers = wide(params), wide(m.grads), m.layer
 	}
 	return params + grads + state + rest + buffers, buffers
 }
