@@ -69,7 +69,13 @@ func (c *Case) onlyPieces(f *claim) bool {
 // dark tells that nobody can say what most of the memory in use is for: no stacks were recorded, or it was there before the history began. Then only pieces that make up most of what is
 // held are an explanation: on recordings without stacks all that had less were something else (2 right of 2 with 71 and 74 % in pieces, 8 wrong of 8 with at most 28 %).
 func (c *Case) dark() bool {
-	return !c.Certain || !c.Complete && 2*c.By[tape.Other] >= c.InUse
+	return (!c.Certain || !c.Complete && 2*c.By[tape.Other] >= c.InUse) && !c.asUsual()
+}
+
+// asUsual tells that the failing step needs about as much as complete steps before it, and that another setting of the allocator serves it: then pieces are what is different.
+func (c *Case) asUsual() bool {
+	rise, ok := c.earlierRise()
+	return ok && c.Frag != nil && c.Frag.Survives && float64(c.InUse+c.OOM.Request-c.levelAt(c.stepBegin())) <= spikes*float64(rise)
 }
 
 // stillFilling tells that the request failed in the midst of a loop that keeps what it makes: most of what is in use came from the very same line.
