@@ -17,6 +17,8 @@ func common(v view) *Refusal {
 	switch {
 	case v.Kind.Partial:
 		return refuse("", "%s trains some of the parameters only, and which optimizer the others get is the script's choice", v.Optimizer)
+	case v.BaseBits == 8:
+		return refuse("--base-bits 4", "a base in eight bits is predicted, not written")
 	case v.LoRARank > 0 && !v.Hub():
 		return refuse("", "adapters are written for models of transformers")
 	case v.LoRARank > 0 && v.GPUs > 1 && v.BaseBits > 0 && v.Sharding != setup.DDP:
@@ -191,6 +193,29 @@ func canAxolotl(v view) *Refusal {
 		return refuse("--precision amp-bf16", "Axolotl's parameters in 16 bits are not written")
 	case v.TrainerArguments() != "":
 		return refuse("--optimizer "+written, "Axolotl's words for %s are not known here", v.Optimizer)
+	}
+	return nil
+}
+
+// canLlamaFactory: parameters that are trained are fp32, or all of it is bf16 (pure_bf16); a base that is not trained is in 16 bits under autocast.
+// https://github.com/hiyouga/LLaMA-Factory/blob/v0.9.5/src/llamafactory/model/adapter.py#L313
+func canLlamaFactory(v view) *Refusal {
+	if r := canTrainer(v); r != nil {
+		return r
+	}
+	switch {
+	case v.GPUs > 1:
+		return refuse("--write trainer", "LLaMA-Factory on several cards is not written")
+	case v.LoRARank > 0:
+		return refuse("--write trainer", "LLaMA-Factory keeps the frozen model in 16 bits under autocast, which is not predicted")
+	case v.Checkpointing == setup.Selective:
+		return refuse("--checkpointing none,full", "LLaMA-Factory checkpoints every layer or none")
+	case v.HostOptimizer():
+		return refuse("--offload none", "LLaMA-Factory with an optimizer on the host is not written")
+	case v.Precision.Params() == torch.FP16:
+		return refuse("--precision bf16 or amp-fp16", "LLaMA-Factory trains parameters in fp32 or bf16")
+	case v.TrainerArguments() != "":
+		return refuse("--optimizer "+written, "LLaMA-Factory's words for %s are not known here", v.Optimizer)
 	}
 	return nil
 }

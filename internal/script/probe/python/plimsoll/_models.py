@@ -1,6 +1,6 @@
 """Builds a model of transformers from its configuration, without weights, and writes its training step down (see _forward).
 
-Started as `python -m plimsoll._models REQUEST OUT`: the request is JSON (config, task, sizes, param_dtype, autocast, attn, use_cache); OUT becomes the graph, gzipped,
+Started as `python -m plimsoll._models REQUEST OUT`: the request is JSON (config, task, sizes, param_dtype, autocast, attn, use_cache, routing); OUT becomes the graph, gzipped,
 or, with the ending .failure, the reason there is none.
 """
 import contextlib
@@ -253,7 +253,12 @@ def described(torch, transformers, request, config, task, cls):
 
     from . import _forward, _inputs
 
-    model, made = build(torch, transformers, request, config, cls)
+    try:
+        model, made = build(torch, transformers, request, config, cls)
+    except ImportError:
+        raise
+    except Exception as failure:
+        raise Refused(f"{cls.__name__} cannot be built from this configuration: {type(failure).__name__}: {failure}") from failure
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     without_data(torch, fake, model)
     dtype = next((p.dtype for p in model.parameters() if p.dtype.is_floating_point), torch.float32)
@@ -266,7 +271,7 @@ def described(torch, transformers, request, config, task, cls):
             maker = _inputs.Maker(torch, config, model, sizes, dtype, variant)
             given = maker.inputs(inputs)
             given.update(maker.labels(task, given))
-        done[tuple(sorted(size.items()))] = trace = _forward.run(torch, fake, model, given, autocast)
+        done[tuple(sorted(size.items()))] = trace = _forward.run(torch, fake, model, given, autocast, request.get("routing") == "worst")
         used.update(sizes.used)
         return trace
 
