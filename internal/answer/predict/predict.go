@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/gpu"
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/cudnn"
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/exported"
 	"github.com/plimsoll/plimsoll/internal/model/families"
@@ -54,6 +55,8 @@ type Machine struct {
 	Torch    torch.Version // 0: the version of the measurements
 	Conf     alloc.Conf    // allocator settings
 
+	Workspaces *cudnn.Table // what convolutions take on the card; nil: what is built in
+
 	Observe func(eager.Work) // told of every operator of a run, where set: for models of time
 }
 
@@ -82,7 +85,7 @@ func (m Machine) device() eager.Device {
 	c := m.Card
 	return eager.Device{
 		SMs: c.SMs, ThreadsPerSM: c.ThreadsPerSM, Major: c.Major, Minor: c.Minor,
-		BlasWorkspace: c.BlasWorkspace(m.Torch), BlasLtWorkspace: c.BlasLtWorkspace(), CuDNNFirst: c.CuDNNAttention(m.Torch),
+		BlasWorkspace: c.BlasWorkspace(m.Torch), BlasLtWorkspace: c.BlasLtWorkspace(), CuDNNFirst: c.CuDNNAttention(m.Torch), Workspaces: m.Workspaces,
 	}
 }
 
