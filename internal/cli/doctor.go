@@ -27,7 +27,7 @@ func newDoctorCommand(env Env) *cobra.Command {
 		Use:   "doctor [--json]",
 		Short: "check this machine for memory problems, with fixes",
 		Long: `Doctor looks once at the driver, the cards, the processes on them, the PyTorch
-on the path, host memory, /dev/shm and the variables that steer PyTorch's
+on the path, host memory, /dev/shm and the variables that configure PyTorch's
 allocator, and reports what is wrong with the fix for each. It changes nothing
 and needs no GPU; run it in the shell and environment you train in.
 

@@ -109,7 +109,7 @@ Exit code 3: it does not fit.`,
 	cmd.Flags().StringVar(&o.Sweep, "sweep", "", "try every combination of values, for example batch=1..64,seq=512,1024 (a..b doubles)")
 	cmd.Flags().StringSliceVar(&o.Weights, "weights", nil, "safetensors files of the model: their parameters are counted and compared (headers only are read)")
 	cmd.Flags().IntVar(&o.Moments, "timeline", 0, "with --json: add about this many instants of the run by category, and other batches (for plimsoll view)")
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON ("+report.PredictSchema+"), one object a line")
+	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON ("+report.PredictSchema+"), one object per line")
 	return cmd
 }
 
@@ -328,7 +328,7 @@ func (f *machineFlags) machine() (predict.Machine, error) {
 			return m, usageError("--cap: %w", err)
 		}
 		if m.Cap <= 0 {
-			return m, usageError("--cap %s: there must be some", f.Cap)
+			return m, usageError("--cap %s: must be more than zero", f.Cap)
 		}
 	}
 	if f.Torch != "" {

@@ -72,10 +72,23 @@ func (c *Case) dark() bool {
 	return (!c.Certain || !c.Complete && 2*c.By[tape.Other] >= c.InUse) && !c.asUsual()
 }
 
-// asUsual tells that the failing step needs about as much as complete steps before it, and that another setting of the allocator serves it: then pieces are what is different.
+// asUsual tells that the card has served about as much before, rising from far below as now, and that another setting of the allocator serves it again: then pieces are what is different.
 func (c *Case) asUsual() bool {
-	rise, ok := c.earlierRise()
-	return ok && c.Frag != nil && c.Frag.Survives && float64(c.InUse+c.OOM.Request-c.levelAt(c.stepBegin())) <= spikes*float64(rise)
+	if c.Frag == nil || !c.Frag.Survives {
+		return false
+	}
+	need, level := c.InUse+c.OOM.Request, c.Tape.Before()
+	rises, low := 0, true
+	for i := range c.OOM.Event {
+		level += c.Tape.Events[i].Change()
+		switch {
+		case 5*level <= 2*need:
+			low = true
+		case low && 5*level >= 4*need:
+			rises, low = rises+1, false
+		}
+	}
+	return rises >= 2 // this one, and one before it
 }
 
 // stillFilling tells that the request failed in the midst of a loop that keeps what it makes: most of what is in use came from the very same line.
@@ -190,11 +203,11 @@ func (c *Case) told(v verdict) string {
 	case !v.played:
 		return ""
 	case v.passes && v.needs > v.room:
-		return fmt.Sprintf("played without it, the request is served, but only %s are left then and the step needs %s more", v.room, v.needs)
+		return fmt.Sprintf("replayed without it, the request succeeds, but only %s is left and the step needs %s more", v.room, v.needs)
 	case v.passes:
-		return fmt.Sprintf("played without it under the same limit, the request is served and %s are left", v.room)
+		return fmt.Sprintf("replayed without it under the same limit, the request succeeds and %s is left", v.room)
 	}
-	return fmt.Sprintf("played without it, the run fails all the same: %s are missing", v.short)
+	return fmt.Sprintf("replayed without it, the run still fails: %s is missing", v.short)
 }
 
 // notCertain is the most that is claimed without proof: 95 % and more need a play that leaves room for a whole further step, and no other explanation of the memory. Another

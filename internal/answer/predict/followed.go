@@ -123,14 +123,14 @@ func reached(t *traced.Trace) []string {
 	var said []string
 	switch t.Ended {
 	case traced.AtLimit:
-		said = append(said, fmt.Sprintf("followed for %.0f seconds and %d optimizer steps, to where the time limit ended it%s: what comes after is not known (--follow 10m follows further)", t.Seconds, t.Steps, at))
+		said = append(said, fmt.Sprintf("followed for %.0f seconds and %d optimizer steps, until the time limit%s: what comes later is not known (--follow 10m follows further)", t.Seconds, t.Steps, at))
 	case traced.TooMany:
-		said = append(said, fmt.Sprintf("followed for %d optimizer steps%s: what comes after is not known", t.Steps, at))
+		said = append(said, fmt.Sprintf("followed for %d optimizer steps%s: what comes later is not known", t.Steps, at))
 	case traced.Failed:
 		said = append(said, fmt.Sprintf("followed for %d optimizer steps, until the script failed%s: %s", t.Steps, at, t.Why))
 	}
 	if t.Steps == 1 && len(said) > 0 {
-		said = append(said, "only one step was followed: the forward and backward passes of later ones run beside the optimizer's state, so that the peak is at least this")
+		said = append(said, "only one step was followed: the forward and backward passes of later ones run beside the optimizer's state, so the peak is at least this")
 	}
 	if t.Skipped > 0 {
 		said = append(said, fmt.Sprintf("of every pass over a DataLoader the first batches and the last were followed; %d batches between were not looked at", t.Skipped))

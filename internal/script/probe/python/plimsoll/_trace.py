@@ -30,7 +30,7 @@ def attach(torch, report):
         trace.fail(f"a trace needs PyTorch {OLDEST[0]}.{OLDEST[1]} or newer, this is {torch.__version__}")
     gone = _internals.missing(torch, _internals.FOR_TRACES)
     if gone:
-        trace.fail(f"PyTorch {torch.__version__} has changed what this rests on: {', '.join(gone)}")
+        trace.fail(f"PyTorch {torch.__version__} changed internals that this depends on: {', '.join(gone)}")
     try:
         trace.install()
     except Exception as problem:  # running on would train for real
@@ -466,7 +466,7 @@ class Trace:
         _frames.strip(error)
         why = f"{type(error).__name__}: {str(error)[:600]}"
         if self.asked is not None:
-            why += f" (tensors have no values in a prediction: the one asked for at {_spelled(self.asked)} was made up)"
+            why += f" (tensors have no values in a prediction: the value read at {_spelled(self.asked)} was made up)"
         self.finish("failed", why, _place_of(error))
 
     def finish(self, how, why="", place=None):
