@@ -150,12 +150,32 @@ func spoils(s *flow.Scope, t training, zero *flow.Call) *flow.Call {
 	if conditional == nil {
 		return nil
 	}
-	for _, b := range t.backs {
-		if len(b.call.Ctx.Branches(t.loop)) == 0 {
-			return conditional
-		}
+	if alwaysBack(t) {
+		return conditional
 	}
 	return nil
+}
+
+// alwaysBack tells whether every turn of a loop runs a backward: one without a condition, or one on either side of it
+// (scaler.scale(loss).backward() if there is a scaler, else loss.backward()).
+func alwaysBack(t training) bool {
+	sides := map[pysource.Expr]int{}
+	for _, b := range t.backs {
+		branches := b.call.Ctx.Branches(t.loop)
+		if len(branches) == 0 {
+			return true
+		}
+		if len(branches) == 1 {
+			side := 1
+			if branches[0].Else {
+				side = 2
+			}
+			if sides[branches[0].Test] |= side; sides[branches[0].Test] == 3 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // zeroInMicroLoop is the other shape of LM010: a loop of micro-batches that clears, and a step after it.
@@ -225,8 +245,8 @@ func (p *pass) trainerLoss() {
 				continue
 			}
 			p.report(r.X, Note,
-				"the Trainer hands num_items_in_batch over so that the loss of an accumulated batch is divided once, by all its tokens; this loss ignores it, and with gradient accumulation it comes out too large by the number of micro-batches",
-				"sum the loss and divide it by num_items_in_batch, or divide by self.args.gradient_accumulation_steps. Not a memory matter, but it changes the training")
+				"the Trainer passes num_items_in_batch so that the loss of an accumulated batch is divided once, by all its tokens; this loss ignores it, and with gradient accumulation it comes out too large by the number of micro-batches",
+				"sum the loss and divide it by num_items_in_batch, or divide by self.args.gradient_accumulation_steps. It does not affect memory, but it changes the training")
 			break
 		}
 	}
@@ -259,7 +279,7 @@ func (p *pass) unscaled(s *flow.Scope, t training) {
 		return
 	}
 	p.report(b.call.Node, Warning,
-		fmt.Sprintf("the loss is added up over %s micro-batches without dividing it: the gradient is that many times the one of the whole batch. Not a memory matter, but it changes the training", by),
+		fmt.Sprintf("the loss is added up over %s micro-batches without dividing it: the gradient is that many times too large. It does not affect memory, but it changes the training", by),
 		"back-propagate the share: `(loss / "+by+").backward()`")
 }
 

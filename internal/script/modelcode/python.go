@@ -23,6 +23,18 @@ type python struct {
 // ErrNoPython is in the chain of the error for a missing interpreter, torch or transformers.
 var ErrNoPython = errors.New("no Python with torch and transformers")
 
+// Interpreter is the path of the Python that is used.
+func (r *Reader) Interpreter() (string, error) {
+	p, err := r.find()
+	if err != nil {
+		return "", err
+	}
+	return p.Path, nil
+}
+
+// Bare is the same without a look at what is installed there.
+func (r *Reader) Bare() (string, error) { return r.interpreter() }
+
 // find looks for the interpreter and the versions it has. What it found is remembered beside the graphs: starting Python takes longer than a prediction.
 func (r *Reader) find() (*python, error) {
 	path, err := r.interpreter()

@@ -31,7 +31,7 @@ func Fit(s *screen.Screen, f *report.Fit, verbose bool) {
 		nothingFits(s, f)
 	} else {
 		best := fitting[0]
-		s.Paragraph(0, fmt.Sprintf("%s configurations; the fastest that fits takes about %s a step (±%.0f %%).%s", units.Count(f.Considered), milliseconds(best.StepMS), 100*best.Uncertainty, sameTraining(fitting)))
+		s.Paragraph(0, fmt.Sprintf("%s configurations; the fastest that fits takes about %s per step (±%.0f %%).%s", units.Count(f.Considered), milliseconds(best.StepMS), 100*best.Uncertainty, sameTraining(fitting)))
 		s.Blank()
 		planTable(s, fitting[:min(len(fitting), shownPlans)])
 		planDetails(s, f, best)
@@ -54,7 +54,33 @@ func Fit(s *screen.Screen, f *report.Fit, verbose bool) {
 		s.Hanging("  note     ", screen.Yellow, w)
 	}
 	fitAssumptions(s, f, verbose)
+	script(s, f.Script)
 	next(s, f.Next)
+}
+
+// script says the first plan in the words of the script that was captured.
+func script(s *screen.Screen, c *report.ScriptChange) {
+	switch {
+	case c == nil:
+		return
+	case c.Command == "" && len(c.Code) == 0:
+		s.Blank()
+		s.Line("The script already runs as plan 1 says.")
+		return
+	case c.Command != "":
+		s.Blank()
+		s.Line(s.Ink(screen.Bold, "Run plan 1: "), "the script has these options")
+		for _, line := range commandLines(screen.Clean(c.Command), s.Width()) {
+			s.Line(line)
+		}
+	}
+	if len(c.Code) > 0 {
+		s.Blank()
+		s.Line(s.Ink(screen.Bold, "Change in the code: "), "the script has no option for it")
+		for _, line := range c.Code {
+			s.Hanging("  · ", screen.Plain, screen.Clean(line))
+		}
+	}
 }
 
 // fitAssumptions says what the numbers rest on: in one line, or all of it.
@@ -111,7 +137,7 @@ func methodTable(s *screen.Screen, f *report.Fit) {
 func FitHeadline(f *report.Fit) string {
 	for _, p := range f.Plans {
 		if p.Fits {
-			return fmt.Sprintf("Of %s configurations the one to take needs about %s a step (±%.0f %%) and %s of %s.", units.Count(f.Considered),
+			return fmt.Sprintf("Of %s configurations the recommended one takes about %s per step (±%.0f %%) and %s of %s.", units.Count(f.Considered),
 				milliseconds(p.StepMS), 100*p.Uncertainty, p.Peak.Device.Short(), f.Capacity.Short())
 		}
 	}
