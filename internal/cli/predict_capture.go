@@ -48,6 +48,8 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 			o.trace, o.script = t, scriptName(args)
 		}
 		return runPredict(env, cmd, *o)
+	case err != nil && why.Late:
+		return unreadable(fmt.Errorf("%w; --follow %s waits longer", why, 5*o.Follow))
 	case err != nil:
 		return failed
 	case !t.Followed():

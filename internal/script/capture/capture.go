@@ -99,6 +99,7 @@ type Failed struct {
 	Why  string `json:"why"`
 	File string `json:"file"`
 	Line int    `json:"line"`
+	Late bool   `json:"-"` // the time was over
 }
 
 func (f Failed) Error() string {
@@ -153,7 +154,7 @@ func Run(r Request) (string, error) {
 		return job, nil
 	}
 	if r.Limit > 0 && outcome.Signal != 0 && time.Since(begun) >= r.Limit {
-		return "", Failed{Why: fmt.Sprintf("no training step within %s", r.Limit)}
+		return "", Failed{Why: fmt.Sprintf("no training step within %s", r.Limit), Late: true}
 	}
 	return "", failure(dir, outcome)
 }

@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 
-from . import _again, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _loops, _places, _pretend, _routing, _shadow, _shapes, _tracemode
+from . import _again, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _loops, _narrow, _places, _pretend, _routing, _shadow, _shapes, _tracemode
 from ._imports import when_imported
 
 OLDEST = (2, 4)
@@ -236,6 +236,9 @@ class Trace:
                 yield
             finally:
                 self.category = before
+
+    def narrow(self, module, dtype):
+        _narrow.install(self, module, dtype)
 
     def engine(self, refuse):
         return _deepspeed.install(self, refuse)
