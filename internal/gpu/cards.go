@@ -11,6 +11,7 @@ const (
 	reports = "printed by PyTorch in public out-of-memory reports (Linux)"
 	// inMessages: the message says what the process has and what PyTorch holds; the rest is the context with loaded kernels, to about 10 MiB.
 	inMessages = "PyTorch's message in a public report, process less what PyTorch holds: "
+	sameChip   = "not reported for itself; the same chip as an "
 	nvml       = "NVML readings of public training runs with PyTorch 2.6 (the data of the xMem paper), less what PyTorch reserves: beyond the first reading"
 )
 
@@ -40,28 +41,28 @@ var hopperAndLater = []Card{
 		Source:  Source{Rates: sheet, Total: "measured: PyTorch 2.11.0+cu130", Context: "measured: PyTorch 2.11.0+cu130, process minus reserved after training steps, the largest of 0.60 to 0.73 GiB"},
 	},
 	{
-		Name: "h100-80g", Title: "H100 SXM 80 GB", Memory: 80 * units.GiB, Total: 81009 * units.MiB,
+		Name: "h100-80g", Title: "H100 SXM 80 GB", Memory: 80 * units.GiB, Total: 81009 * units.MiB, Context: 748 * units.MiB,
 		Major: 9, Minor: 0, SMs: 132, ThreadsPerSM: 2048,
 		Bandwidth: 3350 * giga, BF16: 989 * tera, FP16: 989 * tera, TF32: 494 * tera, FP32: 66.9 * tera,
 		NVLink: 450 * giga, Host: 64 * giga,
 		Aliases: []string{"h100", "h100sxm", "h100sxm5", "h10080gsxm", "h100sxm80g", "h100sxm580g"},
-		Source:  Source{Rates: sheet, Total: reports},
+		Source:  Source{Rates: sheet, Total: reports, Context: sameChip + "H200"},
 	},
 	{
-		Name: "h100-pcie", Title: "H100 PCIe 80 GB", Memory: 80 * units.GiB, Total: 81009 * units.MiB,
+		Name: "h100-pcie", Title: "H100 PCIe 80 GB", Memory: 80 * units.GiB, Total: 81009 * units.MiB, Context: 748 * units.MiB,
 		Major: 9, Minor: 0, SMs: 114, ThreadsPerSM: 2048,
 		Bandwidth: 2000 * giga, BF16: 756 * tera, FP16: 756 * tera, TF32: 378 * tera, FP32: 51.2 * tera,
 		Host:    64 * giga,
 		Aliases: []string{"h100pcie80g", "h10080gpcie"},
-		Source:  Source{Rates: sheet, Total: reports},
+		Source:  Source{Rates: sheet, Total: reports, Context: sameChip + "H200"},
 	},
 	{
-		Name: "h100-94g", Title: "H100 NVL 94 GB", Memory: 94 * units.GiB,
+		Name: "h100-94g", Title: "H100 NVL 94 GB", Memory: 94 * units.GiB, Context: 748 * units.MiB,
 		Major: 9, Minor: 0, SMs: 132, ThreadsPerSM: 2048,
 		Bandwidth: 3900 * giga, BF16: 835 * tera, FP16: 835 * tera, TF32: 417 * tera, FP32: 60 * tera,
 		NVLink: 300 * giga, Host: 64 * giga,
 		Aliases: []string{"h100nvl", "h100nvl94g"},
-		Source:  Source{Rates: sheet},
+		Source:  Source{Rates: sheet, Context: sameChip + "H200"},
 	},
 	{
 		Name: "h20", Title: "H20 96 GB", Memory: 96 * units.GiB,
@@ -131,12 +132,12 @@ var dataCentre = []Card{
 		Source:  Source{Rates: sheet, Total: reports, Context: inMessages + "github.com/lianqi1008/Control-GIC/issues/6; 408 in github.com/HiDream-ai/VAREdit/issues/6"},
 	},
 	{
-		Name: "a100-80g-pcie", Title: "A100 PCIe 80 GB", Memory: 80 * units.GiB, Total: 81050 * units.MiB,
+		Name: "a100-80g-pcie", Title: "A100 PCIe 80 GB", Memory: 80 * units.GiB, Total: 81050 * units.MiB, Context: 504 * units.MiB,
 		Major: 8, Minor: 0, SMs: 108, ThreadsPerSM: 2048,
 		Bandwidth: 1935 * giga, BF16: 312 * tera, FP16: 312 * tera, TF32: 156 * tera, FP32: 19.5 * tera,
 		Host:    32 * giga,
 		Aliases: []string{"a100pcie80g", "a10080gpcie"},
-		Source:  Source{Rates: sheet, Total: reports},
+		Source:  Source{Rates: sheet, Total: reports, Context: sameChip + "A100 SXM"},
 	},
 	{
 		Name: "a800-80g", Title: "A800 SXM 80 GB", Memory: 80 * units.GiB, Total: 81050 * units.MiB,
@@ -162,18 +163,18 @@ var dataCentre = []Card{
 		Source: Source{Rates: sheet, Total: reports},
 	},
 	{
-		Name: "a10", Title: "A10", Memory: 24 * units.GiB, Total: 22733 * units.MiB,
+		Name: "a10", Title: "A10", Memory: 24 * units.GiB, Total: 22733 * units.MiB, Context: 224 * units.MiB,
 		Major: 8, Minor: 6, SMs: 72, ThreadsPerSM: 1536,
 		Bandwidth: 600 * giga, BF16: 125 * tera, FP16: 125 * tera, TF32: 62.5 * tera, FP32: 31.2 * tera,
 		Host:   32 * giga,
-		Source: Source{Rates: sheet, Total: reports},
+		Source: Source{Rates: sheet, Total: reports, Context: inMessages + "github.com/zai-org/CogVLM/issues/236 (by its 21.99 GiB)"},
 	},
 	{
-		Name: "a10g", Title: "A10G", Memory: 24 * units.GiB, Total: 22733 * units.MiB,
+		Name: "a10g", Title: "A10G", Memory: 24 * units.GiB, Total: 22733 * units.MiB, Context: 442 * units.MiB,
 		Major: 8, Minor: 6, SMs: 80, ThreadsPerSM: 1536,
 		Bandwidth: 600 * giga, BF16: 70 * tera, FP16: 70 * tera, TF32: 35 * tera, FP32: 35 * tera,
 		Host:   32 * giga,
-		Source: Source{Rates: "AWS G5 documentation; multiprocessors as PyTorch reports them", Total: reports},
+		Source: Source{Rates: "AWS G5 documentation; multiprocessors as PyTorch reports them", Total: reports, Context: "no report of its own: 224 MiB on an A10 and up to 442 on an RTX 3090, the same chip; the larger is taken"},
 	},
 	{
 		Name: "a16", Title: "A16 (one of four)", Memory: 16 * units.GiB,
@@ -204,18 +205,18 @@ var dataCentre = []Card{
 		Source: Source{Rates: sheet, Total: reports, Context: "PyTorch 2.11 cu130, NVML around a first allocation (agilerl commit c838977a)"},
 	},
 	{
-		Name: "l40", Title: "L40", Memory: 48 * units.GiB, Total: 45599 * units.MiB,
+		Name: "l40", Title: "L40", Memory: 48 * units.GiB, Total: 45599 * units.MiB, Context: 507 * units.MiB,
 		Major: 8, Minor: 9, SMs: 142, ThreadsPerSM: 1536,
 		Bandwidth: 864 * giga, BF16: 181 * tera, FP16: 181 * tera, TF32: 90.5 * tera, FP32: 90.5 * tera,
 		Host:   32 * giga,
-		Source: Source{Rates: sheet, Total: reports},
+		Source: Source{Rates: sheet, Total: reports, Context: inMessages + "github.com/QwenLM/Qwen3-VL/issues/2097"},
 	},
 	{
-		Name: "l40s", Title: "L40S", Memory: 48 * units.GiB, Total: 45599 * units.MiB,
+		Name: "l40s", Title: "L40S", Memory: 48 * units.GiB, Total: 45599 * units.MiB, Context: 514 * units.MiB,
 		Major: 8, Minor: 9, SMs: 142, ThreadsPerSM: 1536,
 		Bandwidth: 864 * giga, BF16: 362 * tera, FP16: 362 * tera, TF32: 183 * tera, FP32: 91.6 * tera,
 		Host:   32 * giga,
-		Source: Source{Rates: sheet, Total: reports},
+		Source: Source{Rates: sheet, Total: reports, Context: inMessages + "github.com/huggingface/sentence-transformers/issues/3214; 419 in github.com/stepfun-ai/Step-Video-T2V/issues/8"},
 	},
 	{
 		Name: "rtx-a6000", Title: "RTX A6000", Memory: 48 * units.GiB, Total: 48681 * units.MiB,
@@ -258,20 +259,20 @@ var dataCentre = []Card{
 		Source:  Source{Rates: sheet, Total: "94.97 GiB reported by CUDA (github.com/antirez/ds4/issues/431)"},
 	},
 	{
-		Name: "v100-16g", Title: "V100 16 GB", Memory: 16 * units.GiB, Total: 16148 * units.MiB,
+		Name: "v100-16g", Title: "V100 16 GB", Memory: 16 * units.GiB, Total: 16148 * units.MiB, Context: 504 * units.MiB,
 		Major: 7, Minor: 0, SMs: 80, ThreadsPerSM: 2048,
 		Bandwidth: 900 * giga, FP16: 125 * tera, FP32: 15.7 * tera,
 		NVLink: 150 * giga, Host: 16 * giga,
 		Aliases: []string{"v100", "v100sxm216g", "v100pcie16g"},
-		Source:  Source{Rates: sheet, Total: reports},
+		Source:  Source{Rates: sheet, Total: reports, Context: "no report with kernels that are loaded as they are needed: 303 MiB on the card before it (P100) and 504 on the one after it (A100); the larger is taken"},
 	},
 	{
-		Name: "v100-32g", Title: "V100 32 GB", Memory: 32 * units.GiB, Total: 32502 * units.MiB,
+		Name: "v100-32g", Title: "V100 32 GB", Memory: 32 * units.GiB, Total: 32502 * units.MiB, Context: 504 * units.MiB,
 		Major: 7, Minor: 0, SMs: 80, ThreadsPerSM: 2048,
 		Bandwidth: 900 * giga, FP16: 125 * tera, FP32: 15.7 * tera,
 		NVLink: 150 * giga, Host: 16 * giga,
 		Aliases: []string{"v100sxm232g", "v100pcie32g", "v100sxm332g"},
-		Source:  Source{Rates: sheet, Total: reports},
+		Source:  Source{Rates: sheet, Total: reports, Context: "no report with kernels that are loaded as they are needed: 303 MiB on the card before it (P100) and 504 on the one after it (A100); the larger is taken"},
 	},
 	{
 		Name: "t4", Title: "T4", Memory: 16 * units.GiB, Total: 15843721216, Context: 141 * units.MiB,
@@ -281,12 +282,12 @@ var dataCentre = []Card{
 		Source: Source{Rates: sheet, Total: "deviceQuery of a T4, CUDA 11.0", Context: inMessages + "github.com/FoundationVision/GenerateU/issues/10; 135 in github.com/Zheng-Chong/CatVTON/issues/133, 99 in github.com/hpcaitech/Open-Sora/issues/697"},
 	},
 	{
-		Name: "p100", Title: "P100 16 GB", Memory: 16 * units.GiB, Total: 16282 * units.MiB,
+		Name: "p100", Title: "P100 16 GB", Memory: 16 * units.GiB, Total: 16282 * units.MiB, Context: 303 * units.MiB,
 		Major: 6, Minor: 0, SMs: 56, ThreadsPerSM: 2048,
 		Bandwidth: 732 * giga, FP16: 21.2 * tera, FP32: 10.6 * tera,
 		Host:    16 * giga,
 		Aliases: []string{"p10016g", "p100pcie16g", "p100sxm216g"},
-		Source:  Source{Rates: sheet, Total: reports},
+		Source:  Source{Rates: sheet, Total: reports, Context: inMessages + "github.com/andimarafioti/florence2-finetuning/issues/17 (by its 15.89 GiB)"},
 	},
 }
 
@@ -459,12 +460,12 @@ var geForce = []Card{
 		Source: Source{Rates: paper},
 	},
 	{
-		Name: "rtx-4090", Title: "RTX 4090", Memory: 24 * units.GiB, Total: 24207 * units.MiB, Context: 503 * units.MiB,
+		Name: "rtx-4090", Title: "RTX 4090", Memory: 24 * units.GiB, Total: 24207 * units.MiB, Context: 520 * units.MiB,
 		Major: 8, Minor: 9, SMs: 128, ThreadsPerSM: 1536,
 		Bandwidth: 1008 * giga, BF16: 165.2 * tera, FP16: 165.2 * tera, TF32: 82.6 * tera, FP32: 82.6 * tera,
 		Host:    32 * giga,
 		Aliases: []string{"4090"},
-		Source:  Source{Rates: paper, Total: reports, Context: inMessages + "github.com/3DTopia/Phidias-Diffusion/issues/8"},
+		Source:  Source{Rates: paper, Total: reports, Context: inMessages + "github.com/huggingface/lora-fast/issues/1; 503 in github.com/3DTopia/Phidias-Diffusion/issues/8, 416 in github.com/eosphoros-ai/DB-GPT-Hub/issues/248"},
 	},
 	{
 		Name: "rtx-5060", Title: "RTX 5060", Memory: 8 * units.GiB,
@@ -511,12 +512,12 @@ var geForce = []Card{
 		Source:  Source{Rates: paper},
 	},
 	{
-		Name: "rtx-5090", Title: "RTX 5090", Memory: 32 * units.GiB, Total: 32113 * units.MiB, Context: 308 * units.MiB,
+		Name: "rtx-5090", Title: "RTX 5090", Memory: 32 * units.GiB, Total: 32113 * units.MiB, Context: 595 * units.MiB,
 		Major: 12, Minor: 0, SMs: 170, ThreadsPerSM: 1536,
 		Bandwidth: 1792 * giga, BF16: 209.6 * tera, FP16: 209.6 * tera, TF32: 104.8 * tera, FP32: 104.8 * tera,
 		Host:    64 * giga,
 		Aliases: []string{"5090"},
-		Source:  Source{Rates: paper, Total: reports, Context: inMessages + "github.com/murong-xu/CADS/issues/4 (by its 31.47 GiB)"},
+		Source:  Source{Rates: paper, Total: reports, Context: inMessages + "github.com/Wan-Video/Wan2.1/issues/465; 308 in github.com/murong-xu/CADS/issues/4 (by its 31.47 GiB)"},
 	},
 }
 

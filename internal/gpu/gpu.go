@@ -56,6 +56,23 @@ func (c Card) Capacity() units.Bytes {
 	return c.Memory
 }
 
+// eagerKernels is what a context has more where CUDA loads all kernels of a library at once. Public reports of RTX 3090s with such wheels: 1,484 MiB in all with
+// 1.7.1+cu110 (github.com/pytorch/pytorch/issues/49877), 1,352 with 1.12 (github.com/ultralytics/ultralytics/issues/1654), against at most 442 since; "more than
+// 1,000 MB", says github.com/pytorch/pytorch/issues/107667.
+const eagerKernels = 1000 * units.MiB
+
+// ContextUnder is the context of a training process under a PyTorch release; known is false where it is that of other cards.
+func (c Card) ContextUnder(v torch.Version) (size units.Bytes, known bool) {
+	size, known = c.Context, c.Context > 0
+	if !known {
+		size = LargestContext()
+	}
+	if !torch.LazyKernels.Has(v) {
+		size += eagerKernels
+	}
+	return size, known
+}
+
 // LargestContext is the largest context measured on any card here, for cards whose own is not known.
 func LargestContext() units.Bytes {
 	var most units.Bytes

@@ -43,6 +43,9 @@ var (
 	// CuDNNAttention: wheels bring a cuDNN newer than 9.15, which scaled_dot_product_attention tries first on SM 9.0, 10.0 and 10.3.
 	// https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/transformers/cuda/sdp_utils.cpp
 	CuDNNAttention = Since(V2_10)
+	// LazyKernels: wheels are built with CUDA 11.7 or later, which loads kernels when they are first run; before, all of them lie on the card.
+	// https://github.com/pytorch/pytorch/issues/107667
+	LazyKernels = Since(V1_13)
 )
 
 // What a memory snapshot holds since a release; a file does not name its version.

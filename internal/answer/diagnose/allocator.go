@@ -34,6 +34,9 @@ func fragmentation(c *Case) (claim, bool) {
 			fmt.Sprintf("%s were asked for while %s of the %s held from CUDA were unused", c.OOM.Request, unused, c.OOM.Held),
 		},
 	}
+	if c.dark() && 2*unused < c.OOM.Held {
+		f.Severity = report.Warning
+	}
 	if c.Frag == nil {
 		f.Remedies = []report.Remedy{{Action: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", Saves: unused, CheckedBy: report.ByRule, Command: "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"}}
 		return claim{Finding: f, kind: allocator}, true

@@ -38,6 +38,9 @@ type change struct {
 	saves   units.Bytes     // set where no list of allocations says it: arithmetic decides
 }
 
+// nothingMore is the factor for what the step still needs where a layer then gives up its memory for the next.
+const nothingMore = 1e-9
+
 func (ch *change) empty() bool {
 	return len(ch.never) == 0 && len(ch.scaled) == 0 && !ch.request && ch.setting == nil && ch.saves == 0
 }

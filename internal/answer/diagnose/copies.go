@@ -62,10 +62,51 @@ func (c *Case) models() []model {
 		m.bytes += c.Size(id)
 		m.copied = m.copied || c.Origins.Of(c.Stack[id]).Copy
 	}
+	return apart(all)
+}
+
+// apart splits what one line made one after the other, as in a loop that builds a list of models: the sizes of a model that another line made come again and again, in its order. Layers
+// come again as well, but no other line makes them alone.
+func apart(all []model) []model {
+	var out []model
 	for i := range all {
-		slices.Sort(all[i].sizes)
+		n := 1
+		for j := range all {
+			if each := len(all[j].sizes); j != i && each >= leastOfSet && len(all[i].sizes)%each == 0 && repeats(all[i].sizes, all[j].sizes) {
+				n = max(n, len(all[i].sizes)/each)
+			}
+		}
+		out = append(out, all[i].split(n)...)
 	}
-	return all
+	for i := range out {
+		slices.Sort(out[i].sizes)
+	}
+	return out
+}
+
+// leastOfSet is how many tensors a set must have to be looked for in others.
+const leastOfSet = 4
+
+// repeats tells whether a list is another one again and again.
+func repeats(sizes, set []units.Bytes) bool {
+	for i := range sizes {
+		if sizes[i] != set[i%len(set)] {
+			return false
+		}
+	}
+	return true
+}
+
+// split cuts a model into equal parts.
+func (m *model) split(n int) []model {
+	out := make([]model, n)
+	each := len(m.ids) / n
+	for i := range out {
+		out[i] = *m
+		out[i].ids, out[i].sizes = m.ids[i*each:(i+1)*each], slices.Clone(m.sizes[i*each:(i+1)*each])
+		out[i].bytes = m.bytes / units.Bytes(n)
+	}
+	return out
 }
 
 // likeParameter tells what may belong to a model: what loading made, and copies in lines of the user's own with a parameter's size.
@@ -111,6 +152,9 @@ func (m *model) same(o *model) bool {
 
 // modelCopies: a second set of parameters with the same sizes, from another line or from the same line at another time.
 func modelCopies(c *Case) (claim, bool) {
+	if f, ok := modelsHeld(c); ok {
+		return f, true
+	}
 	models := c.models()
 	if len(models) < 2 {
 		return claim{}, false
@@ -142,7 +186,7 @@ func modelCopies(c *Case) (claim, bool) {
 	if 20*sum < c.InUse {
 		return claim{}, false
 	}
-	if !copied && len(twins) >= minGrowthSteps && c.alreadyTold(ids, growth) {
+	if !copied && len(twins) >= minGrowthSteps && !c.onceInManySteps(twins) && c.alreadyTold(ids, growth) {
 		return claim{}, false // made in every step: gradients or penalties have the sizes of the weights too
 	}
 	undo := change{never: ids}
@@ -160,7 +204,9 @@ func modelCopies(c *Case) (claim, bool) {
 		f.remedy(saving(sum, "keep what you need of an earlier model (scores, or its state_dict on the CPU) and del the model and its optimizer before the next"), undo)
 	default:
 		f.remedy(saving(sum, "keep the copy on the CPU: {k: v.cpu() for k, v in model.state_dict().items()}"), undo)
-		f.remedy(report.Remedy{Action: "keep it in 16 bits and without gradients", Saves: sum / 2, CheckedBy: report.ByArithmetic, Numerics: true}, change{saves: sum / 2})
+		if len(twins) == 1 { // more than one keep coming
+			f.remedy(report.Remedy{Action: "keep it in 16 bits and without gradients", Saves: sum / 2, CheckedBy: report.ByArithmetic, Numerics: true}, change{saves: sum / 2})
+		}
 	}
 	if copied {
 		f.Confidence = 0.9
@@ -186,6 +232,23 @@ func everyStep(sets []model) bool {
 	slices.Sort(epochs)
 	const many, apart = 8, 3
 	return len(sets) >= many && epochs[len(epochs)-1]-epochs[0] <= apart*len(sets)
+}
+
+// onceInManySteps tells sets that training of several steps lies between: copies at the end of epochs, not what every step leaves.
+func (c *Case) onceInManySteps(sets []model) bool {
+	if len(c.Steps) == 0 {
+		return false
+	}
+	born := map[int]bool{}
+	first, last := len(c.Steps), 0
+	for i := range sets {
+		if id := sets[i].ids[0]; id >= len(c.Tape.Initial) {
+			step := c.BornIn(id)
+			born[step] = true
+			first, last = min(first, step), max(last, step)
+		}
+	}
+	return len(born) >= minGrowthSteps && last-first >= 2*(len(born)-1)
 }
 
 // savingCopies: in the midst of training the user's own lines copy the weights and as much again of the optimizer's state, in one go, and fail in doing so: a checkpoint in

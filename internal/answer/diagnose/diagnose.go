@@ -118,7 +118,7 @@ func RunWithBlocks(c *Case) ([]report.Finding, [][]int) {
 		}
 		claims = append(claims, f)
 	}
-	claims = c.weigh(claims)
+	claims = c.weigh(c.special(claims))
 	if c.OOM != nil && !slices.ContainsFunc(claims, func(f claim) bool { return f.Severity == report.Error }) {
 		claims = append([]claim{c.simplyFull()}, claims...)
 	}
@@ -130,6 +130,29 @@ func RunWithBlocks(c *Case) ([]report.Finding, [][]int) {
 		found[i].Input, found[i].Device = c.Input, c.Device
 	}
 	return found, blocks
+}
+
+// moreSpecial lists, for findings that say only that something is kept, those that say what. Where both are about the same memory the latter speaks.
+var moreSpecial = map[string][]string{"growth": {"model-copies", "exception-holds-tensors"}, "eval-graph-kept": {"exception-holds-tensors"}, "eval-outputs-kept": {"exception-holds-tensors"}}
+
+// special leaves out what a more special cause says about the same memory.
+func (c *Case) special(claims []claim) []claim {
+	return slices.DeleteFunc(slices.Clone(claims), func(f claim) bool {
+		return slices.ContainsFunc(claims, func(other claim) bool {
+			return slices.Contains(moreSpecial[f.ID], other.ID) && c.mostly(f.without.never, other.without.never) && c.severalSizes(other.without.never)
+		})
+	})
+}
+
+// severalSizes tells sets of different tensors, as a model or a frame holds, from many of one kind.
+func (c *Case) severalSizes(ids []int) bool {
+	sizes := map[units.Bytes]bool{}
+	for _, id := range ids {
+		if sizes[c.Size(id)] = true; len(sizes) >= 2 {
+			return true
+		}
+	}
+	return false
 }
 
 // weightless are findings that are not about bytes.

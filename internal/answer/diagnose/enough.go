@@ -100,7 +100,7 @@ func (c *Case) enough(f *claim) {
 		case !v.known:
 		case v.enough() && (c.Coming.Exact || f.tries[i].usual), c.asBefore(f.tries[i]):
 			r.Enough, alone = "yes", true
-		case !v.enough():
+		case c.lacks(v):
 			r.Enough = "no"
 			r.Missing = max(v.short, v.needs-v.room)
 		}
@@ -111,6 +111,11 @@ func (c *Case) enough(f *claim) {
 	if !alone && c.Coming.Exact {
 		c.together(f)
 	}
+}
+
+// lacks tells that a change is not enough, wherever the limit lies: a limit that is only known to lie between two bounds is taken at the upper one.
+func (c *Case) lacks(v verdict) bool {
+	return !v.enough() && max(v.short, v.needs-v.room) > c.OOM.Limit.High-c.OOM.Limit.Bytes
 }
 
 // together looks for two remedies that are enough where none is alone.

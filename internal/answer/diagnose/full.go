@@ -20,13 +20,14 @@ func (c *Case) simplyFull() claim {
 		return c.unknown()
 	}
 	act := c.thisStep(tape.Activations)
+	if !c.Certain || 4*act < c.InUse {
+		return c.unknown()
+	}
 	f := claim{kind: normal, Finding: report.Finding{
 		ID: "activations-dominate", Severity: report.Error, Confidence: 0.45, Bytes: max(act, 1), Where: c.failurePlace(),
 		Title: "the job needs more than there is, and no single cause stands out",
 	}}
-	kinds := []tape.Category{tape.Activations, tape.Parameters, tape.Gradients, tape.Optimizer}
-	slices.SortStableFunc(kinds, func(a, b tape.Category) int { return cmp.Compare(c.By[b], c.By[a]) })
-	f.Evidence = []string{fmt.Sprintf("of %s in use, %s take %s and %s %s", c.InUse, plural[kinds[0]], c.By[kinds[0]], plural[kinds[1]], c.By[kinds[1]])}
+	f.Evidence = []string{c.breakdown()}
 	if unused := c.OOM.Held - c.InUse; 20*unused < c.OOM.Held {
 		f.Evidence = append(f.Evidence, notFragmentation(unused))
 	}
@@ -41,7 +42,7 @@ func (c *Case) simplyFull() claim {
 	return f
 }
 
-// unknown says that the recording does not tell the cause.
+// unknown says that the recording does not tell the cause, what there is, and what would tell.
 func (c *Case) unknown() claim {
 	dark := c.By[tape.Other] + c.By[tape.Inputs]
 	f := claim{kind: normal, Finding: report.Finding{
@@ -49,9 +50,25 @@ func (c *Case) unknown() claim {
 		Title:    fmt.Sprintf("not known: this recording does not say what %s of %s in use are for", dark, c.InUse),
 		Evidence: []string{"the request found the card full, but neither stacks nor steps of training say what filled it"},
 	}}
-	if c.Certain {
+	switch {
+	case 2*dark < c.InUse:
+		f.Title = fmt.Sprintf("not known: no single cause stands out in %s in use", c.InUse)
+		f.Bytes, f.Evidence[0] = c.InUse, c.breakdown()
+	case c.Certain:
 		f.Evidence[0] = "the request found the card full of tensors that no model, batch or optimizer of this recording accounts for"
 	}
-	f.remedy(report.Remedy{Action: "record it from the start with stacks: plimsoll run -- python train.py", CheckedBy: report.ByRule, Command: "plimsoll run -- python train.py"}, change{})
+	if !c.Certain {
+		f.Evidence = append(f.Evidence, "what would tell: the line that asked for each tensor, and who holds it; both are recorded by plimsoll run, lines also by _record_memory_history(context=\"all\")")
+	} else if c.Holders == nil {
+		f.Evidence = append(f.Evidence, "what would tell: who holds each tensor, which plimsoll run records at the failure")
+	}
+	f.remedy(report.Remedy{Action: "record it from the start with stacks and holders: plimsoll run -- python train.py", CheckedBy: report.ByRule, Command: "plimsoll run -- python train.py"}, change{})
 	return f
+}
+
+// breakdown says what the two largest categories take.
+func (c *Case) breakdown() string {
+	kinds := []tape.Category{tape.Activations, tape.Parameters, tape.Gradients, tape.Optimizer}
+	slices.SortStableFunc(kinds, func(a, b tape.Category) int { return cmp.Compare(c.By[b], c.By[a]) })
+	return fmt.Sprintf("of %s in use, %s take %s and %s %s", c.InUse, plural[kinds[0]], c.By[kinds[0]], plural[kinds[1]], c.By[kinds[1]])
 }

@@ -3,6 +3,8 @@ package diagnose
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
@@ -163,11 +165,53 @@ func evalKept(c *Case) (claim, bool) {
 		f.Title = fmt.Sprintf("evaluation keeps autograd graphs, %s a batch", l.perStep)
 		f.Evidence[1] = "tensors from inside the modules survive together with their outputs: autograd is on, and something refers to the results"
 		f.Remedies = append([]report.Remedy{{Action: "run evaluation under torch.inference_mode() (or torch.no_grad())", Saves: l.bytes, CheckedBy: report.ByArithmetic}}, f.Remedies...)
-		if c.generates(l.groups) {
+		switch {
+		case c.generates(l.groups):
 			keptInGeneration(&f, l)
+		case c.beforeTraining(l):
+			keptBeforeBackward(&f, l)
 		}
 	}
 	return claim{Finding: f, without: undo, tries: []change{undo, undo}[:len(f.Remedies)]}, true
+}
+
+// beforeTraining tells a loop that need not be evaluation: no function's name says so, no backward pass was seen yet in a history that reaches back to the start, and each round ends in a
+// single number, as a loss is.
+func (c *Case) beforeTraining(l left) bool {
+	if !c.Unnamed || !c.Complete || slices.Contains(c.Phase, callsite.Backward) {
+		return false
+	}
+	const number = 8 // bytes
+	rounds, scalar := 0, false
+	for i := range c.Tape.Events {
+		e := &c.Tape.Events[i]
+		if e.Kind != tape.Alloc {
+			continue
+		}
+		switch c.Phase[e.ID] {
+		case callsite.User:
+			scalar = e.Size <= number
+		case callsite.Forward:
+			rounds += one(scalar)
+			scalar = false
+		}
+	}
+	return rounds >= l.steps
+}
+
+// keptBeforeBackward words the finding for rounds of a training loop that has not come to its backward pass: losses are summed, or kept, over many batches.
+func keptBeforeBackward(f *report.Finding, l left) {
+	f.ID = "growth"
+	f.Title = fmt.Sprintf("every round keeps its autograd graph, %s each, and no backward pass frees it", l.perStep)
+	f.Evidence = []string{
+		fmt.Sprintf("%s from %s rounds were alive at once, and no backward pass has run", l.bytes, units.Count(l.steps)),
+		"each round ends in one number, as a loss does: a sum of losses, or a list of them, keeps the graph of every round until backward() has run",
+		"a smaller batch only delays it",
+	}
+	f.Remedies = []report.Remedy{
+		{Action: "call backward() for each micro-batch, (loss / n).backward(), and step once: gradients add up, graphs do not", Saves: l.bytes, CheckedBy: report.ByArithmetic},
+		{Action: "if nothing is trained here: torch.inference_mode() around the loop", Saves: l.bytes, CheckedBy: report.ByArithmetic},
+	}
 }
 
 // keptInGeneration words the finding for a loop that generates: every token's graph hangs from the next one's input.
@@ -200,6 +244,22 @@ func (c *Case) generates(groups []timeline.Growth) bool {
 	return false
 }
 
+// ofActivation tells the result of an activation function, a dropout or a norm: nobody collects those, so that several of one line are alive only for backward.
+func (c *Case) ofActivation(stack snapshot.StackID) bool {
+	for _, id := range c.Origins.Stacks.Stack(stack) {
+		f := &c.Origins.Stacks.Frames[id]
+		for _, name := range []string{"activation.py", "dropout.py", "normalization.py", "batchnorm.py"} {
+			if strings.HasSuffix(f.File, "/nn/modules/"+name) && f.Function == "forward" {
+				return true
+			}
+		}
+		if c.Origins.IsUser(id) {
+			return false
+		}
+	}
+	return false
+}
+
 // evalGraph: a single batch of evaluation keeps what only backward needs. Without a graph a layer's tensors go as soon as the next
 // has used them: two of one line are alive only where a layer hands over to the next. A cache of keys and values has two
 // lines with many, a graph has them all.
@@ -211,7 +271,7 @@ func evalGraph(c *Case) (claim, bool) {
 		return claim{}, false
 	}
 	var kept units.Bytes
-	lines, layers := 0, 0
+	lines, layers, functions := 0, 0, false
 	inGraph := map[snapshot.StackID]bool{}
 	for _, g := range c.forwardGroups() {
 		if g.Count >= 2 && c.IsEval(g.Stack) && !c.passes(g.Stack, "cache_utils.py") {
@@ -219,9 +279,10 @@ func evalGraph(c *Case) (claim, bool) {
 			kept += g.Bytes
 			layers = max(layers, g.Count)
 			inGraph[g.Stack] = true
+			functions = functions || g.Largest*units.Bytes(g.Count) == g.Bytes && c.ofActivation(g.Stack)
 		}
 	}
-	if lines < 3 || 10*kept < c.InUse {
+	if lines < 3 && !functions || 10*kept < c.InUse {
 		return claim{}, false
 	}
 	confidence := 0.78
@@ -229,7 +290,7 @@ func evalGraph(c *Case) (claim, bool) {
 		confidence = 0.9
 	}
 	blocks, _ := c.aliveWhere(func(id int) bool { return inGraph[c.Stack[id]] && c.Category[id] == tape.Activations })
-	undo := change{never: blocks}
+	undo := change{never: blocks, coming: nothingMore}
 	return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
 		ID: "eval-graph-kept", Severity: report.Error, Confidence: confidence, Bytes: kept, Where: c.loopPlaces(c.OOM.Stack),
 		Title: "evaluation records an autograd graph that nobody will use",

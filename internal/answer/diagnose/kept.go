@@ -11,7 +11,9 @@ import (
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
 	"github.com/plimsoll/plimsoll/internal/evidence/holders"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/memory/timeline"
 	"github.com/plimsoll/plimsoll/internal/units"
+	"github.com/plimsoll/plimsoll/snapshot"
 )
 
 // kept is memory that one variable of the program keeps: tensors it reaches, and what graphs that hang from it saved for backward.
@@ -21,7 +23,6 @@ type kept struct {
 	ids    []int
 	bytes  units.Bytes
 	graph  units.Bytes // of bytes, saved for backward
-	raised units.Bytes // of bytes, in frames that exceptions keep
 	rounds int         // how many steps, or else calls of the model, lie between its births
 	listed int         // tensors that are entries of a container
 }
@@ -53,9 +54,6 @@ func (c *Case) keptByName() []kept {
 		}
 		if role == holders.Saved {
 			g.graph += h.Bytes
-		}
-		if h.Holder.Frame != "" {
-			g.raised += h.Bytes
 		}
 	}
 	for i := range out {
@@ -113,34 +111,127 @@ func (c *Case) roundsOf(ids []int) int {
 
 // raisedHere tells whether exceptions keep most of some allocations.
 func (c *Case) raisedHere(ids []int) bool {
-	if c.Holders == nil {
-		return false
+	f, ok := exceptionFrames(c)
+	return ok && c.mostly(ids, f.without.never)
+}
+
+// mostly tells whether at least half of the bytes of some allocations are among others.
+func (c *Case) mostly(ids, among []int) bool {
+	in := make(map[int]bool, len(among))
+	for _, id := range among {
+		in[id] = true
 	}
 	var sum, all units.Bytes
 	for _, id := range ids {
 		all += c.Size(id)
-		if h := c.Holders.Holder(id); h != nil && h.Frame != "" {
+		if in[id] {
 			sum += c.Size(id)
 		}
 	}
 	return all > 0 && 2*sum >= all
 }
 
-// exceptionFrames: tracebacks of exceptions that something keeps hold frames of functions that have ended, and those their tensors. The walk saw the frames.
-func exceptionFrames(c *Case) (claim, bool) {
-	for _, k := range c.keptByName() {
-		if 2*k.raised < k.bytes || 5*k.bytes < c.InUse {
+// endedCalls is memory of calls of one function that have ended, while something keeps their frames.
+type endedCalls struct {
+	in    *holders.Place // the first line seen
+	name  string         // a variable of it
+	ids   []int
+	bytes units.Bytes
+	told  bool // the walk itself saw the traceback
+}
+
+// keptFrames finds functions of which several frames are alive though at most one runs, largest first. The walk names a frame that a traceback keeps; else one local variable that
+// holds several tensors under its bare name tells: a name is bound once in a frame.
+func (c *Case) keptFrames() []endedCalls {
+	if c.OOM == nil || c.running() == nil {
+		return nil
+	}
+	all := c.ByHolder()
+	index := map[string]int{}
+	var out []endedCalls
+	for _, h := range all {
+		if frame, told := c.severalFrames(&h); frame {
+			k := functionOf(h.Holder.In)
+			if _, seen := index[k]; !seen {
+				index[k] = len(out)
+				out = append(out, endedCalls{in: h.Holder.In, name: h.Holder.Name.Name, told: told})
+			}
+		}
+	}
+	for _, h := range all {
+		i, ok := index[functionOf(h.Holder.In)]
+		if role := h.Holder.Role; !ok || role != holders.Saved && role != holders.Variable && role != holders.Input {
 			continue
+		}
+		out[i].ids = append(out[i].ids, h.IDs...)
+		out[i].bytes += h.Bytes
+	}
+	slices.SortStableFunc(out, func(a, b endedCalls) int { return cmp.Compare(b.bytes, a.bytes) })
+	return out
+}
+
+// severalFrames tells a variable of which several frames of its function hold a tensor, and whether the walk saw a traceback hold them.
+func (c *Case) severalFrames(h *timeline.Held) (several, told bool) {
+	name, in := h.Holder.Name.Name, h.Holder.In
+	if in == nil || h.Holder.Role != holders.Variable && h.Holder.Role != holders.Input && h.Holder.Role != holders.Saved {
+		return false, false
+	}
+	if h.Holder.Frame != "" {
+		return true, true
+	}
+	if h.Holder.Role == holders.Saved || len(h.IDs) < 2 || strings.ContainsAny(name, "[.(") || in.Function == "<module>" || !callsite.IsUserFile(in.File) {
+		return false, false
+	}
+	runs := 0
+	for _, p := range c.running() {
+		if p.File == in.File && (p.Function == in.Function || strings.HasSuffix(in.Function, "."+p.Function)) {
+			runs++
+		}
+	}
+	return runs <= 1 && c.madeIn(h.IDs, in), false
+}
+
+// madeIn tells whether allocations were asked for in a function, or below it: then a variable of it is a local one, and not one that a closure carries.
+func (c *Case) madeIn(ids []int, in *holders.Place) bool {
+	for _, id := range ids {
+		inside := slices.ContainsFunc(c.Origins.Stacks.Stack(c.Stack[id]), func(f snapshot.FrameID) bool {
+			frame := &c.Origins.Stacks.Frames[f]
+			return frame.File == in.File && (frame.Function == in.Function || strings.HasSuffix(in.Function, "."+frame.Function))
+		})
+		if !inside {
+			return false
+		}
+	}
+	return true
+}
+
+// functionOf names the function a variable belongs to.
+func functionOf(in *holders.Place) string {
+	if in == nil {
+		return ""
+	}
+	return in.File + " " + in.Function
+}
+
+// exceptionFrames: tracebacks of exceptions that something keeps hold frames of functions that have ended, and those their tensors.
+func exceptionFrames(c *Case) (claim, bool) {
+	for _, k := range c.keptFrames() {
+		if 5*k.bytes < c.InUse {
+			break
 		}
 		undo := change{never: k.ids}
 		f := claim{without: undo, Finding: report.Finding{
-			ID: "exception-holds-tensors", Severity: report.Error, Confidence: 0.93, Bytes: k.bytes, Where: append(placesOf(k.in), c.runningPlaces()...),
+			ID: "exception-holds-tensors", Severity: report.Error, Confidence: 0.93, Bytes: k.bytes, Where: uniquePlaces(placesOf(k.in), c.runningPlaces()),
 			Title: fmt.Sprintf("exceptions that are kept hold %s: %s of %s", k.bytes, k.name, k.in.Function),
 			Evidence: []string{
 				fmt.Sprintf("%s in %s belong to calls of %s that have ended: only tracebacks of exceptions still refer to them", k.bytes, tensors(len(k.ids)), k.in.Function),
 				"the traceback of an exception refers to the frames it passed through, and they to their tensors, as long as the exception is kept",
 			},
 		}}
+		if !k.told {
+			f.Confidence = 0.85
+			f.Evidence[0] = fmt.Sprintf("%s in %s belong to several calls of %s, of which at most one is still running: something keeps the frames of the others, as the traceback of an exception that is stored does", k.bytes, tensors(len(k.ids)), k.in.Function)
+		}
 		f.remedy(saving(k.bytes, "keep the text, not the exception: errors.append(repr(e)); or traceback.clear_frames(e.__traceback__) before it is stored; retry after the except block, not inside it"), undo)
 		return f, true
 	}
@@ -163,10 +254,10 @@ func heldByName(c *Case) (claim, bool) {
 		}
 		eval, generates := c.runsEval()
 		collects := c.OOM.Eval && !generates && k.listed >= minGrowthSteps // rounds of evaluation are not steps: what it collects is told by the list
-		if (k.rounds >= minGrowthSteps || collects) && 2*k.raised < k.bytes && !c.alreadyTold(k.ids, growth, evalKept, joined, evalGraph, modelCopies, datasetOnGPU, resumeDoubles, checkpointSave) {
+		if (k.rounds >= minGrowthSteps || collects) && !c.raisedHere(k.ids) && !c.alreadyTold(k.ids, growth, evalKept, joined, evalGraph, modelCopies, datasetOnGPU, resumeDoubles, checkpointSave) {
 			return c.named(k), true
 		}
-		if (eval || generates) && 2*k.graph >= k.bytes && !c.alreadyTold(k.ids, growth, evalKept, evalGraph) {
+		if (eval || generates) && 2*k.graph >= k.bytes && !c.raisedHere(k.ids) && !c.alreadyTold(k.ids, growth, evalKept, evalGraph) {
 			return c.named(k), true
 		}
 	}
@@ -180,18 +271,7 @@ func (c *Case) alreadyTold(ids []int, by ...rule) bool {
 		if !ok {
 			continue
 		}
-		in := make(map[int]bool, len(f.without.never))
-		for _, id := range f.without.never {
-			in[id] = true
-		}
-		var sum, all units.Bytes
-		for _, id := range ids {
-			all += c.Size(id)
-			if in[id] {
-				sum += c.Size(id)
-			}
-		}
-		if 2*sum >= all {
+		if c.mostly(ids, f.without.never) {
 			return true
 		}
 	}

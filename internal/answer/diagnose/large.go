@@ -30,6 +30,9 @@ func oneLargeTensor(c *Case) (claim, bool) {
 	if c.OOM == nil || c.OOM.Phase == callsite.Load || c.OOM.Phase == callsite.Optimizer || c.OOM.Phase == callsite.Save || c.betterThanLarge() {
 		return claim{}, false
 	}
+	if !c.Certain {
+		return c.largeBySize()
+	}
 	big := c.largeOfStep()
 	where := c.places(big.stacks...)
 	if len(where) == 0 || big.layer || big.count > fewLarge || 8*big.largest < c.OOM.Limit.Bytes || 4*big.sum < c.InUse+c.OOM.Request {
@@ -57,6 +60,40 @@ func oneLargeTensor(c *Case) (claim, bool) {
 	return f, true
 }
 
+// largeBySize tells few tensors that take most of the card by their sizes alone, where no stacks were recorded: the request is larger than all there is, or stands beside others of its kind.
+// A join of many small ones (torch.cat) asks for as much, too, but has none of its size beside it.
+func (c *Case) largeBySize() (claim, bool) {
+	ids, sum := c.aliveWhere(func(id int) bool { return 2*c.Size(id) >= c.OOM.Request })
+	all := c.InUse + c.OOM.Request
+	alone := c.OOM.Request >= 4*c.InUse
+	if 4*c.OOM.Request < c.OOM.Limit.Low && !alone || len(ids) >= fewLarge || !alone && (len(ids) == 0 || 10*(sum+c.OOM.Request) < 6*all) {
+		return claim{}, false
+	}
+	undo := change{never: ids, request: true}
+	f := claim{without: undo, Finding: report.Finding{
+		ID: "one-large-tensor", Severity: report.Error, Confidence: 0.6, Bytes: sum + c.OOM.Request,
+		Title: fmt.Sprintf("%s of up to %s take most of the card", tensors(len(ids)+1), max(c.OOM.Request, c.largestOf(ids))),
+		Evidence: []string{
+			fmt.Sprintf("%s with the request that failed; everything else in use takes %s", sum+c.OOM.Request, c.InUse-sum),
+			"no stacks were recorded: which line asks for them, and whether a shape is wrong or the batch too large, a recording with stacks would tell",
+		},
+	}}
+	if side := square(c.OOM.Request); side > 0 {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s is exactly %s × %s numbers of 4 bytes", c.OOM.Request, units.Count(side), units.Count(side)))
+	}
+	f.remedy(report.Remedy{Action: "see which line asks for them: plimsoll run -- python train.py", CheckedBy: report.ByRule, Command: "plimsoll run -- python train.py"}, change{})
+	return f, true
+}
+
+// largestOf is the size of the largest of some allocations.
+func (c *Case) largestOf(ids []int) units.Bytes {
+	var most units.Bytes
+	for _, id := range ids {
+		most = max(most, c.Size(id))
+	}
+	return most
+}
+
 // inLayer tells a tensor that a layer of torch.nn makes: its size follows from the model and the batch as that of any other layer.
 func (c *Case) inLayer(stack snapshot.StackID) bool {
 	for _, id := range c.Origins.Stacks.Stack(stack) {
@@ -74,7 +111,7 @@ func (c *Case) inLayer(stack snapshot.StackID) bool {
 // betterThanLarge tells that another finding says more about the size: logits, scores of attention, a convolution's workspace; or that the allocator held
 // enough for the request, in pieces.
 func (c *Case) betterThanLarge() bool {
-	for _, r := range []rule{logits, attention, cudnnWorkspace, evalBatch} {
+	for _, r := range []rule{absurdRequest, retriedWhileHeld, logits, attention, cudnnWorkspace, evalBatch} {
 		if f, ok := r(c); ok && f.Severity == report.Error {
 			return true
 		}

@@ -14,9 +14,17 @@ import (
 
 var loadRules = []rule{sharedCard, absurdRequest, modelLoad, checkpointSave, resumeDoubles, modelTooLarge}
 
-// absurdRequest: one request that three such cards could not serve is a bug in a shape, not a lack of memory. What is a little larger than the card is told by oneLargeTensor.
+// absurdRequest: one request that the empty card could not serve, or three times a limit set below it, is a bug in a shape, not a lack of memory. What is a little larger than
+// such a limit is told by oneLargeTensor.
 func absurdRequest(c *Case) (claim, bool) {
-	if c.OOM == nil || c.OOM.Request < units.TiB && c.OOM.Request <= 3*c.OOM.Limit.High {
+	if c.OOM == nil {
+		return claim{}, false
+	}
+	most := 3 * c.OOM.Limit.High
+	if c.OOM.Limit.From == "driver" {
+		most = c.OOM.Limit.High
+	}
+	if c.OOM.Request < units.TiB && c.OOM.Request <= most {
 		return claim{}, false
 	}
 	f := report.Finding{

@@ -23,7 +23,7 @@ func optimizerFirstStep(c *Case) (claim, bool) {
 	if fixed > c.OOM.Limit.Bytes {
 		batch = fmt.Sprintf("with parameters and gradients that makes %s of the %s there are: a smaller batch cannot help", fixed, c.OOM.Limit.Bytes)
 	}
-	return claim{kind: normal, Finding: report.Finding{
+	return claim{kind: normal, tries: []change{{saves: state * 3 / 4}, {saves: state / 2}}, Finding: report.Finding{
 		ID: "optimizer-state-first-step", Severity: report.Error, Confidence: 0.97, Bytes: state, Where: c.failurePlace(),
 		Title: "the optimizer's state does not fit",
 		Evidence: []string{
@@ -50,7 +50,7 @@ func optimizerTemporaries(c *Case) (claim, bool) {
 	if temp > 0 {
 		seen = fmt.Sprintf("the failing request is inside optimizer.step(); %s of its temporaries were alive", temp)
 	}
-	return claim{kind: normal, Finding: report.Finding{
+	return claim{kind: normal, tries: []change{{saves: need}, {saves: need}}, Finding: report.Finding{
 		ID: "optimizer-step-temporaries", Severity: report.Error, Confidence: 0.9, Bytes: need, Where: c.failurePlace(),
 		Title:    "the optimizer's step needs a temporary as large as the parameters",
 		Evidence: []string{seen, fmt.Sprintf("the foreach implementation, the default, holds one for all parameters at once: %s; the batch size does not matter", need)},
@@ -101,7 +101,8 @@ func secondStep(c *Case) (claim, bool) {
 	if 20*state < c.InUse {
 		return claim{}, false
 	}
-	return claim{kind: normal, Finding: report.Finding{
+	grads, _ := c.aliveWhere(func(id int) bool { return c.Category[id] == tape.Gradients })
+	return claim{kind: normal, tries: []change{{never: grads}, c.batchScaled(0.5), {saves: state * 3 / 4}}, Finding: report.Finding{
 		ID: "second-step", Severity: report.Error, Confidence: 0.88, Bytes: state, Where: c.failurePlace(),
 		Title: "the first step fitted because the optimizer had no state yet",
 		Evidence: []string{

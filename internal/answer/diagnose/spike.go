@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
@@ -148,9 +149,13 @@ func (c *Case) attempts() []Failure {
 	return out
 }
 
-// convolves tells a request of a convolution: by its function, or from the engine's thread, where no function shows.
+// convolves tells a request of a convolution: by its function or, for those whose function is PyTorch's own C++, its file; or from the engine's thread, where no function shows.
 func (c *Case) convolves(f Failure) bool {
-	return f.Stack == 0 || c.innermost(f.Stack, convolutions...)
+	if f.Stack == 0 || c.innermost(f.Stack, convolutions...) {
+		return true
+	}
+	frames := c.Origins.Stacks.Stack(f.Stack)
+	return len(frames) > 0 && strings.HasSuffix(c.Origins.Stacks.Frames[frames[0]].File, "/nn/modules/conv.py")
 }
 
 var convolutions = []string{"_conv_forward", "conv1d", "conv2d", "conv3d", "conv_transpose", "run_conv_plan"}

@@ -292,8 +292,19 @@ func (s *search) ordered() []candidate {
 			best = front + i
 		}
 	}
+	best = safer(found, best)
 	first := found[best]
 	return append([]candidate{first}, slices.Delete(found, best, best+1)...)
+}
+
+// safer is the fastest plan with more room than the chosen one that is at most so much slower; the chosen one where there is none.
+func safer(found []candidate, chosen int) int {
+	c := found[chosen]
+	i := slices.IndexFunc(found, func(o candidate) bool { return c.riskier(o) && o.took.total <= c.took.total*(1+squeezed) })
+	if i < 0 {
+		return chosen
+	}
+	return i
 }
 
 // better tells which of two plans that are equally fast is: the one that leaves numerics alone, then the one that needs less memory.

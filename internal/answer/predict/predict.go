@@ -74,10 +74,8 @@ func (m Machine) name() string {
 }
 
 func (m Machine) context() units.Bytes {
-	if m.Card.Context > 0 {
-		return m.Card.Context
-	}
-	return gpu.LargestContext()
+	size, _ := m.Card.ContextUnder(m.Torch)
+	return size
 }
 
 func (m Machine) device() eager.Device {
@@ -360,6 +358,9 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 	}
 	if m.Card.Context == 0 {
 		add("the CUDA context of this card is not known: the largest measured one is taken (%s)", m.context().Short())
+	}
+	if !torch.LazyKernels.Has(m.Torch) {
+		add("wheels of PyTorch %s load all kernels at once: about 1 GiB of the CUDA context (%s)", m.Torch, m.context().Short())
 	}
 	if m.Capacity == 0 && m.Card.Total == 0 {
 		add("capacity is the nominal one; PyTorch sees a little less (--memory sets it)")

@@ -7,8 +7,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// Largest finds the largest batch that fits with everything else as it is and, for models of text, the longest sequence at the
-// job's batch. Memory grows with both, so a search by halves is exact; where a size cannot be computed (longer than the
+// Largest finds the largest batch that fits with everything else as it is (no request waits for memory, with the safe bound's margin), the largest that gets
+// through at all, and, for models of text, the longest sequence that fits at the job's batch. Memory grows with both, so a search by halves is exact; where a size cannot be computed (longer than the
 // model's positions) it counts as not fitting. A graph without an open size has one batch only: nil.
 func Largest(j job.Job, src Source, m Machine) *report.Largest {
 	if src.Graph != nil && len(src.Graph.Symbols) == 0 {
@@ -19,6 +19,11 @@ func Largest(j job.Job, src Source, m Machine) *report.Largest {
 		j.Batch = n
 		return need(j, src, m)
 	}, room(m))}
+	if out.Batch < maxBatch {
+		if most := tight(j, src, m, out.Batch); most > out.Batch {
+			out.Tight = most
+		}
+	}
 	if j.Seq > 0 && src.Config != nil {
 		out.Seq = largest(j.Seq, longest(src), func(n int) (units.Bytes, bool) {
 			j := j
@@ -51,8 +56,7 @@ func room(m Machine) units.Bytes {
 	return all
 }
 
-// need is the safe bound of a job, computed from two steps: the second is the first with optimizer state, and later ones are like it. Where the allocator
-// gets through in the room there is all the same, it is that.
+// need is the safe bound of a job, computed from two steps: the second is the first with optimizer state, and later ones are like it.
 func need(j job.Job, src Source, m Machine) (units.Bytes, bool) {
 	p, _, conv, err := train(j, src, m, 2)
 	if err != nil {
@@ -62,14 +66,37 @@ func need(j job.Job, src Source, m Machine) (units.Bytes, bool) {
 	if err != nil {
 		return 0, false
 	}
-	safe := safeBound(res.Stats.Peak.Reserved, conv)
-	if safe <= room(m) {
-		return safe, true
+	return safeBound(res.Stats.Peak.Reserved, conv), true
+}
+
+// tight is the largest batch that gets through after the allocator has released its cache, or with less workspace than cuDNN asks for; fits is one that needs
+// neither. It is looked for upwards from there: close to the limit an allocator is not monotonic.
+func tight(j job.Job, src Source, m Machine, fits int) int {
+	runs := func(n int) bool {
+		j.Batch = n
+		p, _, _, err := train(j, src, m, 2)
+		if err != nil {
+			return false
+		}
+		limited, err := playWithin(p.Tape(), alloc.Policy{Conf: m.Conf, Torch: m.Torch, Cap: m.Cap, Device: max(room(m), 1)})
+		return err == nil && limited.Failed == 0
 	}
-	if v, _, err := judge(p.Tape(), m, res.Stats.Peak.Reserved, safe); err == nil && v.Runs() {
-		return room(m), true
+	low, high := fits, maxBatch+1
+	for next := fits + max(1, fits/8); next < high; next += max(1, next/8) {
+		if !runs(next) {
+			high = next
+			break
+		}
+		low = next
 	}
-	return safe, true
+	for high-low > 1 {
+		if middle := (low + high) / 2; runs(middle) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low
 }
 
 // largest is the largest n up to most whose need fits, 0 where not even one does. The search sets out from start; need grows nearly

@@ -78,7 +78,8 @@ type Owned struct {
 
 // Largest is what still fits when one size is changed and all else stays.
 type Largest struct {
-	Batch int `json:"batch"` // 0: not even one; LargestBatch: at least as many
+	Batch int `json:"batch"`                 // that fits; 0: not even one; LargestBatch: at least as many
+	Tight int `json:"tight_batch,omitempty"` // that completes after cache releases, where it is larger
 	Seq   int `json:"seq,omitempty"`
 }
 

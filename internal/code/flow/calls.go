@@ -238,6 +238,7 @@ func (f *follower) result(c *Call) Value {
 	case Criterion:
 		v := combine(c.Args...)
 		v.Kind, v.Reduced, v.Divided = Tensor, true, false
+		v.Guess = c.Callee.Guess && named(Key(c.Node.Func)).Kind != Criterion // only the use of its result says so
 		return v
 	case Activation:
 		return all
@@ -286,6 +287,9 @@ func (f *follower) isModule(recv pysource.Expr) bool {
 // modelCall starts a graph where autograd records.
 func (f *follower) modelCall(c *Call) Value {
 	v := Value{Kind: Tensor}
+	if facts := f.s.Forward(c); facts != nil && facts.NoGrad {
+		return v
+	}
 	for _, a := range c.Args {
 		v.Roots, v.From = union(v.Roots, a.Roots), v.From|a.From
 	}
@@ -305,10 +309,7 @@ func (f *follower) modelCall(c *Call) Value {
 
 // forwardParts tells the numbers among what a forward of the project returns from its tensors.
 func (f *follower) forwardParts(c *Call, v *Value) {
-	if c.Callee.Class == "" || strings.HasPrefix(c.Callee.Class, "torch.") {
-		return
-	}
-	facts := f.m.methodFacts(c.Callee.Class, "forward")
+	facts := f.s.Forward(c)
 	if facts == nil || len(facts.Return.Items) == 0 {
 		return
 	}
@@ -316,11 +317,23 @@ func (f *follower) forwardParts(c *Call, v *Value) {
 	v.Items = make([]Value, len(facts.Return.Items))
 	for i, item := range facts.Return.Items {
 		v.Items[i] = Value{Kind: Tensor, Roots: v.Roots, From: v.From, Reduced: item.Reduced}
-		if item.Kind == Scalar {
+		if item.Kind == Scalar || item.Kind == Unknown && item.Class != "" { // a number, or an object of the project
 			v.Items[i] = item
 		}
 	}
 	v.Kind = Container
+}
+
+// Forward is what is known of the forward that a call of a model runs; nil where the project does not show it.
+func (s *Scope) Forward(c *Call) *FunctionFacts {
+	class := c.Callee.Class
+	if c.Callee.Kind != Model {
+		class = c.RecvValue.Class
+	}
+	if class == "" || strings.HasPrefix(class, "torch.") {
+		return nil
+	}
+	return s.Module.methodFacts(class, "forward")
 }
 
 func (f *follower) newRoot() int { f.m.roots++; return f.m.roots }
@@ -404,6 +417,7 @@ func regrown(v Value, fresh []int, args []Value, depth int) Value {
 		}
 		v.Roots, v.From = union(v.Roots, a.Roots), v.From|a.From
 		v.OnGPU = v.OnGPU || a.OnGPU && !v.OnCPU
+		v.Grad, v.Trained = v.Grad || a.Grad, v.Trained || a.Trained
 		if v.Kind == Unknown && a.IsTensor() {
 			v.Kind, v.OnCPU = a.Kind, v.OnCPU || a.OnCPU
 		}

@@ -469,13 +469,16 @@ func (f *follower) bindExpr(t pysource.Expr, v Value, s pysource.Stmt, x pysourc
 		if key == "" {
 			return
 		}
+		if (v.Kind == Tensor || v.Kind == Checkpoint) && isCall(x) && (f.m.uses[key] == Model || f.calls(x, key)) {
+			v = Value{Kind: Model, Guess: true} // a model that was saved whole, or made by a function that calls its class `model`
+		}
 		if v.Kind == Unknown && !v.HasGraph() {
 			if guess := f.m.guess(key); guess.Kind != Unknown && plausible(x) {
 				guess.Wrap, guess.Class = v.Wrap, v.Class
 				v = guess
 			}
 		}
-		if v.Kind == Unknown && !v.HasGraph() && f.m.losses[key] && f.ctx.NoGrad != Off && isCall(x) {
+		if v.Kind == Unknown && !v.HasGraph() && f.m.backed(f.s.Func, key) && f.ctx.NoGrad != Off && isCall(x) {
 			v = Value{Kind: Tensor, Roots: []int{f.newRoot()}, Reduced: true, Divided: v.Divided, Guess: true} // backward() is called on it
 		}
 		if owner, ok := strings.CutSuffix(key, ".requires_grad"); ok {
@@ -484,6 +487,16 @@ func (f *follower) bindExpr(t pysource.Expr, v Value, s pysource.Stmt, x pysourc
 		f.env.vars[key] = v
 		f.bound(&Bind{key, s, x, v, f.ctx, f.next()})
 	}
+}
+
+// calls recognises "model = model(n_classes)": what is called was a class.
+func (f *follower) calls(x pysource.Expr, key string) bool {
+	c, ok := x.(*pysource.Call)
+	if !ok || Key(c.Func) != key {
+		return false
+	}
+	v := f.lookup(key)
+	return v.Kind == Model && v.Guess
 }
 
 func (f *follower) bound(b *Bind) {
@@ -514,6 +527,9 @@ func (f *follower) unpack(t *pysource.Sequence, v Value, s pysource.Stmt, x pyso
 	if (v.Kind == Unknown || v.Kind == Container) && !v.HasGraph() && !v.dict() && isCall(x) {
 		v = f.lossAmong(t, v)
 	}
+	if v.Kind == Tensor && v.Guess && v.HasGraph() && isCall(x) {
+		v = f.onlyLosses(t, v)
+	}
 	for i, item := range t.Items {
 		part := v.whole()
 		part.HasNum, part.Reduced = false, false
@@ -536,12 +552,26 @@ func (f *follower) unpack(t *pysource.Sequence, v Value, s pysource.Stmt, x pyso
 
 func isCall(x pysource.Expr) bool { _, ok := x.(*pysource.Call); return ok }
 
+// onlyLosses leaves the graph to the parts that backward() is called on or that are named like losses: what else a loss function
+// gives may be statistics.
+func (f *follower) onlyLosses(t *pysource.Sequence, v Value) Value {
+	out := Value{Kind: Container, Roots: v.Roots, From: v.From}
+	for _, item := range t.Items {
+		part := Value{}
+		if key := Key(item); f.m.backed(f.s.Func, key) || strings.Contains(strings.ToLower(Last(key)), "loss") {
+			part = v
+		}
+		out.Items = append(out.Items, part)
+	}
+	return out
+}
+
 // lossAmong knows what a call gives by what is done with it: where backward() is called on one part, that part has a graph, and
 // so have those beside it that are named like losses.
 func (f *follower) lossAmong(t *pysource.Sequence, v Value) Value {
 	backed := false
 	for _, item := range t.Items {
-		backed = backed || f.m.losses[Key(item)]
+		backed = backed || f.m.backed(f.s.Func, Key(item))
 	}
 	if !backed || f.ctx.NoGrad == Off {
 		return v
@@ -553,8 +583,8 @@ func (f *follower) lossAmong(t *pysource.Sequence, v Value) Value {
 		if len(v.Items) == len(t.Items) {
 			part = v.Items[i]
 		}
-		if key := Key(item); part.Kind != Scalar && (f.m.losses[key] || strings.Contains(strings.ToLower(Last(key)), "loss")) {
-			part = Value{Kind: Tensor, Roots: root, Reduced: true, Guess: !f.m.losses[key]}
+		if key := Key(item); part.Kind != Scalar && part.Kind != Leaf && part.Kind != Batch && (f.m.backed(f.s.Func, key) || strings.Contains(strings.ToLower(Last(key)), "loss")) {
+			part = Value{Kind: Tensor, Roots: root, Reduced: true, Guess: !f.m.backed(f.s.Func, key)}
 		}
 		out.Items = append(out.Items, part)
 	}

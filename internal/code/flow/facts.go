@@ -26,6 +26,7 @@ type FunctionFacts struct {
 	Backs    uint32   `json:",omitempty"` // parameters whose graph it runs a backward over
 	Keeps    []Keep   `json:",omitempty"` // what it leaves in self or in a parameter
 	Runs     bool     `json:",omitempty"` // it calls a model while recording
+	Guarded  bool     `json:",omitempty"` // in one of its branches it switches autograd off itself
 }
 
 // Keep is something that a function adds to what outlives it.
@@ -308,6 +309,7 @@ func (m *Module) sumUp(fn *Function) {
 				}
 			}
 		}
+		facts.Guarded = facts.Guarded || c.Ctx.NoGrad != Recording && !fn.NoGrad && len(c.Ctx.Branches(nil)) > 0
 		facts.Runs = facts.Runs || c.Ctx.NoGrad == Recording && c.Ctx.InnermostLoop() == nil && (runsModel(c) || m.runs(s, c))
 	}
 	facts.Return = freedBy(facts.Return, s.backed(), 0)

@@ -24,7 +24,7 @@ type Module struct {
 	lookup Lookup
 	byNode map[*pysource.Function]*Function
 	nested map[nestedKey]*Function
-	losses map[string]bool               // names that backward() is called on
+	losses map[string][]int              // names that backward() is called on, and where
 	uses   map[string]Kind               // names that are used like a model, an optimizer, a loss function
 	does   map[string]map[*Function]bool // method → functions that reach it; filled when first asked
 	sites  map[*Function][]*Call

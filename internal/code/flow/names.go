@@ -100,7 +100,12 @@ func Key(x pysource.Expr) string {
 func (m *Module) collectUses() {
 	m.uses = map[string]Kind{}
 	steps, zeros := map[string]bool{}, map[string]bool{}
-	losses, made := map[string]bool{}, map[string][]string{}
+	losses, made := map[string][]int{}, map[string][]string{}
+	backs := func(x pysource.Expr, at *pysource.Call) {
+		if key := Key(x); key != "" {
+			losses[key] = append(losses[key], int(at.Pos().Start))
+		}
+	}
 	pysource.WalkBody(m.File.Body, func(n pysource.Node) bool {
 		switch n := n.(type) {
 		case *pysource.Assign:
@@ -114,7 +119,7 @@ func (m *Module) collectUses() {
 			}
 			key := Key(a.X)
 			if inner, ok := a.X.(*pysource.Call); ok && a.Attr == "backward" && len(inner.Args) > 0 { // scaler.scale(loss).backward()
-				losses[Key(inner.Args[0].Value)] = true
+				backs(inner.Args[0].Value, n)
 			}
 			if key == "" || key == "self" || m.Imports[key] != "" || strings.HasPrefix(key, "super") {
 				return true
@@ -129,15 +134,14 @@ func (m *Module) collectUses() {
 			case "zero_grad":
 				zeros[key] = true
 			case "backward":
-				losses[key] = true
+				backs(a.X, n)
 				if len(n.Args) > 0 && n.Args[0].Name == "" {
-					losses[Key(n.Args[0].Value)] = true
+					backs(n.Args[0].Value, n)
 				}
 			}
 		}
 		return true
 	})
-	delete(losses, "")
 	m.losses = losses
 	for key := range zeros {
 		if steps[key] && m.uses[key] == Unknown {
@@ -151,6 +155,35 @@ func (m *Module) collectUses() {
 			}
 		}
 	}
+}
+
+// backed tells whether backward() is called on a name where it means the same: in the function that binds it or one around it.
+// The attributes of an object mean the same in the whole file.
+func (m *Module) backed(fn *Function, key string) bool {
+	at := m.losses[key]
+	if strings.Contains(key, ".") || len(at) == 0 {
+		return len(at) > 0
+	}
+	for _, pos := range at {
+		if fn == nil && !m.inFunction(pos) {
+			return true
+		}
+		for o := fn; o != nil; o = o.Outer {
+			if span := o.Node.Pos(); pos >= int(span.Start) && pos < int(span.End) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (m *Module) inFunction(pos int) bool {
+	for _, fn := range m.All {
+		if span := fn.Node.Pos(); pos >= int(span.Start) && pos < int(span.End) {
+			return true
+		}
+	}
+	return false
 }
 
 // noteMaker notes that a name is given what a call gives: loss = crit(out, y).

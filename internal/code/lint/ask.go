@@ -116,6 +116,15 @@ func mentions(n pysource.Node, key string) bool {
 	return found
 }
 
+// on is an expression with a method called on it, in parentheses where it needs them.
+func (p *pass) on(x pysource.Expr, method string) string {
+	switch x.(type) {
+	case *pysource.Name, *pysource.Attribute, *pysource.Call, *pysource.Subscript:
+		return p.text(x) + method
+	}
+	return "(" + p.text(x) + ")" + method
+}
+
 // words tells whether any identifier below a node satisfies the predicate.
 func words(n pysource.Node, ok func(string) bool) bool {
 	found := false

@@ -44,6 +44,11 @@ func (p *pass) wantsGradients(s *flow.Scope) bool {
 			return true
 		}
 	}
+	for _, c := range s.Calls {
+		if c.Method == "step" && c.RecvValue.Kind == flow.Optimizer {
+			return false // a training: what reads .grad here looks at the parameters' gradients
+		}
+	}
 	return bodyHas(s.Body, func(w string) bool { return w == "grad" })
 }
 
@@ -70,7 +75,7 @@ func (p *pass) evalScope(s *flow.Scope) {
 			continue
 		}
 		run := modelRun(c)
-		if !run && !stepRun(s, c) || p.inTraining(s, c) {
+		if !run && !stepRun(s, c) || p.inTraining(s, c) || guarded(s, c, run) {
 			continue
 		}
 		key := modelKey(c)
@@ -102,6 +107,15 @@ func stopped(backs []backward, c *flow.Call) bool {
 		}
 	}
 	return false
+}
+
+// guarded tells whether what is run switches autograd off in one of its branches: a forward that is told to infer.
+func guarded(s *flow.Scope, c *flow.Call, model bool) bool {
+	facts := s.Facts(c)
+	if model {
+		facts = s.Forward(c)
+	}
+	return facts != nil && facts.Guarded
 }
 
 // unitTest tells whether a function is a test of a test runner: named so, and given nothing to evaluate.
@@ -166,9 +180,23 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	if switched {
 		message = "the model is in eval mode, yet this call records a graph: " + cost
 	}
+	if p.volatile(s) {
+		message = "`volatile=True` does nothing since PyTorch 0.4, so " + message
+	}
 	p.report(c.Node, severity, message, "wrap it in `with torch.inference_mode():`; model.eval() only switches dropout and batch norm")
 	p.explains(c.Ctx.InnermostLoop())
 	p.within(s)
+}
+
+// volatile tells whether a body relies on what switched autograd off before PyTorch 0.4
+// (https://github.com/pytorch/pytorch/releases/tag/v0.4.0, "What about volatile?").
+func (p *pass) volatile(s *flow.Scope) bool {
+	for _, c := range s.Calls {
+		if isTrue(keyword(c.Node, "volatile")) {
+			return true
+		}
+	}
+	return false
 }
 
 func modelRun(c *flow.Call) bool {

@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -139,6 +140,17 @@ func CheckCells(path string, src []byte, ends []int, lookup flow.Lookup) *Report
 	return report
 }
 
+// Unreadable is the report on a notebook that is none.
+func Unreadable(path string, err error) *Report {
+	return &Report{
+		Findings: []Finding{{
+			Rule: SyntaxRule, Severity: Warning, File: path, Line: 1, Column: 1, EndLine: 1, EndColumn: 1, First: 1, Last: 1,
+			Message: "this file is not a notebook: " + err.Error(), Fix: "correct the file, or leave it out with `exclude`; the other files were checked",
+		}},
+		Exports: &flow.Exports{Path: path},
+	}
+}
+
 // Exports sums a file up for the files that import it, without looking for findings.
 func Exports(path string, src []byte, lookup flow.Lookup) *flow.Exports {
 	return flow.Analyze(path, pysource.Parse(src), lookup).Exports()
@@ -241,8 +253,31 @@ func syntax(path string, f *pysource.File) []Finding {
 	found := place(f, path, e.Span)
 	found.Rule, found.Severity = SyntaxRule, Warning
 	found.Message = "this line is not Python: " + e.Message
+	if old := python2(f.Line(found.Line)); old != "" {
+		found.Message = "this line is not Python 3: " + old
+	}
 	found.Fix = "correct the line; what could be read of the rest was checked"
 	return []Finding{found}
+}
+
+// oldPython are the ways in which public training code is most often no Python 3.
+var oldPython = []struct {
+	form *regexp.Regexp
+	says string
+}{
+	{regexp.MustCompile(`^\s*print\s+[^(=.\s]`), "print is a function since Python 3.0"},
+	{regexp.MustCompile(`\basync\s*=`), "async is a keyword since Python 3.7; PyTorch calls the argument non_blocking"},
+	{regexp.MustCompile(`^\s*except\s+[\w.()]+\s*,\s*\w+\s*:`), "write `except Error as name:`"},
+	{regexp.MustCompile(`^\s*exec\s+['"\w]`), "exec is a function since Python 3.0"},
+}
+
+func python2(line string) string {
+	for _, o := range oldPython {
+		if o.form.MatchString(line) {
+			return o.says
+		}
+	}
+	return ""
 }
 
 func place(f *pysource.File, path string, at pysource.Span) Finding {

@@ -142,6 +142,8 @@ func loadWithoutMap(p *pass) {
 			if !ok || splat(c.Node) || p.smallOrInMemory(s, c.Node) {
 				continue
 			}
+			published := p.published(c) // weights that somebody offers are rarely saved from a GPU
+			model := p.weights(s, c)
 			target := keyword(c.Node, "map_location")
 			if target == nil {
 				target = positional(c.Node, place)
@@ -151,13 +153,16 @@ func loadWithoutMap(p *pass) {
 			}
 			fix := "`map_location=\"cpu\"` (with torch.load also mmap=True), load_state_dict, then delete the checkpoint"
 			switch {
-			case target == nil && distributed && !oneRank(s, c):
+			case target == nil && distributed && model && !published && !oneRank(s, c):
 				p.report(c.Node, Error,
 					"without map_location every rank loads the checkpoint onto the GPU it was saved from, usually GPU 0: one copy and one CUDA context per process there", fix)
-			case target == nil && gpu && besideModel(s):
+			case target == nil && gpu && p.wholeModel(s, c):
+				p.report(c.Node, Note,
+					"without map_location the model goes to the GPU it was saved from, whether or not that is the one it is to use", "`map_location=\"cpu\"`, then move it")
+			case target == nil && gpu && model && !published && besideModel(s):
 				p.report(c.Node, Warning,
 					"without map_location the tensors go back to the GPU they were saved from: the checkpoint lies on the card beside the model it is copied into", fix)
-			case target == nil && s.Func != nil && p.weights(s, c):
+			case target == nil && s.Func != nil && model:
 				p.report(c.Node, Note,
 					"without map_location the tensors go to the GPU they were saved from, whether or not the caller wants them there", fix)
 			case target != nil && gpu && p.sameDevice(s, c, target):
@@ -212,12 +217,59 @@ func (p *pass) weights(s *flow.Scope, load *flow.Call) bool {
 		}
 	}
 	for _, b := range s.Binds {
-		if b.Expr == pysource.Expr(load.Node) && model(b.Name) {
+		if b.Expr == pysource.Expr(load.Node) && (model(b.Name) || b.Name == "state") {
 			return true
 		}
 	}
+	names := loadedAs(s, load)
 	for _, c := range s.Calls {
-		if c.Method == "load_state_dict" && (c.RecvValue.Kind == flow.Model || c.Recv == nil) && c.Order > load.Order {
+		if c.Method != "load_state_dict" {
+			continue
+		}
+		for _, a := range c.Node.Args {
+			if mentionsAny(a.Value, names) || partOf(a.Value, load.Node) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// published tells whether the address of what is loaded is written out.
+func (p *pass) published(load *flow.Call) bool {
+	for _, a := range load.Node.Args {
+		if texts(a.Value, "http://", "https://") {
+			return true
+		}
+	}
+	return false
+}
+
+// loadedAs lists the names that what is loaded gets.
+func loadedAs(s *flow.Scope, load *flow.Call) []string {
+	var names []string
+	for _, b := range s.Binds {
+		if b.Expr != nil && b.Name != "" && (partOf(b.Expr, load.Node) || len(names) > 0 && mentionsAny(b.Expr, names)) {
+			names = append(names, b.Name)
+		}
+	}
+	return names
+}
+
+// partOf tells whether a node is part of an expression.
+func partOf(x, part pysource.Node) bool {
+	found := false
+	pysource.Walk(x, func(n pysource.Node) bool {
+		found = found || n == part
+		return !found
+	})
+	return found
+}
+
+// wholeModel tells whether what is loaded is used as a model itself: model = torch.load(path).
+func (p *pass) wholeModel(s *flow.Scope, load *flow.Call) bool {
+	for _, b := range s.Binds {
+		if b.Expr == pysource.Expr(load.Node) && b.Value.Kind == flow.Model {
 			return true
 		}
 	}

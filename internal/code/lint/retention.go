@@ -87,7 +87,7 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	if freed {
 		p.report(st.Node, Note,
 			"`"+what+"` is kept as a tensor; its activations are gone after backward, but each one still holds its graph's bookkeeping in host memory",
-			"keep the number: `"+what+".item()` (or `.detach()`, which does not wait for the GPU)")
+			"keep the number: `"+p.on(st.Expr, ".item()")+"` (or `.detach()`, which does not wait for the GPU)")
 		p.within(s)
 		return
 	}
@@ -98,12 +98,12 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 		}
 		p.report(st.Node, severity,
 			"`"+what+"` is kept with its graph: backward freed the model's activations, but not what the operations behind this value saved, and that stays for every batch",
-			"keep the number: `"+what+".item()` for a scalar, `.detach()` otherwise")
+			"keep the number: `"+p.on(st.Expr, ".item()")+"` for a scalar, `.detach()` otherwise")
 		p.within(s)
 		p.explains(loop)
 		return
 	}
-	if !inObject && p.escapes(s, st) {
+	if !inObject && p.escapes(s, st) || loop.Kind == flow.OtherLoop && joined(s, st) {
 		return
 	}
 	severity := Error
@@ -112,7 +112,7 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	}
 	p.report(st.Node, severity,
 		"`"+what+"` keeps its autograd graph, and no backward frees it in this loop: `"+st.Base+"` holds every iteration's activations at once, so memory grows with each batch",
-		"store `"+what+".item()` (a number; it waits for the GPU) or `.detach()`; if the sum is for training, call backward() on each batch instead")
+		"store `"+p.on(st.Expr, ".item()")+"` (a number; it waits for the GPU) or `.detach()`; if the sum is for training, call backward() on each batch instead")
 	p.within(s)
 	p.explains(loop)
 }
@@ -245,6 +245,16 @@ func (p *pass) escapes(s *flow.Scope, st *flow.Store) bool {
 	return s.Func != nil && s.Func.Outer != nil && s.Holds(st.Base).Kind == flow.Unknown
 }
 
+// joined tells whether what a loop over anything but a loader collects is put together again: the steps of a sequence.
+func joined(s *flow.Scope, st *flow.Store) bool {
+	for _, c := range s.Calls {
+		if oneOf(c.Name, "torch.stack", "torch.cat", "torch.concat") && c.Order > st.Order && mentions(c.Node, st.Base) {
+			return true
+		}
+	}
+	return false
+}
+
 // derivedFrom lists a name and those computed from it.
 func (p *pass) derivedFrom(s *flow.Scope, base string) []string {
 	key := derivedKey{s, base}
@@ -340,7 +350,7 @@ func outputsCollected(p *pass) {
 
 func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 	loop := p.dataLoop(s, st)
-	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || st.Via != "" || loop.Kind == flow.OtherLoop && perBatch(s, st, loop) {
+	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || st.Via != "" || nowAndThen(st, loop) || loop.Kind == flow.OtherLoop && perBatch(s, st, loop) {
 		return
 	}
 	severity := Error
@@ -350,8 +360,24 @@ func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 	what := p.text(st.Expr)
 	p.report(st.Node, severity,
 		"`"+st.Base+"` collects `"+what+"` of every batch on the GPU: memory grows with the size of the dataset, even without gradients",
-		"move each result as you collect it: `"+what+".cpu()` (with the Hugging Face Trainer: eval_accumulation_steps, or preprocess_logits_for_metrics)")
+		"move each result as you collect it: `"+p.on(st.Expr, ".cpu()")+"` (with the Hugging Face Trainer: eval_accumulation_steps, or preprocess_logits_for_metrics)")
 	p.explains(loop)
+}
+
+// nowAndThen tells whether only one iteration in many comes to the store: if step % 100 == 0.
+func nowAndThen(st *flow.Store, loop *flow.Loop) bool {
+	for _, b := range st.Ctx.Branches(loop) {
+		found := false
+		pysource.Walk(b.Test, func(n pysource.Node) bool {
+			op, ok := n.(*pysource.Binary)
+			found = found || ok && op.Op == "%"
+			return !found
+		})
+		if found && !b.Else {
+			return true
+		}
+	}
+	return false
 }
 
 // dataLoop finds the loop around a store that runs over data: a loader, or something whose elements go through a model.

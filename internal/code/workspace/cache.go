@@ -68,7 +68,7 @@ const (
 )
 
 // cacheFormat changes when entries are written differently.
-const cacheFormat = "plimsoll lint cache 1\n"
+const cacheFormat = "plimsoll lint cache 2\n"
 
 // MemoryCache is one that is not kept.
 func MemoryCache() *Cache { return &Cache{entries: map[string]*entry{}, pool: newPool(), run: 1} }

@@ -32,6 +32,7 @@ var pieces = []string{
 	"x = torch.load('a.pt')  # noqa: LM024\n",
 	"def broken(:\n",
 	"# plimsoll: ignore-file[LM001]\n",
+	"class Child(Meter):\n    pass\n", "from b import Child\n", "from a import Child\nchild = Child()\nfor x in loader:\n    child.update(model(x).mean())\n",
 }
 
 var names = []string{"a.py", "b.py", "c.py", "d.py", "train.py", "nb.ipynb"}

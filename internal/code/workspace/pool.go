@@ -35,6 +35,7 @@ type poolIndex struct {
 // class is flow.ClassFacts with numbers for its parts.
 type class struct {
 	Flags   []bool
+	Bases   []string
 	Foreign []string
 	Methods []int // a name, a function, a name, …
 	Attrs   []int // a name, a value, …
@@ -107,7 +108,7 @@ func (p *pool) class(c *flow.ClassFacts) (int, error) {
 	if n, ok := in.sharedClass[c]; ok {
 		return n, nil
 	}
-	packed := class{Flags: []bool{c.Module, c.Dataset, c.Lightning, c.Bare}, Foreign: c.Foreign}
+	packed := class{Flags: []bool{c.Module, c.Dataset, c.Lightning, c.Bare}, Bases: c.Bases, Foreign: c.Foreign}
 	for _, name := range slices.Sorted(maps.Keys(c.Methods)) {
 		f, err := p.function(c.Methods[name])
 		if err != nil {
@@ -135,8 +136,8 @@ func (c class) pack() []byte {
 			flags |= 1 << i
 		}
 	}
-	foreign, _ := json.Marshal(c.Foreign)
-	out := packBytes(binary.AppendUvarint(nil, uint64(flags)), foreign)
+	parents, _ := json.Marshal([][]string{c.Bases, c.Foreign})
+	out := packBytes(binary.AppendUvarint(nil, uint64(flags)), parents)
 	return packNumbers(packNumbers(out, c.Methods), c.Attrs)
 }
 
@@ -231,8 +232,8 @@ func (p *pool) classSum(n int) sum {
 	}
 	r := reader{rest: p.Classes[n]}
 	h := sha256.New()
-	flags, foreign := r.number(), r.bytes()
-	_, _ = h.Write(append(binary.AppendUvarint(nil, uint64(flags)), foreign...))
+	flags, parents := r.number(), r.bytes()
+	_, _ = h.Write(append(binary.AppendUvarint(nil, uint64(flags)), parents...))
 	for kind, parts := range [][][]byte{p.Functions, p.Values} {
 		list := r.numbers()
 		_, _ = h.Write(binary.AppendUvarint([]byte{byte(kind)}, uint64(len(list))))
@@ -324,11 +325,13 @@ func (p *pool) classAt(n int) (*flow.ClassFacts, error) {
 		return nil, errPool
 	}
 	r := reader{rest: p.Classes[n]}
-	flags, foreign, methods, attrs := r.number(), r.bytes(), r.numbers(), r.numbers()
+	flags, parents, methods, attrs := r.number(), r.bytes(), r.numbers(), r.numbers()
 	c := &flow.ClassFacts{Module: flags&1 != 0, Dataset: flags&2 != 0, Lightning: flags&4 != 0, Bare: flags&8 != 0, Methods: map[string]*flow.FunctionFacts{}, Attrs: map[string]flow.Value{}}
-	if r.bad || json.Unmarshal(foreign, &c.Foreign) != nil {
+	var named [2][]string
+	if r.bad || json.Unmarshal(parents, &named) != nil {
 		return nil, errPool
 	}
+	c.Bases, c.Foreign = named[0], named[1]
 	for i := 0; i+1 < len(methods); i += 2 {
 		f, err := p.functionAt(methods[i+1])
 		if err != nil || methods[i] >= len(p.Names) {

@@ -312,7 +312,7 @@ func (w *Workspace) report(path string, src []byte, lookup flow.Lookup) (*lint.R
 	}
 	nb, err := notebook.Read(src)
 	if err != nil {
-		return nil, err
+		return lint.Unreadable(path, err), nil
 	}
 	report := lint.CheckCells(path, nb.Source, nb.Ends, lookup)
 	repair.Offer(repair.Unit{Path: path, Source: nb.Source, Lookup: lookup, Check: func(edits []pysource.Edit) *lint.Report {

@@ -122,8 +122,10 @@ type Allocator struct {
 	last     ref
 	created  uint32 // segments so far
 	byAge    bool   // 2.13 and later: among equal free blocks the oldest segment wins, before the lowest address
+	placed   bool   // somebody else decides where segments lie
 	stats    Stats
 	scratch  []ref
+	order    []int32
 	failed   Failure
 }
 
@@ -134,7 +136,8 @@ func New(p Policy) *Allocator {
 	if a.policy.Total == 0 {
 		a.policy.Total = units.TiB
 	}
-	if a.policy.Addresses == nil {
+	a.placed = p.Addresses != nil
+	if !a.placed {
 		a.policy.Addresses = Decreasing()
 	}
 	a.policy.Torch = p.Torch.OrLatest()

@@ -13,6 +13,8 @@ type Course struct {
 	slots  []slot
 	next   uint32   // the first id that no slot has
 	ids    []uint32 // of a turn's own allocations
+	names  []uint32 // by id: its slot
+	memory
 }
 
 // slot is where something lies that outlives its turn. Its next value is made before the old one is let go, so it has two ids.
@@ -26,8 +28,10 @@ type slot struct {
 // Bound is a turn that knows the slots of one course; it is used by that course alone.
 type Bound struct {
 	*Turn
-	from []int // by what it frees of earlier turns: the slot
-	to   []int // by what it leaves
+	from  []int // by what it frees of earlier turns: the slot
+	to    []int // by what it leaves
+	frees int   // how many events at its beginning free what earlier turns left
+	way   int   // which slots these are: turns that free the same have the same way
 }
 
 // Played is what a turn came to.
@@ -45,7 +49,7 @@ type Played struct {
 
 // Start plays the beginning of a run, up to an event of a tape: the model is loaded, and a first step run.
 func Start(p alloc.Policy, t *tape.Tape, to int) (*Course, Played) {
-	c := &Course{places: map[key]int{}, next: uint32(t.Allocs)}
+	c := &Course{places: map[key]int{}, next: uint32(t.Allocs), names: make([]uint32, t.Allocs), memory: newMemory()}
 	p.IDs = t.Allocs
 	c.a = alloc.New(p)
 	count := 0
@@ -66,10 +70,12 @@ func Start(p alloc.Policy, t *tape.Tape, to int) (*Course, Played) {
 	ordinals := cut.ordinals()
 	for id, live := range cut.live {
 		if live {
-			s := &c.slots[c.slot(cut.key(uint32(id), Training, ordinals))]
-			s.ids[0], s.live = uint32(id), true
+			i := c.slot(cut.key(uint32(id), Training, ordinals))
+			c.slots[i].ids[0], c.slots[i].live = uint32(id), true
+			c.names[id] = uint32(i)
 		}
 	}
+	c.begin()
 	return c, c.played(alloc.Stats{})
 }
 
@@ -81,6 +87,7 @@ func (c *Course) slot(k key) int {
 		c.places[k] = i
 		c.slots = append(c.slots, slot{ids: [2]uint32{c.next, c.next + 1}, kind: k.kind})
 		c.next += 2
+		c.names = append(c.names, uint32(i), uint32(i))
 	}
 	return i
 }
@@ -96,21 +103,33 @@ func (c *Course) Bind(t *Turn) *Bound {
 	}
 	for len(c.ids) < len(t.sizes) {
 		c.ids = append(c.ids, c.next)
+		c.names = append(c.names, 0)
 		c.next++
 	}
+	for b.frees < len(t.ops) && t.ops[b.frees]&verbs == forget {
+		b.frees++
+	}
+	b.way = c.wayOf(b)
 	return b
 }
 
-// Play runs a turn. A course ends with one that fails.
-func (c *Course) Play(b *Bound) Played {
+// forgets plays the beginning of a turn.
+func (c *Course) forgets(b *Bound) {
+	for _, o := range b.ops[:b.frees] {
+		c.let(b.from[o&index])
+	}
+}
+
+// run plays the rest of a turn. A course ends with one that fails.
+func (c *Course) run(b *Bound) Played {
 	c.a.ResetPeaks()
 	before := c.a.Stats()
 	own := c.lend(b)
-	for i, o := range b.ops {
+	for i, o := range b.ops[b.frees:] {
 		switch n := o & index; o & verbs {
 		case take, elastic:
 			if !c.take(c.ids[n], b.sizes[n], o&verbs == elastic) {
-				return c.failed(before, i)
+				return c.failed(before, b.frees+i)
 			}
 		case drop:
 			c.a.Free(c.ids[n], false)
@@ -148,18 +167,6 @@ func (c *Course) let(i int) {
 		c.a.Free(s.ids[s.now], false)
 	}
 }
-
-// Forget lets everything go that turns of a kind left: the function they ran in returns.
-func (c *Course) Forget(k Kind) {
-	for i := range c.slots {
-		if c.slots[i].kind == k {
-			c.let(i)
-		}
-	}
-}
-
-// EmptyCache is torch.cuda.empty_cache().
-func (c *Course) EmptyCache() { c.a.EmptyCache() }
 
 func (c *Course) played(before alloc.Stats) Played {
 	now := c.a.Stats()

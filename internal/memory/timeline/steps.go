@@ -23,7 +23,7 @@ func (t *Timeline) findSteps() {
 	}
 	runs := t.optimizerRuns()
 	if len(runs) < 2 {
-		if loop := t.loop(0, func(s snapshot.StackID) bool { return !t.IsEval(s) }); len(loop) >= minLoop && t.trainsWithin(loop) {
+		if loop := t.trainedRounds(t.loop(0, func(s snapshot.StackID) bool { return !t.IsEval(s) })); len(loop) >= minLoop {
 			t.Steps, t.StepsFrom = loop, "repetition"
 			return
 		}
@@ -113,9 +113,28 @@ func (t *Timeline) newCode(from int) bool {
 	return 2*known < all
 }
 
-// trainsWithin tells whether at least half of a loop's iterations run a backward pass.
-func (t *Timeline) trainsWithin(ends []int) bool {
-	return 2*t.iterationsWith(callsite.Backward, ends) >= len(ends)
+// trainedRounds are the steps in a loop: its iterations, where at least half of them run a backward pass; where fewer do, as in a loop over the time steps or the micro-batches of
+// each backward pass, a step goes to the end of the iteration that ran one.
+func (t *Timeline) trainedRounds(ends []int) []int {
+	if 2*t.iterationsWith(callsite.Backward, ends) >= len(ends) {
+		return ends
+	}
+	var out []int
+	back := false
+	next := 0
+	for i := range t.Tape.Events {
+		if next < len(ends) && i > ends[next] {
+			if back {
+				out = append(out, ends[next])
+			}
+			back = false
+			next++
+		}
+		if t.Tape.Events[i].Kind == tape.Alloc && t.phaseAt(i) == callsite.Backward {
+			back = true
+		}
+	}
+	return out
 }
 
 // iterationsWith counts the iterations of a loop in which a phase asks for memory.

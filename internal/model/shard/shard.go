@@ -65,22 +65,27 @@ type Estimate struct {
 	Assumptions []string
 }
 
-// NCCL's own buffers, outside of the allocator. Estimated: 4 MiB (NCCL_BUFFSIZE) for the simple protocol and about as much for LL128, for each of up to four
-// connections of a channel; some two dozen channels over NVLink, a few over PCIe. https://github.com/NVIDIA/nccl/blob/v2.27.3-1/src/init.cc
+// NCCL's own buffers, outside of the allocator. Over NVLink, measured on four A100s: 544 MB for a communicator of two cards, 688 for more
+// (https://github.com/NVIDIA/nccl/issues/964). Over PCIe, estimated: 4 MiB (NCCL_BUFFSIZE) for the simple protocol and about as much for LL128, for each of
+// up to four connections of a few channels (https://github.com/NVIDIA/nccl/blob/v2.27.3-1/src/init.cc). Further communicators and all-to-all take more:
+// 3.3 GB on eight H100s (https://github.com/NVIDIA/nccl/issues/1685).
 const (
-	overNVLink = 768 * units.MiB
-	overPCIe   = 256 * units.MiB
+	overNVLinkTwo = 544 * units.MiB
+	overNVLink    = 688 * units.MiB
+	overPCIe      = 256 * units.MiB
 )
 
-// NCCL is what the communicators of a process take of its card; nothing with one card.
+// NCCL is what the communicator of a process takes of its card; nothing with one card.
 func NCCL(cards int, nvlink bool) units.Bytes {
 	switch {
 	case cards < 2:
 		return 0
-	case nvlink:
-		return overNVLink
+	case !nvlink:
+		return overPCIe
+	case cards == 2:
+		return overNVLinkTwo
 	}
-	return overPCIe
+	return overNVLink
 }
 
 // DeepSpeed's defaults (deepspeed/runtime/zero/config.py): buckets of 5e8 elements.

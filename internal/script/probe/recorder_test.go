@@ -48,11 +48,11 @@ for extra in (0, 2, 4, 10, 35, 900):
         now += 100 + (extra if budget.stacks_in(step) else 0)
         budget.step_done(step, now)
     late = [step for step in range(1000, 2000) if budget.stacks_in(step)]
-    print(extra, len(late), extra * len(late) / 1000 <= (5 if extra <= 5 else 3.1), budget.stacks_in(0))
+    print(extra, len(late), extra * len(late) / 1000 <= (3 if extra <= 3 else 2.1), budget.stacks_in(0))
 `
 	got := python(t, "-c", script)
 	want := strings.Join([]string{
-		"0 1000 True True", "2 1000 True True", "4 1000 True True", "10 250 True True", "35 83 True True", "900 3 True True",
+		"0 1000 True True", "2 1000 True True", "4 333 True True", "10 167 True True", "35 56 True True", "900 2 True True",
 	}, "\n")
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

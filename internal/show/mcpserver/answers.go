@@ -156,8 +156,9 @@ type predictOut struct {
 	} `json:"range,omitempty"`
 	Largest *struct {
 		Batch int `json:"batch,omitempty"`
+		Tight int `json:"tight_batch,omitempty"`
 		Seq   int `json:"seq,omitempty"`
-	} `json:"largest,omitempty" jsonschema:"the largest batch, and the longest sequence, that fits"`
+	} `json:"largest,omitempty" jsonschema:"the largest batch and the longest sequence that fit; tight_batch: the largest that runs after cache releases"`
 	Assumptions []string `json:"assumptions,omitempty"`
 }
 

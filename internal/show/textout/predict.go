@@ -226,10 +226,15 @@ func largestLine(s *screen.Screen, r *report.Prediction) {
 	s.Blank()
 	text := "A batch of 1 does not fit with these settings."
 	switch {
+	case r.Largest.Batch == 0 && r.Largest.Tight > 0:
+		text = "No batch fits with room to spare."
 	case r.Largest.Batch >= report.LargestBatch:
 		text = "Largest batch that fits with these settings: " + units.Count(r.Largest.Batch) + " or more."
 	case r.Largest.Batch > 0:
 		text = "Largest batch that fits with these settings: " + units.Count(r.Largest.Batch) + "."
+	}
+	if n := r.Largest.Tight; n > 0 {
+		text += " Up to " + units.Count(n) + " would run without room to spare: the allocator has to release its cache, or cuDNN has to do with less workspace."
 	}
 	if r.Largest.Seq > 0 {
 		text += " Longest sequence at this batch: " + units.Count(r.Largest.Seq) + "."

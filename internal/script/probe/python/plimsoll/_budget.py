@@ -6,10 +6,10 @@ stacks, then steps with and without them are timed in turn, and from there on on
 A failure in a step without stacks has no lines; most programs that fail do so early, and are not slowed down for long.
 """
 
-BEARABLE = 0.05  # of the step time: stacks that cost no more are kept in every step; telling two ways of recording apart any finer takes hundreds of steps
-SHARE = 0.03  # of the step time that stacks may cost where they cost more
+BEARABLE = 0.03  # of the step time: stacks that cost no more are kept in every step
+SHARE = 0.02  # of the step time that stacks may cost where they cost more
 WARM_UP = 64  # steps before timing: lazy initialisation, and the steps in which most scripts die
-ROUNDS = 4  # times that four steps with stacks and four without are compared
+ROUNDS = 6  # times that four steps with stacks and four without are compared
 RUN = 4  # steps of one kind in a row; the first of each run is not counted, the GPU's queue still holds the other kind
 RAREST = 1000  # at the least, one step in so many carries stacks
 
@@ -46,13 +46,14 @@ class Budget:
         return WARM_UP + 2 * RUN * ROUNDS
 
     def _decide(self):
-        with_stacks, without = _median(self.times[True]), _median(self.times[False])
+        with_stacks, without = _undisturbed(self.times[True]), _undisturbed(self.times[False])
         if without <= 0:
             return
         self.cost = max(0.0, with_stacks / without - 1)
         self.period = 1 if self.cost <= BEARABLE else min(RAREST, -int(-self.cost // SHARE))
 
 
-def _median(values):
+def _undisturbed(values):
+    """What a step takes when nothing else gets in its way: a machine with other work makes some steps longer and none shorter."""
     ordered = sorted(values)
-    return ordered[len(ordered) // 2] if ordered else 0.0
+    return ordered[len(ordered) // 4] if ordered else 0.0
