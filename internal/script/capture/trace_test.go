@@ -116,6 +116,15 @@ func TestFullyShardsMixedPrecisionIsFollowed(t *testing.T) {
 	}
 }
 
+func TestWhatLeavesTheCardIsLaidOutFirst(t *testing.T) {
+	t.Parallel()
+	_, res := followed(t, "pictures.py")
+	picture := units.Bytes(3 * 4096 * 4096 * 4)
+	if peak := res.Report.Peak.Allocated; peak < 2*picture || peak > 2*picture+80*units.MiB {
+		t.Errorf("peak %s; the picture and its copy take %s", peak, 2*picture)
+	}
+}
+
 // A capture runs its graph operator by operator on package eager, a trace follows PyTorch itself: two ways to the same number.
 func TestATraceAgreesWithTheCapture(t *testing.T) {
 	t.Parallel()

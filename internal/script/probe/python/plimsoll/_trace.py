@@ -263,6 +263,11 @@ class Trace:
     def to_cpu(self, tensor, change=lambda t: t):
         with self.fake:
             made = change(tensor.clone() if not tensor.requires_grad else tensor.view_as(tensor))
+        if not tensor.is_contiguous() and (made.dtype != tensor.dtype or tensor.untyped_storage().nbytes() != tensor.numel() * tensor.element_size()):
+            # Laid out in one piece before it leaves the card
+            # (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/Copy.cu, copy_requires_temporaries).
+            with self.torch.no_grad(), self.recording("other"):
+                tensor.contiguous()
         if made is tensor:
             made = tensor.view_as(tensor)
         setattr(made, _places.MARK, self.torch.device("cpu"))
