@@ -23,6 +23,7 @@ bench-explain: ; @DIR=$(DIR) scripts/bench-explain.sh
 old-torch: ; @scripts/old-torch-check.sh 2.1.2 2.4.1 2.6.0
 public-scripts: ; @scripts/public-scripts.sh
 model-types: ; @scripts/model-types.sh
+peft: ; @scripts/peft.sh
 release: ; @scripts/release.sh $(ARGS)
 test-install: ; @scripts/test-install.sh
 lint-cases: ; @scripts/lint-cases.sh

@@ -24,7 +24,7 @@ func flagValues() map[string][]string {
 		"write":   planfile.Formats(), "task": job.Tasks(), "record": setup.Words(probe.Records()), "allow": {"numerics"},
 		"explain": ruleValues(), "select": ruleValues(), "ignore": ruleValues(), "fail-on": {"error", "warning", "note", "never"},
 		"conf":         {"default", "expandable_segments:True", "garbage_collection_threshold:0.8", "max_split_size_mb:128"},
-		"base-bits":    {"4"},
+		"base-bits":    {"4", "8"},
 		"zero-grad":    {"before-forward", "before-backward"},
 		"lora-targets": {"all-linear", "q_proj,v_proj"},
 	}

@@ -100,6 +100,9 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 	if err != nil {
 		return err
 	}
+	if r.Job.DoRA {
+		return usageError("--dora: fit has no plans with DoRA; plimsoll predict --dora says what one takes")
+	}
 	// Predictions make much and keep little: collecting it less often saves a quarter of the time, as long as there is little of it.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(gcLimit))

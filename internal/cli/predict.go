@@ -395,10 +395,11 @@ func (f *jobFlags) addModel(cmd *cobra.Command) {
 	flags.IntVar(&f.Accumulate, "accumulate", 0, "micro-batches per optimizer step (default 1)")
 	flags.StringSliceVar(&f.Freeze, "freeze", nil, "do not train parameters whose names start with these prefixes")
 	flags.BoolVar(&f.ChannelsLast, "channels-last", false, "use torch.channels_last for the model and images")
-	flags.IntVar(&f.LoRARank, "lora-rank", 0, "train LoRA adapters of this rank instead of the model (computed, not measured)")
+	flags.IntVar(&f.LoRARank, "lora-rank", 0, "train LoRA adapters of this rank instead of the model")
 	flags.StringSliceVar(&f.LoRATargets, "lora-targets", nil, "linear layers that get adapters, or all-linear (default q_proj,v_proj)")
 	flags.Float64Var(&f.LoRADropout, "lora-dropout", 0, "dropout before the adapters")
-	flags.IntVar(&f.BaseBits, "base-bits", 0, "4: the frozen model is quantized (QLoRA)")
+	flags.BoolVar(&f.DoRA, "dora", false, "the adapters are those of DoRA, which trains magnitudes beside them")
+	flags.IntVar(&f.BaseBits, "base-bits", 0, "4 or 8: the frozen model is quantized (QLoRA)")
 	flags.StringVar(&f.Loss, "loss", "", "loss of a graph that ends in logits: cross-entropy")
 	flags.StringVar(&f.LossOutput, "loss-output", "", "output of the graph the loss is computed from")
 }
@@ -463,7 +464,7 @@ func (f *jobFlags) overlay(cmd *cobra.Command, j *fileJob) error {
 		"use-cache":  func() { j.UseCache = f.UseCache },
 		"accumulate": func() { j.Accumulate = f.Accumulate }, "freeze": func() { j.Freeze = f.Freeze },
 		"lora-rank": func() { j.LoRARank = f.LoRARank }, "lora-targets": func() { j.LoRATargets = f.LoRATargets },
-		"lora-dropout": func() { j.LoRADropout = f.LoRADropout }, "base-bits": func() { j.BaseBits = f.BaseBits },
+		"lora-dropout": func() { j.LoRADropout = f.LoRADropout }, "base-bits": func() { j.BaseBits = f.BaseBits }, "dora": func() { j.DoRA = f.DoRA },
 		"channels-last": func() { j.ChannelsLast = f.ChannelsLast }, "loss": func() { j.Loss = f.Loss }, "loss-output": func() { j.LossOutput = f.LossOutput },
 	} {
 		if said(flag) {

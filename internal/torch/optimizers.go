@@ -10,13 +10,25 @@ type Likeness uint8
 
 // The shapes.
 const (
-	Whole     Likeness = iota // as the parameter, in its type
-	Scalar                    // one fp32 number on the card
-	Factored                  // a row and a column for matrices, whole for vectors
-	Hidden                    // as the parameter, for matrices that are neither embedding nor head
-	Others                    // as the parameter, for those that Hidden leaves out
-	Quantized                 // one byte an element and maxima by blocks of 256; fp32 below 4096 elements (bitsandbytes)
+	Whole          Likeness = iota // as the parameter, in its type
+	Scalar                         // one fp32 number on the card
+	Factored                       // a row and a column for matrices, whole for vectors
+	Hidden                         // as the parameter, for matrices that are neither embedding nor head
+	Others                         // as the parameter, for those that Hidden leaves out
+	Quantized                      // one byte an element and maxima by blocks of 256; fp32 below 4096 elements (bitsandbytes)
+	Paged                          // fp32 in managed memory, which PyTorch's allocator does not count; on the card below PagedFrom elements
+	PagedQuantized                 // as Quantized, the bytes in managed memory from PagedFrom elements on, the maxima on the card
+	LowRank                        // GaLoreRank rows or columns of a hidden matrix; whole for other parameters
+	Projector                      // the matrix that projects a hidden matrix on those
 )
+
+// PagedFrom is the number of elements from which bitsandbytes pages a state.
+// https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/optim/optimizer.py#L383
+const PagedFrom = 100_000
+
+// GaLoreRank is the rank that the Trainer gives GaLore by default.
+// https://github.com/huggingface/transformers/blob/v5.17.0/src/transformers/trainer_optimizer.py#L374
+const GaLoreRank = 128
 
 // shares are a state's bytes for each byte of fp32 parameters, roughly.
 var shares = map[Likeness]float64{Whole: 1, Hidden: 1, Quantized: 0.25}
@@ -61,6 +73,8 @@ func foreach(lists int, passes, accesses float64) Step {
 func loop(lists int, named bool, passes, accesses float64) Step {
 	return Step{Holds: Temporaries{Rule: OneByOne, Lists: lists, Named: named}, Passes: passes, Accesses: accesses, PerTensor: true}
 }
+
+const pagedNote = "paged optimizer state lies in managed memory that CUDA moves between host and card as it is used: PyTorch does not count it, and it is not counted here"
 
 // algorithms is all that is known of optimizers. Temporaries of torch.optim's were measured on an H200 with PyTorch 2.11 (internal/model/eager/testdata);
 // AdamW's passes are mul, lerp, mul, addcmul, sqrt, div, add, addcdiv.
@@ -158,6 +172,30 @@ var algorithms = []Algorithm{
 		State:   []State{{"state1", Quantized}},
 		Steps:   map[Form]Step{Default: {Passes: 1, Accesses: 4, PerTensor: true}},
 		Spelled: Spelling{Class: "bitsandbytes.optim.Lion8bit", Trainer: map[Form]string{Default: "lion_8bit"}},
+	},
+	{
+		Name: "adamw-paged", Unmeasured: true, Aliases: []string{"paged_adamw", "paged_adamw_32bit", "pagedadamw", "pagedadamw32bit"},
+		Source:  "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/optim/optimizer.py#L383",
+		Note:    pagedNote,
+		State:   []State{{"state1", Paged}, {"state2", Paged}},
+		Steps:   map[Form]Step{Default: {Passes: 1, Accesses: 7, PerTensor: true}},
+		Spelled: Spelling{Class: "bitsandbytes.optim.PagedAdamW32bit", Trainer: map[Form]string{Default: "paged_adamw_32bit"}},
+	},
+	{
+		Name: "adamw-paged-8bit", Unmeasured: true, Aliases: []string{"paged_adamw_8bit", "pagedadamw8bit"},
+		Source:  "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/optim/optimizer.py#L383",
+		Note:    pagedNote,
+		State:   []State{{"state1", PagedQuantized}, {"state2", PagedQuantized}},
+		Steps:   map[Form]Step{Default: {Passes: 1, Accesses: 4, PerTensor: true}},
+		Spelled: Spelling{Class: "bitsandbytes.optim.PagedAdamW8bit", Trainer: map[Form]string{Default: "paged_adamw_8bit"}},
+	},
+	{ // norm_grad = project_back(norm_grad): the product, then times scale
+		Name: "galore", Unmeasured: true, Aliases: []string{"galore_adamw", "galoreadamw"},
+		Source:  "https://github.com/jiaweizzhao/GaLore/blob/1317b5f7e589ba778d8d122f6102fda6fa7ba49e/galore_torch/adamw.py#L68",
+		Note:    "GaLore of rank 128 trains the matrices of hidden layers, AdamW's step everything else; the singular value decomposition of every 200th step needs more for a moment and is not counted",
+		State:   []State{{"projector", Projector}, {"exp_avg", LowRank}, {"exp_avg_sq", LowRank}},
+		Steps:   map[Form]Step{Default: loop(2, true, 14, 30)},
+		Spelled: Spelling{Class: "galore_torch.GaLoreAdamW", Trainer: map[Form]string{Default: "galore_adamw"}},
 	},
 	{
 		Name: "muon", Source: optimSource + "_muon.py#L285", Unmeasured: true, Partial: true,

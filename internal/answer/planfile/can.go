@@ -17,6 +17,8 @@ func common(v view) *Refusal {
 	switch {
 	case v.Kind.Partial:
 		return refuse("", "%s trains some of the parameters only, and which optimizer the others get is the script's choice", v.Optimizer)
+	case v.BaseBits == 8:
+		return refuse("--base-bits 4", "a base in eight bits is predicted, not written")
 	case v.LoRARank > 0 && !v.Hub():
 		return refuse("", "adapters are written for models of transformers")
 	case v.LoRARank > 0 && v.GPUs > 1 && v.BaseBits > 0 && v.Sharding != setup.DDP:

@@ -116,10 +116,11 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	r.ByCategory["context"] = m.context()
 	r.Params, r.Trainable = count(model.Root())
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
+	r.Range = conv.between(played.peak, m)
+	byRouting(&r, j, src, m, model)
 	if err := judged(&r, p.Tape(), m); err != nil {
 		return nil, err
 	}
-	r.Range = conv.between(played.peak, m)
 	if j.Compiled {
 		compiled(&r)
 	}
@@ -133,6 +134,27 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	}
 	r.Assumptions = slices.Concat(r.Assumptions, ofModel(j, src, model), assumptions(j, m, r.Unknown))
 	return &Result{Report: r, Tape: p.Tape(), conv: conv}, nil
+}
+
+// byRouting gives the range between experts that share the tokens evenly and experts that get them all, for a model whose sizes depend on that.
+func byRouting(r *report.Prediction, j job.Job, src Source, m Machine, model eager.Model) {
+	g, ok := model.(*graphrun.Graph)
+	if !ok || g.Trace == nil || !g.Trace.Routed || j.Routing != "" || src.Read == nil || r.Range != nil {
+		return
+	}
+	j.Routing = job.RoutingWorst
+	p, _, _, err := train(j, src, m, 0)
+	if err != nil {
+		r.Assumptions = append(r.Assumptions, "experts share the tokens evenly; what it takes when a few get all of them could not be computed: "+err.Error())
+		return
+	}
+	played, err := play(p.Tape(), m)
+	if err != nil {
+		return
+	}
+	low, high := min(r.Peak.Allocated, played.peak), max(r.Peak.Allocated, played.peak)
+	r.Range = &report.Range{Low: low, High: high, Why: "experts share the tokens evenly in the prediction; the other end is every token going to the same experts"}
+	r.Safe += high - r.Peak.Allocated
 }
 
 // train runs steps of a job (0: three) and remembers its convolutions. prepare is told of the process before anything runs.
@@ -194,7 +216,7 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	}
 	return families.New(p, src.Config, families.Spec{
 		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
-		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Mask: maskKinds[j.AttentionMask], Code: j.Code,
+		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Mask: maskKinds[j.AttentionMask], UseCache: j.UseCache, Code: j.Code,
 	})
 }
 
@@ -289,7 +311,7 @@ func options(j job.Job) eager.Options {
 		o.Scaler = j.Autocast == torch.FP16
 	}
 	if j.LoRARank > 0 {
-		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4}
+		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4, Int8: j.BaseBits == 8, DoRA: j.DoRA}
 	}
 	return o
 }
@@ -315,7 +337,7 @@ func title(j job.Job, src Source) string {
 	}
 	parts := []string{name, size, string(j.Precision()), string(j.Optimizer)}
 	if j.LoRARank > 0 {
-		parts = append(parts, fmt.Sprintf("LoRA %d", j.LoRARank))
+		parts = append(parts, fmt.Sprintf("%s %d", map[bool]string{false: "LoRA", true: "DoRA"}[j.DoRA], j.LoRARank))
 	}
 	if j.Checkpointing {
 		parts = append(parts, "checkpointed")
@@ -372,7 +394,10 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 		add("steady state: steps that GradScaler skips while gradients overflow need less")
 	}
 	if j.LoRARank > 0 {
-		add("LoRA follows the code of PEFT: adapters in fp32 beside a frozen model; it was not measured")
+		add("adapters follow the code of PEFT: fp32 beside a frozen model")
+	}
+	if j.BaseBits == 8 {
+		add("8-bit weights follow the code of bitsandbytes (LLM.int8); columns of outliers are not counted, and it was not measured")
 	}
 	if j.BaseBits == 4 {
 		add("NF4 follows the code of bitsandbytes: packed weights, unpacked for each product; it was not measured")

@@ -9,27 +9,30 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// LoRA says which linear layers get low-rank adapters, as PEFT attaches them. Nothing of it was measured here.
+// LoRA says which linear layers get low-rank adapters, as PEFT attaches them. It was checked with the rows that PEFT publishes (scripts/peft.sh).
 type LoRA struct {
 	Rank    int
 	Targets []string // last names of modules: q_proj, v_proj; "all-linear": every one but the head
 	Dropout float64
 	NF4     bool // the base is quantized to four bits (bitsandbytes, double quantization)
+	Int8    bool // the base is quantized to eight bits (bitsandbytes, LLM.int8())
+	DoRA    bool // the weights are split into direction, which the adapters change, and magnitude, which is trained beside them
 }
 
 // adapter is one pair of matrices beside a linear layer.
 type adapter struct {
-	a, b    *Tensor
-	dropout float64
+	a, b      *Tensor
+	magnitude *Tensor // of DoRA; nil: plain LoRA
+	dropout   float64
 }
 
-// AttachLoRA freezes the model and gives its target layers adapters in fp32 (peft: autocast_adapter_dtype). With NF4 every linear layer but
+// AttachLoRA freezes the model and gives its target layers adapters in fp32 (peft: autocast_adapter_dtype). With a quantized base every linear layer but
 // the head keeps packed weights, and all other parameters are raised to fp32 (prepare_model_for_kbit_training).
 // It must come before Load.
 func (m *Module) AttachLoRA(o LoRA) error {
 	for _, t := range m.Parameters() {
 		t.requires, t.frozen = false, true
-		if o.NF4 && t.DType.Floating() {
+		if (o.NF4 || o.Int8) && t.DType.Floating() {
 			t.DType = tensor.Float32
 		}
 	}
@@ -41,10 +44,13 @@ func (m *Module) AttachLoRA(o LoRA) error {
 			names = append(names, name)
 		}
 		head := name == "lm_head" || strings.HasSuffix(name, "classifier") || strings.HasSuffix(name, "score")
-		if o.NF4 && !head {
-			l.packed = true
+		if (o.NF4 || o.Int8) && !head {
+			l.packed, l.int8 = true, o.Int8
 			l.Weight.DType = m.dtype
 			l.Weight.packed = packedNF4(l.Weight.Numel())
+			if _, out := l.sizes(); o.Int8 { // CB, and SCB: a scale for each row
+				l.Weight.packed = units.Bytes(l.Weight.Numel() + 4*out)
+			}
 		}
 		if !slices.Contains(o.Targets, name) && (!slices.Contains(o.Targets, "all-linear") || head) {
 			continue
@@ -64,7 +70,13 @@ func (l *LinearModule) adapt(o LoRA) *adapter {
 	down, up := l.Child("lora_A").Child("default"), l.Child("lora_B").Child("default")
 	down.dtype, up.dtype = tensor.Float32, tensor.Float32
 	in, out := l.sizes()
-	return &adapter{a: down.Param("weight", o.Rank, in), b: up.Param("weight", out, o.Rank), dropout: o.Dropout}
+	made := &adapter{a: down.Param("weight", o.Rank, in), b: up.Param("weight", out, o.Rank), dropout: o.Dropout}
+	if o.DoRA {
+		scale := l.Child("lora_magnitude_vector").Child("default")
+		scale.dtype = tensor.Float32
+		made.magnitude = scale.Param("weight", out)
+	}
+	return made
 }
 
 // packedNF4 is half a byte a weight, one 8-bit scale for 64 of them and one fp32 scale for 256 of those (bitsandbytes
@@ -83,10 +95,45 @@ func (l *LinearModule) forwardLoRA(x *Tensor) *Tensor {
 	}
 	d := result.DType
 	cast := c.Let(x.To(tensor.Float32))
-	delta := Linear(Linear(cast.Dropout(l.lora.dropout), l.lora.a, nil), l.lora.b, nil).MulScalar()
-	c.Set(&result, result.Add(delta))
+	if l.lora.magnitude != nil {
+		c.Set(&result, result.Add(l.dora(cast, result)))
+	} else {
+		delta := Linear(Linear(cast.Dropout(l.lora.dropout), l.lora.a, nil), l.lora.b, nil).MulScalar()
+		c.Set(&result, result.Add(delta))
+	}
 	c.Set(&result, result.To(d))
 	return c.Return(result)
+}
+
+// dora is DoraLinearLayer.forward: the norm of the adapted weights is computed from products with an identity matrix, without a gradient, then both
+// parts of the result are scaled by magnitude over norm
+// (https://github.com/huggingface/peft/blob/0a6cd5a459262e590346d1c2856759cedd14c615/src/peft/tuners/lora/dora.py#L53, and base_result since 0.14).
+func (l *LinearModule) dora(x, base *Tensor) *Tensor {
+	p, lora := x.p, l.lora
+	in, out := l.sizes()
+	c := p.Function(x, base)
+	if lora.dropout > 0 {
+		x = c.Let(x.Dropout(lora.dropout))
+	}
+	eye := c.Let(p.emptyOf(tensor.Float32, in, in))
+	low := c.Let(Linear(Linear(eye, lora.a, nil), lora.b, nil))
+	whole := c.Let(l.Weight.To(tensor.Float32))
+	if l.turned {
+		whole = c.Let(whole.Transpose(0, 1))
+	}
+	var norm *Tensor
+	p.NoGrad(func() {
+		scaled := low.Transpose(0, 1).MulScalar()
+		sum := whole.Add(scaled)
+		norm = c.Let(p.emptyOf(tensor.Float32, out))
+		drop(sum)
+	})
+	scale := c.Let(lora.magnitude.Div(norm).View(1, out))
+	delta := c.Let(Linear(Linear(x, lora.a, nil), lora.b, nil))
+	if lora.dropout > 0 {
+		base = c.Let(Linear(x, whole, nil))
+	}
+	return c.Return(scale.AddScalar().Mul(base).Add(scale.Mul(delta).MulScalar()))
 }
 
 // base is the frozen layer; packed weights are unpacked whole for the product and again for its gradient (bitsandbytes MatMul4Bit).
@@ -96,6 +143,9 @@ func (l *LinearModule) base(x *Tensor) *Tensor {
 		return l.conv1D(x)
 	case !l.packed:
 		return Linear(x, l.Weight, l.Bias)
+	}
+	if l.int8 {
+		return l.base8(x)
 	}
 	_, width := l.sizes()
 	p := x.p
@@ -116,5 +166,37 @@ func (l *LinearModule) base(x *Tensor) *Tensor {
 		return []*Tensor{grad}
 	})
 	drop(in, x)
+	return out
+}
+
+// base8 is bitsandbytes' MatMul8bitLt: the input is quantized by rows, the product is one of int32, and the input itself is kept. Its gradient needs the weights
+// whole. Outliers, which are multiplied apart, are not counted.
+// https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/autograd/_functions.py#L101
+func (l *LinearModule) base8(x *Tensor) *Tensor {
+	_, width := l.sizes()
+	p := x.p
+	p.op = "bitsandbytes::MatMul8bitLt"
+	n := p.record("MatMul8bitLtBackward", x)
+	n.save(x)
+	sizes := append(slices.Clone(x.Sizes[:x.Rank()-1]), width)
+	var half *Tensor
+	if x.DType != tensor.Float16 {
+		half = p.emptyOf(tensor.Float16, x.Sizes...)
+	}
+	bytes := p.emptyOf(tensor.Uint8, x.Sizes...)
+	scales := p.emptyOf(tensor.Float32, x.Numel()/max(x.Dim(-1), 1))
+	drop(half)
+	product := p.emptyOf(tensor.Int32, sizes...)
+	out := n.out(p.emptyOf(x.DType, sizes...))
+	p.observe(p.op, x.DType, 2*float64(x.Numel())*float64(width), x.Bytes()+units.Bytes(l.Weight.Numel()), out.Bytes())
+	drop(product, bytes, scales)
+	n.backward(func(g []*Tensor) []*Tensor {
+		whole := p.emptyOf(x.DType, l.Weight.Sizes...)
+		p.useBlas()
+		grad := p.emptyOf(x.DType, x.Sizes...)
+		drop(whole)
+		return []*Tensor{grad}
+	})
+	drop(x)
 	return out
 }

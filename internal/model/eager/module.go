@@ -208,6 +208,7 @@ type LinearModule struct {
 
 	lora   *adapter // beside the frozen layer, where set
 	packed bool     // the weight is quantized
+	int8   bool     // to eight bits instead of four
 	turned bool     // transformers' Conv1D: the weight is stored as (in, out)
 }
 

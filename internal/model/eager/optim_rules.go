@@ -40,20 +40,38 @@ func (o *optimizer) keepLike(i int, s torch.State) {
 		rows[t.Rank()-1], cols[t.Rank()-2] = 1, 1
 		o.keepOf(i, "row_"+s.Name, t.DType, rows...)
 		o.keepOf(i, "col_"+s.Name, t.DType, cols...)
-	case s.Like == torch.Quantized && t.Numel() < 4096:
+	case (s.Like == torch.Quantized || s.Like == torch.PagedQuantized) && t.Numel() < 4096:
 		o.keepOf(i, s.Name, tensor.Float32, t.Sizes...)
-	case s.Like == torch.Quantized:
-		o.keepOf(i, s.Name, tensor.Uint8, t.Sizes...)
+	case s.Like == torch.Quantized || s.Like == torch.PagedQuantized:
+		if s.Like == torch.Quantized || t.Numel() < torch.PagedFrom {
+			o.keepOf(i, s.Name, tensor.Uint8, t.Sizes...)
+		}
 		o.keepOf(i, s.Name+"_absmax", tensor.Float32, ceilDiv(t.Numel(), 256))
+	case s.Like == torch.Paged:
+		if t.Numel() < torch.PagedFrom {
+			o.keepOf(i, s.Name, tensor.Float32, t.Sizes...)
+		}
+	case (s.Like == torch.LowRank || s.Like == torch.Projector) && o.hidden(i):
+		o.keepOf(i, s.Name, t.DType, lowRank(t, s.Like == torch.Projector)...)
+	case s.Like == torch.Projector:
 	default:
 		o.keep(i, s.Name)
 	}
 }
 
+// lowRank is the shape of a projected gradient: the longer side stays, the shorter one is projected (galore_projector.py, proj_type std), or of its projector.
+func lowRank(t *Tensor, projector bool) []int {
+	long, short := max(t.Dim(0), t.Dim(1)), min(t.Dim(0), t.Dim(1))
+	if projector {
+		return []int{short, min(torch.GaLoreRank, short)}
+	}
+	return []int{long, min(torch.GaLoreRank, short)}
+}
+
 // sharedState is bitsandbytes' table of 256 values for each quantized moment, shared by all parameters.
 func (o *optimizer) sharedState() {
 	for _, s := range o.kind.State {
-		if s.Like == torch.Quantized && len(o.params) > 0 {
+		if (s.Like == torch.Quantized || s.Like == torch.PagedQuantized) && len(o.params) > 0 {
 			o.shared = append(o.shared, o.p.emptyOf(tensor.Float32, 256).Retain())
 		}
 	}

@@ -42,6 +42,7 @@ type Trace struct {
 	Checkpoints  []string `json:"checkpoints"` // modules that gradient_checkpointing_enable() checkpoints
 	Open         []string `json:"open"`        // sizes that may differ from those of the run
 	Held         []string `json:"held"`        // values that modules refer to when forward is over: they live until the module's next call
+	Routed       bool     `json:"routed"`      // sizes depend on which expert gets a token, which was drawn
 	Notes        []string `json:"notes"`       // what a reader of the answer should know about the step
 }
 

@@ -30,7 +30,7 @@ func newBloom(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error)
 	m.norm = model.LayerNorm("word_embeddings_layernorm", hidden)
 	list := model.Child("h")
 	for i := range c.Int("n_layer") {
-		m.blocks = append(m.blocks, newBloomBlock(list.Item(i), c))
+		m.blocks = append(m.blocks, newBloomBlock(list.Item(i), c, s))
 	}
 	m.final = model.LayerNorm("ln_f", hidden)
 	if err := m.addHead(c, hidden, m.embed.Weight, m.model); err != nil {
@@ -78,11 +78,11 @@ type bloomBlock struct {
 	after              bool // the residual is taken after the norm
 }
 
-func newBloomBlock(m *eager.Module, c *hfconfig.Config) *bloomBlock {
+func newBloomBlock(m *eager.Module, c *hfconfig.Config, s Spec) *bloomBlock {
 	hidden := c.Int("hidden_size")
 	b := &bloomBlock{Module: m, after: c.Bool("apply_residual_connection_post_layernorm")}
 	b.inputNorm = m.LayerNorm("input_layernorm", hidden)
-	b.attn = newBloomAttention(m.Child("self_attention"), c)
+	b.attn = newBloomAttention(m.Child("self_attention"), c, s)
 	b.midNorm = m.LayerNorm("post_attention_layernorm", hidden)
 	mlp := m.Child("mlp")
 	b.mlp = &bloomMLP{Module: mlp, up: mlp.Linear("dense_h_to_4h", hidden, 4*hidden, true), gelu: mlp.Child("gelu_impl"),
@@ -117,11 +117,12 @@ type bloomAttention struct {
 	drop          *eager.DropoutModule
 	heads         int
 	hiddenDropout float64
+	cache         *kvCache
 }
 
-func newBloomAttention(m *eager.Module, c *hfconfig.Config) *bloomAttention {
+func newBloomAttention(m *eager.Module, c *hfconfig.Config, s Spec) *bloomAttention {
 	hidden := c.Int("hidden_size")
-	a := &bloomAttention{Module: m, heads: c.Int("n_head"), hiddenDropout: c.Float("hidden_dropout")}
+	a := &bloomAttention{Module: m, heads: c.Int("n_head"), hiddenDropout: c.Float("hidden_dropout"), cache: s.cache}
 	a.qkv = m.Linear("query_key_value", hidden, 3*hidden, true)
 	a.dense = m.Linear("dense", hidden, hidden, true)
 	a.drop = m.Dropout("attention_dropout", c.Float("attention_dropout"))
@@ -134,6 +135,7 @@ func (a *bloomAttention) forward(hidden, residual, alibi, mask *eager.Tensor) (o
 	fused := c.Let(a.qkv.Forward(hidden))
 	parts := c.Lets(a.split(fused))
 	q, k, v := parts[0], parts[1], parts[2]
+	a.cache.update(c, &k, &v)
 	c.Set(&q, q.Reshape(batch*a.heads, -1, head))
 	c.Set(&k, k.Reshape(batch*a.heads, -1, head).Transpose(-1, -2))
 	c.Set(&v, v.Reshape(batch*a.heads, -1, head))

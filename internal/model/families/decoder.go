@@ -102,6 +102,7 @@ func withMask(p *eager.Process, s Spec, batch []*eager.Tensor) []*eager.Tensor {
 func (d *decoder) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
 	ids, labels := batch[0], batch[1]
 	c := d.root.Enter(ids, labels)
+	d.spec.cache.begin(c)
 	hidden := c.Let(d.body(ids))
 	logits := c.Let(d.logits(hidden))
 	var loss *eager.Tensor
@@ -114,7 +115,7 @@ func (d *decoder) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor
 	default:
 		loss = c.Let(labelLoss(logits, labels, d.labels))
 	}
-	out := c.ReturnAll(loss, logits)
+	out := c.ReturnAll(append([]*eager.Tensor{loss, logits}, d.spec.cache.held()...)...)
 	return out[0], out[1:]
 }
 

@@ -14,12 +14,13 @@ type falconAttention struct {
 	newer, multi    bool
 	impl            string
 	drop            *eager.DropoutModule
+	cache           *kvCache
 }
 
 func newFalconAttention(m *eager.Module, c *hfconfig.Config, s Spec) *falconAttention {
 	hidden, heads := c.Int("hidden_size"), c.Int("num_attention_heads")
 	a := &falconAttention{Module: m, heads: heads, head: hidden / heads, kv: c.Int("num_kv_heads"),
-		newer: c.Bool("new_decoder_architecture"), multi: c.Bool("multi_query"), impl: s.Attn}
+		newer: c.Bool("new_decoder_architecture"), multi: c.Bool("multi_query"), impl: s.Attn, cache: s.cache}
 	width := 3 * hidden
 	switch {
 	case a.newer:
@@ -47,6 +48,7 @@ func (a *falconAttention) forward(in falconInputs) (out, weights *eager.Tensor) 
 		c.Set(&q, qe)
 		c.Set(&k, ke)
 	}
+	a.cache.update(c, &k, &v)
 	switch {
 	case a.impl != "eager":
 		dropout := a.drop.Prob

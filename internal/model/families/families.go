@@ -28,8 +28,11 @@ type Spec struct {
 	Checkpointing bool
 	Attn          string // sdpa or eager; empty is sdpa
 	Mask          Mask   // what attention_mask the model is called with
+	UseCache      bool   // the model returns its keys and values; T5 does as its configuration says
 
 	Code setup.Code // whose modelling code; "" is transformers'
+
+	cache *kvCache // of a decoder
 }
 
 // Mask says which attention_mask a text model is called with.
@@ -96,6 +99,7 @@ func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	if longest, seq := c.LearnedPositions(), max(s.Seq, s.TargetSeq); longest > 0 && seq > longest {
 		return nil, fmt.Errorf("a sequence of %d tokens: %s has learned positions for %d; shorten the sequence", seq, c.Type, longest)
 	}
+	s.cache = &kvCache{on: s.UseCache && !s.Checkpointing}
 	m, err := build(p, c, s)
 	if err != nil {
 		return nil, err

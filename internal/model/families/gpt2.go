@@ -113,7 +113,7 @@ func newGPT2Attention(m *eager.Module, c *hfconfig.Config, s Spec) *gpt2Attentio
 	a.qkv = m.Conv1D("c_attn", hidden, 3*hidden)
 	a.proj = m.Conv1D("c_proj", hidden, hidden)
 	a.drop = m.Dropout("resid_dropout", c.Float("resid_pdrop"))
-	a.impl = attention{impl: s.Attn, dropout: c.Float("attn_pdrop"), causal: true}
+	a.impl = attention{impl: s.Attn, dropout: c.Float("attn_pdrop"), causal: true, cache: s.cache}
 	return a
 }
 
@@ -124,6 +124,7 @@ func (a *gpt2Attention) forward(hidden, mask *eager.Tensor) (out, weights *eager
 	for _, i := range []int{1, 2, 0} {
 		c.Set(&parts[i], parts[i].View(batch, seq, -1, a.head).Transpose(1, 2))
 	}
+	a.impl.cache.update(c, &parts[1], &parts[2])
 	out, weights = a.attend(parts[0], parts[1], parts[2], mask)
 	c.Let(out)
 	c.Let(weights)

@@ -23,6 +23,7 @@ type attention struct {
 	groups  int  // query heads a key head serves; 0 and 1: no grouping
 	plain   bool // eager: softmax in the type autocast or the scores give, without a cast back (BERT and its kin)
 	softcap bool // eager: scores go through softcap * tanh(scores / softcap)
+	cache   *kvCache
 }
 
 // forward is ALL_ATTENTION_FUNCTIONS[impl]: [batch, heads, seq, dim] in, [batch, seq, heads, dim] out, and the

@@ -195,7 +195,7 @@ func newLlamaAttention(m *eager.Module, c *hfconfig.Config, s Spec) *llamaAttent
 	case hfconfig.QueryNormAfter:
 		a.gemmaNorms = &gemmaQKNorm{newGemmaNorm(m, "q_norm", dim), newGemmaNorm(m, "k_norm", dim)}
 	}
-	a.impl = attention{impl: s.Attn, dropout: c.Float("attention_dropout"), causal: true, groups: heads / kv}
+	a.impl = attention{impl: s.Attn, dropout: c.Float("attention_dropout"), causal: true, groups: heads / kv, cache: s.cache}
 	return a
 }
 
@@ -230,6 +230,7 @@ func (a *llamaAttention) forward(hidden, cos, sin, mask *eager.Tensor) (*eager.T
 	qe, ke := applyRotary(q, k, cos, sin)
 	c.Set(&q, qe)
 	c.Set(&k, ke)
+	a.impl.cache.update(c, &k, &v)
 	out, weights := a.impl.forward(q, k, v, mask)
 	c.Let(out)
 	c.Let(weights)

@@ -115,7 +115,7 @@ func newNeoXAttention(m *eager.Module, c *hfconfig.Config, s Spec) *neoXAttentio
 	a := &neoXAttention{Module: m, head: hidden / c.Int("num_attention_heads")}
 	a.qkv = m.Linear("query_key_value", hidden, 3*hidden, c.Bool("attention_bias"))
 	a.dense = m.Linear("dense", hidden, hidden, c.Bool("attention_bias"))
-	a.impl = attention{impl: s.Attn, dropout: c.Float("attention_dropout"), causal: true}
+	a.impl = attention{impl: s.Attn, dropout: c.Float("attention_dropout"), causal: true, cache: s.cache}
 	return a
 }
 
@@ -127,7 +127,8 @@ func (a *neoXAttention) forward(hidden, cos, sin, mask *eager.Tensor) (out, weig
 	q, k := neoXRotary(parts[0], parts[1], cos, sin)
 	c.Set(&parts[0], q)
 	c.Set(&parts[1], k)
-	out, weights = a.impl.forward(q, k, parts[2], mask)
+	a.impl.cache.update(c, &parts[1], &parts[2])
+	out, weights = a.impl.forward(q, parts[1], parts[2], mask)
 	c.Let(out)
 	c.Let(weights)
 	c.Set(&out, out.Reshape(batch, seq, -1).Contiguous())

@@ -149,7 +149,7 @@ func newOPTAttention(m *eager.Module, c *hfconfig.Config, s Spec) *optAttention 
 	a.v = m.Linear("v_proj", hidden, hidden, bias)
 	a.q = m.Linear("q_proj", hidden, hidden, bias)
 	a.out = m.Linear("out_proj", hidden, hidden, bias)
-	a.impl = attention{impl: s.Attn, dropout: c.Float("attention_dropout"), causal: true}
+	a.impl = attention{impl: s.Attn, dropout: c.Float("attention_dropout"), causal: true, cache: s.cache}
 	return a
 }
 
@@ -165,6 +165,7 @@ func (a *optAttention) forward(hidden, mask *eager.Tensor) (out, weights *eager.
 	v := c.Let(a.v.Forward(hidden))
 	c.Set(&k, split(k))
 	c.Set(&v, split(v))
+	a.impl.cache.update(c, &k, &v)
 	out, weights = a.impl.forward(q, k, v, mask)
 	c.Let(out)
 	c.Let(weights)

@@ -64,7 +64,7 @@ func newPhi3Attention(m *eager.Module, c *hfconfig.Config, s Spec) *phi3Attentio
 	a := &phi3Attention{Module: m, dim: dim, queries: heads * dim, kv: kv * dim}
 	a.o = m.Linear("o_proj", a.queries, c.Int("hidden_size"), false)
 	a.qkv = m.Linear("qkv_proj", c.Int("hidden_size"), a.queries+2*a.kv, false)
-	a.impl = attention{impl: s.Attn, dropout: c.Float("attention_dropout"), causal: true, groups: heads / kv}
+	a.impl = attention{impl: s.Attn, dropout: c.Float("attention_dropout"), causal: true, groups: heads / kv, cache: s.cache}
 	return a
 }
 
@@ -83,7 +83,8 @@ func (a *phi3Attention) forward(hidden, cos, sin, mask *eager.Tensor) (out, weig
 	q, k := phi3Rotary(parts[0], parts[1], cos, sin)
 	c.Set(&parts[0], q)
 	c.Set(&parts[1], k)
-	out, weights = a.impl.forward(q, k, parts[2], mask)
+	a.impl.cache.update(c, &parts[1], &parts[2])
+	out, weights = a.impl.forward(q, parts[1], parts[2], mask)
 	c.Let(out)
 	c.Let(weights)
 	c.Set(&out, out.Reshape(batch, seq, -1).Contiguous())

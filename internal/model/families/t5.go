@@ -112,7 +112,7 @@ func (t *t5Stack) forward(ids, encoded *eager.Tensor) (*eager.Tensor, []*eager.T
 		mask = c.Let(bidirectionalMask(t.spec, p, embeds.DType, t.spec.Seq))
 	}
 	hidden := c.Let(t.drop.Forward(embeds))
-	cache := &t5Cache{call: c, on: t.cached}
+	cache := &kvCache{call: c, on: t.cached}
 	var bias, crossBias *eager.Tensor
 	for _, b := range t.blocks {
 		in := t5Inputs{hidden, mask, bias, encoded, across, crossBias}
@@ -133,23 +133,6 @@ func (t *t5Stack) forward(ids, encoded *eager.Tensor) (*eager.Tensor, []*eager.T
 	c.Set(&hidden, t.drop.Forward(hidden))
 	out := c.ReturnAll(append([]*eager.Tensor{hidden}, cache.entries...)...)
 	return out[0], out[1:]
-}
-
-// t5Cache is EncoderDecoderCache: keys and values of both attentions, as names of the stack's call.
-type t5Cache struct {
-	call    *eager.Call
-	on      bool
-	entries []*eager.Tensor
-}
-
-// update is DynamicLayer.update: torch.cat of nothing and the new states, which is a copy.
-func (k *t5Cache) update(key, value *eager.Tensor) (*eager.Tensor, *eager.Tensor) {
-	c := key.Process().Function(key, value)
-	keys := k.call.Let(eager.Cat(-2, key))
-	values := k.call.Let(eager.Cat(-2, value))
-	k.entries = append(k.entries, keys, values)
-	c.ReturnAll(keys, values)
-	return keys, values
 }
 
 // t5Inputs are the tensor arguments of a block.
@@ -184,7 +167,7 @@ func newT5Block(m *eager.Module, c *hfconfig.Config, s Spec, decoder, first bool
 }
 
 // forward gives hidden states, the bias of self-attention and, in decoders, that of cross-attention.
-func (b *t5Block) forward(in t5Inputs, cache *t5Cache) []*eager.Tensor {
+func (b *t5Block) forward(in t5Inputs, cache *kvCache) []*eager.Tensor {
 	c := b.Enter(in.hidden, in.mask, in.bias, in.encoded, in.across, in.crossBias)
 	hidden := c.Let(in.hidden)
 	var unused *eager.Tensor // the name _

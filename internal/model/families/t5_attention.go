@@ -38,7 +38,7 @@ func (a *t5Attention) addNorm(c *hfconfig.Config) {
 	a.drop = a.Dropout("dropout", c.Float("dropout_rate"))
 }
 
-func (a *t5Attention) forward(hidden, mask, source, bias *eager.Tensor, cache *t5Cache) (out, usedBias, weights *eager.Tensor) {
+func (a *t5Attention) forward(hidden, mask, source, bias *eager.Tensor, cache *kvCache) (out, usedBias, weights *eager.Tensor) {
 	c := a.Enter(hidden, mask, source, bias)
 	normed := c.Let(a.norm.forward(hidden))
 	out, usedBias, weights = a.attend(normed, mask, source, bias, cache)
@@ -51,7 +51,7 @@ func (a *t5Attention) forward(hidden, mask, source, bias *eager.Tensor, cache *t
 }
 
 // attend is T5Attention.forward.
-func (a *t5Attention) attend(hidden, mask, source, bias *eager.Tensor, cache *t5Cache) (out, usedBias, weights *eager.Tensor) {
+func (a *t5Attention) attend(hidden, mask, source, bias *eager.Tensor, cache *kvCache) (out, usedBias, weights *eager.Tensor) {
 	c := a.inner.Enter(hidden, mask, source, bias)
 	batch, seq := hidden.Dim(0), hidden.Dim(1)
 	split := func(x *eager.Tensor) *eager.Tensor {
@@ -63,11 +63,7 @@ func (a *t5Attention) attend(hidden, mask, source, bias *eager.Tensor, cache *t5
 	q := split(a.q.Forward(hidden))
 	k := split(a.k.Forward(source))
 	v := split(a.v.Forward(source))
-	if cache.on {
-		keys, values := cache.update(k, v)
-		c.Set(&k, keys)
-		c.Set(&v, values)
-	}
+	cache.update(c, &k, &v)
 	if bias == nil {
 		bias = c.Let(a.positions(q, k))
 	}

@@ -66,11 +66,14 @@ type Job struct {
 	// AttentionMask is what a text model is called with: padded (some samples are shorter than the batch), full (all ones), or nothing.
 	AttentionMask string `json:"attention_mask,omitempty"`
 	ChannelsLast  bool   `json:"channels_last,omitempty"`
+	// Routing is how a mixture of experts spreads tokens: balanced, or worst (all to the same experts). Empty: balanced, with the worst case as a range.
+	Routing string `json:"routing,omitempty"`
 
 	LoRARank    int      `json:"lora_rank,omitempty"`    // low-rank adapters instead of full training
 	LoRATargets []string `json:"lora_targets,omitempty"` // last names of linear layers; default q_proj, v_proj
 	LoRADropout float64  `json:"lora_dropout,omitempty"`
-	BaseBits    int      `json:"base_bits,omitempty"` // 4: the frozen base is quantized (QLoRA)
+	DoRA        bool     `json:"dora,omitempty"`      // adapters of DoRA: magnitudes are trained beside them
+	BaseBits    int      `json:"base_bits,omitempty"` // 4 or 8: the frozen base is quantized (QLoRA)
 
 	// Optimizers is how many optimizers step in an iteration, each with passes of its own; 0 and 1: one. The job is the largest of these steps.
 	Optimizers int `json:"optimizers,omitempty"`
@@ -91,6 +94,7 @@ var (
 	casts    = []string{string(torch.BF16), string(torch.FP16)}
 	zeroings = []string{"before-forward", "before-backward"}
 	masks    = []string{MaskFull, MaskPadded}
+	routings = []string{"balanced", RoutingWorst}
 )
 
 // Words of AttentionMask.
@@ -98,6 +102,9 @@ const (
 	MaskFull   = "full"
 	MaskPadded = "padded"
 )
+
+// RoutingWorst sends every token to the same experts.
+const RoutingWorst = "worst"
 
 // Tasks lists the words for tasks.
 func Tasks() []string { return slices.Clone(tasks) }
@@ -183,6 +190,7 @@ func (j *Job) checkWords() error {
 	}{
 		{"task", j.Task, tasks}, {"loss", j.Loss, losses}, {"param_dtype", string(j.ParamDType), torch.DTypes()}, {"autocast", string(j.Autocast), casts},
 		{"loop", string(j.Loop), setup.Words(setup.Loops())}, {"zero_grad", j.ZeroGrad, zeroings}, {"attention_mask", j.AttentionMask, masks},
+		{"routing", j.Routing, routings},
 		{"code", string(j.Code), setup.Words(setup.Codes())},
 	} {
 		if w.word == "" {
@@ -270,16 +278,16 @@ func (j *Job) checkContradictions() error {
 		return fmt.Errorf("task %s takes no target_seq", j.Task)
 	case j.Layers != 0 && !j.Checkpointing:
 		return fmt.Errorf("checkpoint_layers %d needs checkpointing", j.Layers)
-	case j.LoRARank == 0 && (len(j.LoRATargets) > 0 || j.LoRADropout != 0 || j.BaseBits != 0):
-		return fmt.Errorf("lora_targets, lora_dropout and base_bits need lora_rank")
+	case j.LoRARank == 0 && (len(j.LoRATargets) > 0 || j.LoRADropout != 0 || j.BaseBits != 0 || j.DoRA):
+		return fmt.Errorf("lora_targets, lora_dropout, dora and base_bits need lora_rank")
 	case j.LoRARank > 0 && j.Source == "graph":
 		return fmt.Errorf("lora_rank needs a config.json; adapters cannot be added to a graph")
 	case j.LoRARank > 0 && len(j.Freeze) > 0:
 		return fmt.Errorf("freeze has no effect with lora_rank, which freezes the whole model already")
 	case !(j.LoRADropout >= 0 && j.LoRADropout < 1): // NaN is neither
 		return fmt.Errorf("lora_dropout %g must be at least 0 and below 1", j.LoRADropout)
-	case j.BaseBits != 0 && j.BaseBits != 4:
-		return fmt.Errorf("base_bits %d is not supported; 4 (NF4) is", j.BaseBits)
+	case j.BaseBits != 0 && j.BaseBits != 4 && j.BaseBits != 8:
+		return fmt.Errorf("base_bits %d is not supported; 4 (NF4) and 8 (LLM.int8) are", j.BaseBits)
 	case slices.Contains(j.Freeze, ""):
 		return fmt.Errorf("freeze has an empty prefix, which would freeze everything")
 	}

@@ -49,6 +49,7 @@ type request struct {
 	Autocast   string          `json:"autocast,omitempty"`
 	Attn       string          `json:"attn,omitempty"`
 	UseCache   bool            `json:"use_cache,omitempty"`
+	Routing    string          `json:"routing,omitempty"`
 }
 
 // Graph is the training step of a job whose model is this configuration.
@@ -64,7 +65,7 @@ func (r *Reader) Graph(j job.Job, config []byte) (*exported.Graph, error) {
 	}
 	q := request{
 		Config: config, Task: j.Task, Batch: max(j.Batch, 1), Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
-		ParamDType: string(j.ParamDType), Autocast: string(j.Autocast), Attn: string(j.Attn), UseCache: j.UseCache,
+		ParamDType: string(j.ParamDType), Autocast: string(j.Autocast), Attn: string(j.Attn), UseCache: j.UseCache, Routing: j.Routing,
 	}
 	if q.Attn == "sdpa" { // the default, where the model has it
 		q.Attn = ""

@@ -1,7 +1,7 @@
 """Answers questions about values while a model runs on tensors without data.
 
 Modelling code asks whether a mask hides anything, or which tokens go to which expert. What follows from the inputs alone is computed on the CPU, from a batch
-without padding. What would follow from weights is drawn at random: routers then spread tokens evenly.
+without padding. What would follow from weights is drawn at random: routers then spread tokens evenly, or, where that is asked for, send all to the same experts.
 """
 import contextlib
 
@@ -16,7 +16,9 @@ class Unanswerable(Exception):
 
 
 class Answers:
-    def __init__(self, torch, module_of, changes=lambda node, before=None: ()):
+    def __init__(self, torch, module_of, changes=lambda node, before=None: (), uneven=False):
+        self.uneven = uneven  # every token prefers the same experts, instead of any
+        self.routed = False  # an answer rested on weights
         self.torch, self.module_of = torch, module_of  # module_of(name): the tensor behind a get_attr node
         self.changes = changes  # changes(node, before): the operators that wrote into the memory of a node's result before another ran, in order
         self.known, self.learnt = {}, {}
@@ -65,7 +67,11 @@ class Answers:
     def drawn(self, like):
         if like.numel() > MOST:
             raise Unanswerable("a question about weights")
+        if like.dtype.is_floating_point and self.uneven and like.dim():
+            self.routed = True
+            return self.torch.linspace(0, 1, like.shape[-1]).expand(tuple(like.shape)).to(like.dtype)
         if like.dtype.is_floating_point:
+            self.routed = self.routed or like.dim() > 0
             return self.torch.rand(tuple(like.shape), generator=self.random).to(like.dtype)
         return self.torch.zeros(tuple(like.shape), dtype=like.dtype)
 

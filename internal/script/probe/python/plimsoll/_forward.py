@@ -25,6 +25,7 @@ class Trace:
         self.fixed = []  # (value, role, name)
         self.inputs, self.alive = [], []
         self.held = []  # values that modules still refer to when forward is over: state that lives until the next step
+        self.routed = False  # which expert gets a token was asked, and drawn
         self.objective = ""  # what backward starts from: the model's loss, or the output whose mean is taken
 
 
@@ -111,7 +112,7 @@ class Recorder:
             self.deaths.append((self.count, node))
 
 
-def run(torch, fake, model, batch, autocast):
+def run(torch, fake, model, batch, autocast, uneven=False):
     """The trace of model(**batch), a dict of tensors."""
     from torch._subclasses.fake_tensor import FakeTensor
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -131,13 +132,13 @@ def run(torch, fake, model, batch, autocast):
         ended.append((out, living, objective, [n for n in kept_by(torch, model) if n in recorder.living]))
         return loss
 
-    answers = _answers.Answers(torch, lambda name: getattr(recorder.root(), name), recorder.changed)
+    answers = _answers.Answers(torch, lambda name: getattr(recorder.root(), name), recorder.changed, uneven)
     unreal = lambda t: isinstance(t, FakeTensor)
     gc.collect()
     with fake, recorder.listening(), answers.given(unreal), autocasting(torch, autocast), torch.enable_grad():
         graph = make_fx(step, tracing_mode="real", pre_dispatch=True, _allow_non_fake_inputs=True)(*distinct)
     trace = collected(torch, recorder, graph, model, [next(n for n, at in place.items() if at == i) for i in range(len(distinct))], ended[0][1], ended[0][3])
-    trace.objective = ended[0][2]
+    trace.objective, trace.routed = ended[0][2], answers.routed
     return trace
 
 
@@ -440,7 +441,7 @@ def document(traces, sizes, symbols, about):
         specs.append({role: {"arg": name(v), field: fqn}})
     specs += [{"user_input": {"arg": {"as_tensor": name(v)}}} for v, _ in first.inputs]
     return json.dumps({
-        "plimsoll": {**about, "held": [f"v{v}" for v in first.held]},
+        "plimsoll": {**about, "held": [f"v{v}" for v in first.held], "routed": first.routed},
         "graph_module": {
             "graph": {"inputs": [], "outputs": [], "nodes": nodes, "tensor_values": values,
                       "sym_int_values": {n: {"as_expr": {"expr_str": text}} for text, n in integers.items()}},

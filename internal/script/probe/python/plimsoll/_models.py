@@ -1,6 +1,6 @@
 """Builds a model of transformers from its configuration, without weights, and writes its training step down (see _forward).
 
-Started as `python -m plimsoll._models REQUEST OUT`: the request is JSON (config, task, sizes, param_dtype, autocast, attn, use_cache); OUT becomes the graph, gzipped,
+Started as `python -m plimsoll._models REQUEST OUT`: the request is JSON (config, task, sizes, param_dtype, autocast, attn, use_cache, routing); OUT becomes the graph, gzipped,
 or, with the ending .failure, the reason there is none.
 """
 import contextlib
@@ -266,7 +266,7 @@ def described(torch, transformers, request, config, task, cls):
             maker = _inputs.Maker(torch, config, model, sizes, dtype, variant)
             given = maker.inputs(inputs)
             given.update(maker.labels(task, given))
-        done[tuple(sorted(size.items()))] = trace = _forward.run(torch, fake, model, given, autocast)
+        done[tuple(sorted(size.items()))] = trace = _forward.run(torch, fake, model, given, autocast, request.get("routing") == "worst")
         used.update(sizes.used)
         return trace
 

@@ -107,7 +107,10 @@ class Trace:
 
     def hurried(self):
         """Half of the time is over: loops end after one round."""
-        return time.monotonic() - self.begun > self.limit / 2
+        return self.while_over(2)
+
+    def while_over(self, part):
+        return time.monotonic() - self.begun > self.limit / part
 
     def _modules(self):
         nn, trace = self.torch.nn, self
@@ -214,8 +217,8 @@ class Trace:
         self.enter("other", "other")
         if self.highest > self.since_highest:
             self.since_highest, self.since = self.highest, self.steps
-        if self.steps - self.since > _loops.LIKE and not self.loops.passes:
-            self.finish("repeats")
+        if self.steps - self.since > _loops.LIKE and not self.loops.passes and self.while_over(4):
+            self.finish("repeats", "loop")
 
     since_highest = 0
 
