@@ -1,5 +1,5 @@
 # Each target is one script; read the script to see what it does.
-.PHONY: build test test-lsp test-torch test-torch-all public-scripts release test-install test-browser fuzz endure licences vulnerabilities reproduce bench bench-explain accuracy brackets planning handover messages web screenshots old-torch lint-cases
+.PHONY: build test test-lsp test-torch test-torch-all public-scripts release test-install test-browser fuzz endure licences vulnerabilities reproduce bench bench-explain accuracy brackets planning llm-tables handover messages web screenshots old-torch lint-cases
 build: ; @scripts/build.sh
 test:  ; @scripts/test.sh
 test-lsp: ; @scripts/test-lsp.sh
@@ -15,6 +15,7 @@ bench: ; @scripts/bench.sh
 accuracy: ; @scripts/accuracy.sh
 brackets: ; @scripts/brackets.sh
 planning: ; @scripts/planning.sh
+llm-tables: ; @scripts/llm-tables.sh
 handover: ; @scripts/handover.sh
 web:   ; @scripts/web.sh
 screenshots: ; @scripts/screenshots.sh

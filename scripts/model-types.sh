@@ -14,4 +14,5 @@ for ((i = 0; i < cores; i++)); do
 done
 wait
 "$python" scripts/models/predict.py "$folder" "$binary" "$folder/results.jsonl"
+"$python" scripts/models/report.py "$folder/results.jsonl" > docs/measurements/model-types.md
 echo "$folder/results.jsonl"

@@ -32,12 +32,16 @@ type fitOptions struct {
 	Plan      int
 	JSON      bool
 	Verbose   bool
+	Verify    bool
+
+	config  []byte   // the model's, where it has one
+	command []string // a script that was captured
 }
 
 func newFitCommand(env Env) *cobra.Command {
 	var o fitOptions
 	cmd := &cobra.Command{
-		Use:   "fit (MODEL | --config config.json | --graph FILE | --job FILE)",
+		Use:   "fit (MODEL | --config config.json | --graph FILE | --job FILE | -- COMMAND...)",
 		Short: "find the fastest settings that fit on a card",
 		Long: `Fit searches for the fastest settings that fit: micro-batch and accumulation,
 checkpointing (none, selective, full), optimizer implementation, attention, allocator
@@ -48,6 +52,9 @@ predict; time is estimated from the same operators.
 MODEL alone is enough: plimsoll fit Qwen/Qwen3-8B --gpu 4090 compares full fine-tuning,
 LoRA and QLoRA and takes the first that fits.
 
+A command after -- is captured on the CPU up to its first training step; the plan is
+then said as the script's own options, and what it has no options for as code.
+
 By default only changes that keep the training the same are tried; --allow numerics
 also tries other precisions and optimizers. What you name is fixed: --precision
 fp32,amp-bf16 allows just these two. With --write only plans are ranked that the
@@ -57,11 +64,18 @@ Exit code 3: nothing fits; the answer then says what would.`,
 		Example: `  plimsoll fit Qwen/Qwen3-8B --gpu 4090
   plimsoll fit --config config.json --seq 2048 --effective-batch 16 --precision amp-bf16 --gpu rtx-4090
   plimsoll fit --job job.json --gpu a100-40g --allow numerics
+  plimsoll fit --gpu rtx-4090 -- python train.py --batch-size 64
   plimsoll fit --graph resnet50.pt2 --loss cross-entropy --optimizer sgdm --effective-batch 256 --memory 12GiB
   plimsoll fit --config config.json --seq 4096 --effective-batch 64 --precision bf16 --gpus 8 --gpu a100-80g
   plimsoll fit --config config.json --seq 2048 --effective-batch 16 --gpu l4 --write trainer > args.py`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if at := cmd.ArgsLenAtDash(); at >= 0 {
+				return o.fitScript(env, cmd, args, at)
+			}
+			if len(args) > 1 {
+				return usageError("%d arguments: name one model, or a command after --: plimsoll fit -- python train.py", len(args))
+			}
 			env, err := o.name(env, cmd, args)
 			if err != nil {
 				return err
@@ -87,6 +101,7 @@ Exit code 3: nothing fits; the answer then says what would.`,
 	flags.StringSliceVar(&o.Allow, "allow", nil, "numerics: also try other precisions and optimizers")
 	flags.StringVar(&o.Write, "write", "", "print the plan for a framework: "+strings.Join(planfile.Formats(), ", "))
 	flags.IntVar(&o.Plan, "plan", 1, "with --write: number of the plan in the table")
+	flags.BoolVar(&o.Verify, "verify", false, "run the plan on this machine's card for a few steps, and print predicted against measured memory and time")
 	flags.BoolVar(&o.JSON, "json", false, "print JSON ("+report.FitSchema+")")
 	flags.BoolVarP(&o.Verbose, "verbose", "v", false, "print what the numbers assume")
 	return cmd
@@ -96,6 +111,7 @@ Exit code 3: nothing fits; the answer then says what would.`,
 const gcLimit = 320 << 20
 
 func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
+	o.Write = o.verifiedForm()
 	r, err := o.request(env, cmd)
 	if err != nil {
 		return err
@@ -123,7 +139,10 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 	}
 	stop()
 	fit.Next = o.afterFit(cmd, r, fit)
+	o.inScript(r, fit)
 	switch {
+	case o.Verify:
+		return o.verify(env, r, fit)
 	case o.JSON:
 		err = json.NewEncoder(env.Stdout).Encode(fit)
 	case o.Write != "":
@@ -177,6 +196,11 @@ func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) 
 	if r.Source, err = files.source(&j); err != nil {
 		return r, err
 	}
+	if o.Verify && r.Source.Config != nil {
+		if o.config, err = configText(&j); err != nil {
+			return r, unreadable(err)
+		}
+	}
 	r.Job, r.Numerics = j.Job, slices.Contains(o.Allow, "numerics")
 	r.Axes = o.Axes // what is named is fixed
 	if o.Write != "" {
@@ -207,10 +231,13 @@ func (o *fitOptions) check(cmd *cobra.Command) error {
 			return usageError("--allow %.30q is not known (there is: numerics)", w)
 		}
 	}
+	if why := planfile.Unwritten(o.Write); why != "" {
+		return usageError("--write %s: %s", o.Write, why)
+	}
 	if o.Write != "" && !slices.Contains(planfile.Formats(), o.Write) {
 		return usageError("--write %.30q is not known%s", o.Write, spelling.Hint(o.Write, planfile.Formats()))
 	}
-	if o.Write != "" && o.JSON {
+	if o.Write != "" && o.JSON && !o.Verify {
 		return usageError("give either --write or --json, not both: each prints to standard output")
 	}
 	if cmd.Flags().Changed("effective-batch") && o.Effective < 1 {
@@ -275,15 +302,24 @@ func first[T ~string](field *T, words []T) {
 	}
 }
 
-// writePlan prints one plan for a framework.
-func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
+// chosen is the plan that is to be written or run.
+func (o *fitOptions) chosen(fit *report.Fit) (report.Plan, error) {
 	if !plan.AnyFits(fit) {
-		return coded{exitFinding, fmt.Errorf("nothing fits, so there is no plan to write; run the same command without --write to see what would fit")}
+		return report.Plan{}, coded{exitFinding, fmt.Errorf("nothing fits, so there is no plan to write; run the same command without --write to see what would fit")}
 	}
 	if o.Plan < 1 || o.Plan > len(fit.Plans) || !fit.Plans[o.Plan-1].Fits {
-		return usageError("--plan %d: there are plans 1 to %d", o.Plan, len(fit.Plans))
+		return report.Plan{}, usageError("--plan %d: there are plans 1 to %d", o.Plan, len(fit.Plans))
 	}
-	text, err := planfile.Write(o.Write, fit.Plans[o.Plan-1], handed(r))
+	return fit.Plans[o.Plan-1], nil
+}
+
+// writePlan prints one plan for a framework.
+func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
+	p, err := o.chosen(fit)
+	if err != nil {
+		return err
+	}
+	text, err := planfile.Write(o.Write, p, handed(r))
 	if err != nil {
 		return usageError("%w", err)
 	}

@@ -131,20 +131,32 @@ func scriptName(args []string) string {
 // captureInto runs a training command as far as its first step and makes the job it was about to do the one to predict. The
 // command's own output goes to stderr: stdout carries the prediction.
 func (o *predictOptions) captureInto(env Env, args []string) (forget func(), err error) {
-	if o.JobFile != "" || o.Jobs != "" || o.ConfigFile != "" || o.Graph != "" {
-		return nil, usageError("give either a command after -- or a model with --config, --graph, --job or --jobs, not both")
+	if o.Jobs != "" {
+		return nil, oneModel()
+	}
+	return o.jobFlags.capture(env, capture.Request{Args: args, Dir: o.Capture, Limit: o.Follow, Whole: o.WholeRun})
+}
+
+func oneModel() error {
+	return usageError("give either a command after -- or a model with --config, --graph, --job or --jobs, not both")
+}
+
+// capture makes the job of a command the one that is asked about. Where no folder is named, forget removes what was written.
+func (f *jobFlags) capture(env Env, q capture.Request) (forget func(), err error) {
+	if f.JobFile != "" || f.ConfigFile != "" || f.Graph != "" {
+		return nil, oneModel()
 	}
 	forget = func() {}
-	dir := o.Capture
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "plimsoll-"); err != nil {
+	if q.Dir == "" {
+		if q.Dir, err = os.MkdirTemp("", "plimsoll-"); err != nil {
 			return nil, fmt.Errorf("make a folder for the capture: %w", err)
 		}
-		forget = func() { os.RemoveAll(dir) }
-	} else if err = os.MkdirAll(dir, 0o755); err != nil {
+		forget = func() { os.RemoveAll(q.Dir) }
+	} else if err = os.MkdirAll(q.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make a folder for the capture: %w", err)
 	}
-	o.JobFile, err = capture.Run(capture.Request{Args: args, Env: env.Environ(), Dir: dir, Stdin: env.Stdin, Stdout: env.Stderr, Stderr: env.Stderr, Limit: o.Follow, Whole: o.WholeRun})
+	q.Env, q.Stdin, q.Stdout, q.Stderr = env.Environ(), env.Stdin, env.Stderr, env.Stderr
+	f.JobFile, err = capture.Run(q)
 	if err == nil {
 		return forget, nil
 	}

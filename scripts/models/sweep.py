@@ -58,7 +58,7 @@ def described(transformers, kind):
     for given, sizes in ((small(default), (96, 64)), (small(default), (48, 32)), (default, (48, 32))):
         try:
             return read(transformers, given, *sizes)
-        except (_models.Refused, TooLong):
+        except TooLong:
             raise
         except Exception as failure:
             problem = problem or failure

@@ -197,6 +197,29 @@ func canAxolotl(v view) *Refusal {
 	return nil
 }
 
+// canLlamaFactory: parameters that are trained are fp32, or all of it is bf16 (pure_bf16); a base that is not trained is in 16 bits under autocast.
+// https://github.com/hiyouga/LLaMA-Factory/blob/v0.9.5/src/llamafactory/model/adapter.py#L313
+func canLlamaFactory(v view) *Refusal {
+	if r := canTrainer(v); r != nil {
+		return r
+	}
+	switch {
+	case v.GPUs > 1:
+		return refuse("--write trainer", "LLaMA-Factory on several cards is not written")
+	case v.LoRARank > 0:
+		return refuse("--write trainer", "LLaMA-Factory keeps the frozen model in 16 bits under autocast, which is not predicted")
+	case v.Checkpointing == setup.Selective:
+		return refuse("--checkpointing none,full", "LLaMA-Factory checkpoints every layer or none")
+	case v.HostOptimizer():
+		return refuse("--offload none", "LLaMA-Factory with an optimizer on the host is not written")
+	case v.Precision.Params() == torch.FP16:
+		return refuse("--precision bf16 or amp-fp16", "LLaMA-Factory trains parameters in fp32 or bf16")
+	case v.TrainerArguments() != "":
+		return refuse("--optimizer "+written, "LLaMA-Factory's words for %s are not known here", v.Optimizer)
+	}
+	return nil
+}
+
 func canTorchtitan(v view) *Refusal {
 	family, _ := hfconfig.FamilyOf(v.Model.Family)
 	switch {

@@ -24,6 +24,7 @@ func plans() map[string]report.Plan {
 		"plain":            {Setup: setup.Setup{MicroBatch: 4, Accumulate: 1, Precision: "fp32", Checkpointing: "none", Optimizer: "sgdm", Attn: "eager", GPUs: 1}, OfLayers: 4, Peak: peak},
 		"sharded":          {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "full", Optimizer: "adamw", Attn: "sdpa", GPUs: 2, Sharding: "fsdp2"}, OfLayers: 4, Peak: peak},
 		"titan":            {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "full", Optimizer: "adamw", Attn: "sdpa", GPUs: 2, Sharding: "fsdp2", Code: "torchtitan", Conf: "expandable_segments:True"}, OfLayers: 4, Peak: peak},
+		"purebf16":         {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "bf16", Checkpointing: "none", Optimizer: "adamw-fused", Attn: "sdpa", GPUs: 1, Conf: "expandable_segments:True"}, OfLayers: 4, Peak: peak},
 		"zero":             {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "bf16", Checkpointing: "none", Optimizer: "adamw", Attn: "sdpa", GPUs: 2, Sharding: "zero2"}, OfLayers: 4, Peak: peak},
 		"tensor":           {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "none", Optimizer: "adamw", Attn: "sdpa", GPUs: 2, Cut: setup.Cut{Tensor: 2, Stages: 1}}, OfLayers: 4, Peak: peak, Ranks: 1},
 		"pipeline":         {Setup: setup.Setup{MicroBatch: 1, Accumulate: 4, Precision: "fp32", Checkpointing: "selective", Layers: 1, Optimizer: "adamw-fused", Attn: "sdpa", GPUs: 2, Cut: setup.Cut{Tensor: 1, Stages: 2}}, OfLayers: 2, Peak: peak, Ranks: 1},
@@ -46,15 +47,16 @@ func plans() map[string]report.Plan {
 
 // cases are the plans each form is written for.
 var cases = map[string][]string{
-	"torch":      {"lora", "qlora", "mixed", "selective", "plain", "away", "eight", "offloaded", "modules", "cheapest", "ranks", "tensor", "pipeline", "tensor-sharded", "pipeline-ddp", "pipeline-sharded", "cube"},
-	"trainer":    {"lora", "qlora", "mixed", "selective", "cheapest", "plain", "eight", "sharded", "zero"},
-	"accelerate": {"whole", "plain", "sharded", "zero"},
-	"deepspeed":  {"zero", "zero-offloaded"},
-	"fsdp2":      {"sharded"},
-	"lightning":  {"mixed", "plain"},
-	"axolotl":    {"lora", "qlora", "mixed"},
-	"torchtitan": {"titan"},
-	"torchrun":   {"sharded", "selective"},
+	"torch":        {"lora", "qlora", "mixed", "selective", "plain", "away", "eight", "offloaded", "modules", "cheapest", "ranks", "tensor", "pipeline", "tensor-sharded", "pipeline-ddp", "pipeline-sharded", "cube"},
+	"trainer":      {"lora", "qlora", "mixed", "selective", "cheapest", "plain", "eight", "sharded", "zero"},
+	"accelerate":   {"whole", "plain", "sharded", "zero"},
+	"deepspeed":    {"zero", "zero-offloaded"},
+	"fsdp2":        {"sharded"},
+	"lightning":    {"mixed", "plain"},
+	"axolotl":      {"lora", "qlora", "mixed"},
+	"llamafactory": {"mixed", "purebf16"},
+	"torchtitan":   {"titan"},
+	"torchrun":     {"sharded", "selective"},
 }
 
 // modelOf is the model a plan is written for.

@@ -1,7 +1,7 @@
 // Package planfile writes a plan in the form a training framework reads, and reads it back.
 //
 // It takes a plan and what is known of the model and returns text: a plain PyTorch module, TrainingArguments, an Accelerate configuration, a DeepSpeed JSON, an
-// FSDP2 module, Lightning's Trainer arguments, Axolotl's and torchtitan's configuration, a torchrun command. The texts are templates in forms/. What is written
+// FSDP2 module, Lightning's Trainer arguments, Axolotl's, LLaMA-Factory's and torchtitan's configuration, a torchrun command. The texts are templates in forms/. What is written
 // is the description the memory was predicted from (setup.Lowered): Read gives it back, and tests hold each form to the real library. Refused, with the reason
 // and what to do instead: formats that are not known, and plans a framework has no words for; Can tells so before a search.
 package planfile
@@ -66,6 +66,7 @@ func formats() []format {
 		{name: "fsdp2", template: "fsdp2.py.tmpl", can: canFSDP2, write: writeFSDP2, read: readPython, silent: silentFSDP2, loop: setup.LossOnly},
 		{name: "lightning", template: "lightning.py.tmpl", can: canLightning, read: readLightning, silent: silentFSDP2, loop: setup.LossOnly, zeroGrad: "before-backward"},
 		{name: "axolotl", template: "axolotl.yaml.tmpl", can: canAxolotl, read: readAxolotl, silent: silentPython, loop: setup.LossOnly},
+		{name: "llamafactory", template: "llamafactory.yaml.tmpl", can: canLlamaFactory, read: readLlamaFactory, silent: silentPython, loop: setup.LossOnly},
 		{name: "torchtitan", template: "torchtitan.toml.tmpl", can: canTorchtitan, read: readTorchtitan, silent: silentFSDP2, loop: setup.LossOnly, code: setup.Torchtitan},
 		{name: "torchrun", template: "torchrun.sh.tmpl", can: func(view) *Refusal { return nil }},
 	}
@@ -86,6 +87,19 @@ func Code(name string) setup.Code {
 	f, _ := find(name)
 	return f.code
 }
+
+// unwritten are frameworks that people ask for, and why their memory is not predicted: a plan for them would be a guess.
+var unwritten = map[string]string{
+	// https://github.com/huggingface/trl/blob/v1.16.0/trl/trainer/sft_trainer.py#L1560 (fused_lm_head)
+	"trl": "TRL's SFTTrainer computes the loss without logits, in chunks of its own, and checkpoints unless told not to, which is not predicted; --write trainer is, and bounds it from above",
+	// https://github.com/unslothai/unsloth/blob/2026.10.9/unsloth/models/llama.py
+	"unsloth": "Unsloth replaces layers, loss and checkpointing by kernels of its own, whose memory is not predicted; --write trainer is",
+	// https://github.com/pytorch/torchtune/blob/v0.6.1/torchtune/modules/transformer.py
+	"torchtune": "torchtune trains model code of its own with a loss in chunks, which is not predicted; --write torch is",
+}
+
+// Unwritten says why a framework that is known has no form here; "" where the name is not known at all.
+func Unwritten(name string) string { return unwritten[name] }
 
 // Formats lists the names.
 func Formats() []string {

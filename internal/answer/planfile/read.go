@@ -286,6 +286,26 @@ func readAxolotl(text string) (setup.Setup, error) {
 	return s, nil
 }
 
+func readLlamaFactory(text string) (setup.Setup, error) {
+	t := uncommented(text)
+	s := setup.Setup{
+		MicroBatch: t.number(`per_device_train_batch_size: (\d+)`), Accumulate: t.number(`gradient_accumulation_steps: (\d+)`), GPUs: 1, Checkpointing: setup.Full,
+		Optimizer: trainerOptimizer(t.value(`optim: (\w+)`), ""), Attn: setup.SDPA, Conf: source(text).value(`PYTORCH_CUDA_ALLOC_CONF=(\S+)`),
+	}
+	if t.has("disable_gradient_checkpointing: true") {
+		s.Checkpointing = setup.None
+	}
+	if t.has("flash_attn: disabled") {
+		s.Attn = setup.EagerAttention
+	}
+	params := torch.FP32.Name()
+	if t.has("pure_bf16: true") {
+		params = torch.BF16.Name()
+	}
+	s.Precision = t.precision(params, t.flagged("\nbf16: true", "\nfp16: true"))
+	return s, nil
+}
+
 func readTorchtitan(text string) (setup.Setup, error) {
 	t := uncommented(text)
 	s := setup.Setup{

@@ -234,8 +234,11 @@ func (v view) Targets() string {
 const allLinear = "all-linear"
 
 // ModelClass is the Auto class of a task.
-func (v view) ModelClass() string {
-	if c := autoClasses[v.Model.Task]; c != "" {
+func (v view) ModelClass() string { return ModelClass(v.Model.Task) }
+
+// ModelClass is the Auto class of transformers for a task.
+func ModelClass(task string) string {
+	if c := autoClasses[task]; c != "" {
 		return c
 	}
 	return "AutoModelForCausalLM"

@@ -16,14 +16,20 @@ import (
 
 const llama8B = `{"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,"vocab_size":128256,"max_position_embeddings":8192,"tie_word_embeddings":false}`
 
+// h100 is the card of the public rows.
+func h100(tb testing.TB) gpu.Card {
+	tb.Helper()
+	card, err := gpu.Find("h100-80g")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return card
+}
+
 // onEight is Llama-3-8B with sequences of 4096 on eight H100.
 func onEight(tb testing.TB, kind setup.Sharding, layers int, change func(*job.Job)) *Result {
 	tb.Helper()
 	c, err := hfconfig.Parse([]byte(llama8B))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	card, err := gpu.Find("h100-80g")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -32,7 +38,7 @@ func onEight(tb testing.TB, kind setup.Sharding, layers int, change func(*job.Jo
 	if err := j.Check(); err != nil {
 		tb.Fatal(err)
 	}
-	r, err := RunSpread(j, Source{Config: c}, Machine{Card: card, Conf: alloc.Conf{Expandable: j.Code != ""}, Torch: version(j)}, Spread{Plan: shard.Plan{Kind: kind, Ranks: 8}})
+	r, err := RunSpread(j, Source{Config: c}, Machine{Card: h100(tb), Conf: alloc.Conf{Expandable: j.Code != ""}, Torch: version(j)}, Spread{Plan: shard.Plan{Kind: kind, Ranks: 8}})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -29,6 +29,28 @@ type Fit struct {
 	Warnings     []string      `json:"warnings"`
 	Assumptions  []string      `json:"assumptions"`
 	Next         *NextStep     `json:"next,omitempty"`
+	Verified     *Verified     `json:"verified,omitempty"` // with --verify
+	Script       *ScriptChange `json:"script,omitempty"`   // of a command: what makes it run as the first plan says
+}
+
+// ScriptChange is a plan in the words of a script.
+type ScriptChange struct {
+	Command string   `json:"command,omitempty"` // with the script's own options
+	Code    []string `json:"code"`              // what it has no options for
+}
+
+// Verified is a plan as it ran on this machine's card.
+type Verified struct {
+	Plan      int         `json:"plan"` // its number, from 1
+	Form      string      `json:"form"` // what it was written for
+	Card      string      `json:"card"`
+	Torch     string      `json:"torch"`
+	Allocated units.Bytes `json:"allocated"`
+	Reserved  units.Bytes `json:"reserved"`
+	StepMS    float64     `json:"step_ms,omitempty"`
+	Failed    string      `json:"failed,omitempty"` // how memory ran out
+	Holds     bool        `json:"holds"`            // it ran, and reserved no more than the plan's safe bound
+	Notes     []string    `json:"notes"`
 }
 
 // Plan is a whole configuration.

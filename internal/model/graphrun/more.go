@@ -95,7 +95,7 @@ var moreResults = map[string]func(o *graphOp) []*eager.Tensor{
 	"view_as":      one((*graphOp).reshape),
 	"reshape_as":   one((*graphOp).reshape),
 	"broadcast_to": one(func(o *graphOp) *eager.Tensor { return o.self().Expand(o.sizes(0)...) }),
-	"tile":         one(func(o *graphOp) *eager.Tensor { return o.self().Repeat(o.ints("dims")...) }),
+	"tile":         one((*graphOp).tile),
 	"narrow": one(func(o *graphOp) *eager.Tensor {
 		start := o.int("start", 0)
 		return o.self().Slice(o.int("dim", 0), start, start+o.int("length", 1))
@@ -259,4 +259,13 @@ func (o *graphOp) moveDims() *eager.Tensor {
 		next++
 	}
 	return x.Permute(order...)
+}
+
+// tile repeats the last dimensions where it has fewer numbers than the tensor has dimensions (aten/src/ATen/native/TensorShape.cpp, tile_symint).
+func (o *graphOp) tile() *eager.Tensor {
+	t, times := o.self(), o.ints("dims")
+	for len(times) < t.Rank() {
+		times = append([]int{1}, times...)
+	}
+	return t.Repeat(times...)
 }

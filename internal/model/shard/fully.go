@@ -123,9 +123,15 @@ func (r *rewriting) named(name string) *unit {
 
 // findUnits reads the units off the parameters of the old tape, in the order they were made.
 func (r *rewriting) findUnits() {
+	gone := map[uint32]bool{} // of tied layers: replaced while the model was made
+	for _, e := range r.in.Events {
+		if e.Kind == tape.Free && whole(r.in.Owners[e.Owner]) {
+			gone[e.ID] = true
+		}
+	}
 	for _, e := range r.in.Events {
 		o := r.in.Owners[e.Owner]
-		if e.Kind != tape.Alloc || !whole(o) {
+		if e.Kind != tape.Alloc || !whole(o) || gone[e.ID] {
 			continue
 		}
 		u := r.named(r.f.unitName(o.Module))

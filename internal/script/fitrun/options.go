@@ -41,12 +41,15 @@ func optionOf(names, args []string, source string) string {
 	for _, name := range names {
 		declared := strings.Contains(source, `"--`+name+`"`) || strings.Contains(source, `'--`+name+`'`)
 		field := fields && regexp.MustCompile(`(?m)^\s*`+regexp.QuoteMeta(name)+`\s*(:[^=\n]+)?=`).MatchString(source)
-		if declared || field || trainer && (name == "per_device_train_batch_size" || name == "gradient_accumulation_steps") {
+		if declared || field || trainer && slices.Contains(trainerNames, name) {
 			return name
 		}
 	}
 	return ""
 }
+
+// trainerNames are options of every script that parses TrainingArguments.
+var trainerNames = []string{"per_device_train_batch_size", "gradient_accumulation_steps", "gradient_checkpointing", "bf16", "fp16", "tf32"}
 
 // scriptSize bounds what is read of a script.
 const scriptSize = 1 << 20

@@ -23,6 +23,15 @@ type python struct {
 // ErrNoPython is in the chain of the error for a missing interpreter, torch or transformers.
 var ErrNoPython = errors.New("no Python with torch and transformers")
 
+// Interpreter is the path of the Python that is used.
+func (r *Reader) Interpreter() (string, error) {
+	p, err := r.find()
+	if err != nil {
+		return "", err
+	}
+	return p.Path, nil
+}
+
 // find looks for the interpreter and the versions it has. What it found is remembered beside the graphs: starting Python takes longer than a prediction.
 func (r *Reader) find() (*python, error) {
 	path, err := r.interpreter()

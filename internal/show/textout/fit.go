@@ -54,7 +54,33 @@ func Fit(s *screen.Screen, f *report.Fit, verbose bool) {
 		s.Hanging("  note     ", screen.Yellow, w)
 	}
 	fitAssumptions(s, f, verbose)
+	script(s, f.Script)
 	next(s, f.Next)
+}
+
+// script says the first plan in the words of the script that was captured.
+func script(s *screen.Screen, c *report.ScriptChange) {
+	switch {
+	case c == nil:
+		return
+	case c.Command == "" && len(c.Code) == 0:
+		s.Blank()
+		s.Line("The script already runs as plan 1 says.")
+		return
+	case c.Command != "":
+		s.Blank()
+		s.Line(s.Ink(screen.Bold, "Run plan 1: "), "the script has these options")
+		for _, line := range commandLines(screen.Clean(c.Command), s.Width()) {
+			s.Line(line)
+		}
+	}
+	if len(c.Code) > 0 {
+		s.Blank()
+		s.Line(s.Ink(screen.Bold, "Change in the code: "), "the script has no option for it")
+		for _, line := range c.Code {
+			s.Hanging("  · ", screen.Plain, screen.Clean(line))
+		}
+	}
 }
 
 // fitAssumptions says what the numbers rest on: in one line, or all of it.

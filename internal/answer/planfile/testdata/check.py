@@ -192,6 +192,15 @@ def check_lightning(text, plan):
     assert trainer.global_step == 1
 
 
+def check_llamafactory(text, plan):
+    import yaml
+
+    d = yaml.safe_load(text)
+    assert d["per_device_train_batch_size"] == plan["micro_batch"] and d["gradient_accumulation_steps"] == plan["accumulate"]
+    assert d["disable_gradient_checkpointing"] == (plan["checkpointing"] == "none") and d["pure_bf16"] == (plan["precision"] == "bf16")
+    return "parsed"
+
+
 def check_axolotl(text, plan):
     import yaml
 

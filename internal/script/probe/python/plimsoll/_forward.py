@@ -81,11 +81,13 @@ class Recorder:
             finally:
                 self.calls.pop()
 
+        limit = proxy_tensor.CONSTANT_NUMEL_LIMIT  # make_fx computes with numbers in tensors, on the GPU if they are moved there
+        proxy_tensor.CONSTANT_NUMEL_LIMIT = 0
         proxy_tensor.track_tensor, tracer.create_node, torch.nn.Module._call_impl = track_tensor, create_node, _call_impl
         try:
             yield
         finally:
-            proxy_tensor.track_tensor, torch.nn.Module._call_impl = track, call
+            proxy_tensor.track_tensor, torch.nn.Module._call_impl, proxy_tensor.CONSTANT_NUMEL_LIMIT = track, call, limit
             if own is None:
                 del tracer.create_node
             else:
@@ -127,9 +129,8 @@ def run(torch, fake, model, batch, autocast, uneven=False):
             if hasattr(t, _inputs.VALUE):
                 answers.known[getattr(now, _answers.NODE)] = getattr(t, _inputs.VALUE)
         out = model(**{name: given[i] for name, i in place.items()})
-        living = list(recorder.living)
         loss, objective = objective_of(torch, out)
-        ended.append((out, living, objective, [n for n in kept_by(torch, model) if n in recorder.living]))
+        ended.append(((out, loss), list(recorder.living), objective, [n for n in kept_by(torch, model) if n in recorder.living]))
         return loss
 
     answers = _answers.Answers(torch, lambda name: getattr(recorder.root(), name), recorder.changed, uneven)

@@ -102,6 +102,9 @@ class Maker:
         channels = channels if isinstance(channels, int) else 3
         if "grid_thw" in self.parameters or "image_grid_thw" in self.parameters:
             return self.flat()
+        if {"spatial_shapes", "pixel_position_ids"} & set(self.parameters):
+            rows, patch = self.patched()
+            return self.real(self.size["batch"], rows * rows, channels * patch * patch)
         if getattr(c, "model_type", "") in PAIRS:
             return self.real(self.size["batch"], 2, channels, height, width)
         return self.real(self.size["batch"], channels, height, width)
@@ -114,6 +117,20 @@ class Maker:
 
     def patches(self):
         return read(self.config, "patch_size", "spatial_patch_size")
+
+    def patched(self):
+        """Rows of patches of a square image, and the side of a patch, for models that take patches one after the other (SigLIP 2)."""
+        patch = int(self.patches() or 16)
+        count = read(self.config, "num_patches")
+        return (int(count**0.5) if isinstance(count, int) else max(side(self.config, self.size)[0] // patch, 1)), patch
+
+    def spatial_shapes(self):
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        rows, _ = self.patched()
+        with _disable_current_modes():
+            value = self.torch.tensor([[rows, rows]] * self.size["batch"])
+        return self.valued(value)
 
     def grid(self):
         """Patches of the images of a batch: [frames, rows, columns] of each."""
@@ -203,6 +220,7 @@ class Maker:
             "input_features": self.spectrogram, "audio_values": self.sound, "input_values": self.sound, "audio_mel": self.spectrogram, "spectrogram": lambda: self.real(b, size["seq"], read(c, "model_in_dim", default=80)),
             "hidden_states": self.hidden, "inputs_embeds": lambda: self.real(*text(), self.width()), "query_embeds": lambda: self.real(b, read(c, "num_query_tokens", default=32), self.width()),
             "encoder_hidden_states": lambda: self.real(b, size["seq"], read(c, "encoder_hidden_size", "cross_attention_hidden_size", default=self.width())),
+            "spatial_shapes": self.spatial_shapes, "pixel_attention_mask": lambda: self.ones(b, self.patched()[0] ** 2),
             "grid_thw": self.grid_thw, "image_grid_thw": self.grid_thw,
             "past_values": self.series, "future_values": lambda: self.real(b, read(c, "prediction_length", default=24)),
             "past_time_features": lambda: self.covariates(self.past()), "future_time_features": lambda: self.covariates(read(c, "prediction_length", default=24)),
@@ -248,8 +266,10 @@ class Maker:
         first = [n for n in ([main] if main in takes else takes[:1]) if n not in required] + required
         text = ["input_ids"] if "input_ids" in takes else []
         decoder = ["decoder_input_ids"] if "decoder_input_ids" in takes else []
-        more = [n for n in takes if n in ("pixel_values", "image_grid_thw", "input_features", "input_values", "bbox", "visual_embeds", "visual_feats", "visual_pos", "pixel_values_videos", "flattened_patches", "future_values", "future_time_features",
+        more = [n for n in takes if n in ("pixel_values", "image_grid_thw", "spatial_shapes", "input_features", "input_values", "bbox", "visual_embeds", "visual_feats", "visual_pos", "pixel_values_videos", "flattened_patches", "future_values", "future_time_features",
                                           "states", "actions", "rewards", "returns_to_go", "timesteps", "encoder_hidden_states", "query_embeds")]
+        if "spatial_shapes" in takes and "pixel_attention_mask" in takes:
+            more.append("pixel_attention_mask")
         out = [text + [n for n in required if n not in text], first, first + decoder, first + text, text + decoder, first + text + decoder, first + more, first + text + more + decoder, [*dict.fromkeys(first + text + ["attention_mask"])]]
         unique = list(dict.fromkeys(tuple(dict.fromkeys(n for n in names if n in takes)) for names in out))
         heard = {"input_features", "audio_mel"}

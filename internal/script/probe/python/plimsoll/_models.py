@@ -253,7 +253,12 @@ def described(torch, transformers, request, config, task, cls):
 
     from . import _forward, _inputs
 
-    model, made = build(torch, transformers, request, config, cls)
+    try:
+        model, made = build(torch, transformers, request, config, cls)
+    except ImportError:
+        raise
+    except Exception as failure:
+        raise Refused(f"{cls.__name__} cannot be built from this configuration: {type(failure).__name__}: {failure}") from failure
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     without_data(torch, fake, model)
     dtype = next((p.dtype for p in model.parameters() if p.dtype.is_floating_point), torch.float32)

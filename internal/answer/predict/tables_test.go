@@ -1,0 +1,145 @@
+package predict
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
+	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/model/shard"
+	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// tableRow is a row of llm-tables.jsonl: what others published.
+type tableRow struct {
+	Set      string  `json:"set"`
+	Model    string  `json:"model"`
+	AC       string  `json:"ac"`
+	Scaling  string  `json:"scaling"`
+	Compile  bool    `json:"compile"`
+	FP8      bool    `json:"fp8"`
+	Seq      int     `json:"seq"`
+	PeakGB   any     `json:"peak_gb"`
+	MemGiB   float64 `json:"mem_gib"`
+	Parallel string  `json:"parallel"`
+}
+
+// uncovered says why a row is not predicted; "" where it is. Nothing is predicted that would need a guess about the row or its engine.
+func (r tableRow) uncovered() string {
+	low := r.FP8 || slices.ContainsFunc([]string{"fp8", "mxfp8", "nvfp4", "int8"}, func(s string) bool { return strings.HasPrefix(r.Scaling, s) })
+	switch {
+	case strings.HasPrefix(r.Set, "litgpt"):
+		return "LitGPT has model code of its own and is no format of fit"
+	case r.Set == "torchtune-ladder", strings.Contains(r.Model, "torchtune"):
+		return "torchtune's model code and its packed attention are not written here"
+	case strings.HasPrefix(r.Set, "peft"):
+		return "batch and sequence are not given"
+	case strings.Contains(r.Model, "timm"):
+		return "timm's model code is not built in"
+	case r.Compile || strings.Contains(r.Scaling, "compile") && r.Scaling != "fp8nocompile":
+		return "torch.compile is not predicted"
+	case low:
+		return "float8 and narrower products are not predicted"
+	case r.Set == "torchao-int8qt":
+		return "torchao's own benchmark model is not written here"
+	case r.AC == "selective" || strings.Contains(r.AC, "per-op"):
+		return "torchtitan's selective checkpointing by operators is not predicted"
+	}
+	return ""
+}
+
+// layers are those that a row checkpoints, -1 for all.
+func (r tableRow) layers() int {
+	return map[string]int{"none": 0, "every 2nd layer": 16, "full": -1}[r.AC]
+}
+
+// predicted is a row through the lowering that fit --write torchtitan uses, GiB.
+func (r tableRow) predicted(tb testing.TB) float64 {
+	tb.Helper()
+	c, err := hfconfig.Parse([]byte(llama8B))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	j := job.Job{Source: "hf", Config: []byte("{}"), Task: "causal-lm", Batch: 1, Seq: r.Seq, Code: setup.Torchtitan2025, Loop: setup.LossOnly}
+	j.Autocast = "bf16"
+	if err := j.Check(); err != nil {
+		tb.Fatal(err)
+	}
+	s := j.Setup().Checkpointed(r.layers())
+	s.GPUs, s.Sharding = 8, setup.FSDP2
+	l, err := s.Lower()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m := Machine{Card: h100(tb), Torch: version(j)}
+	plan := shard.Plan{Kind: s.Sharding, Ranks: 8, Masters: l.Masters, Code: s.Code}
+	need, err := NewVariants(Source{Config: c}, m).Need(j.With(l.Compute), alloc.Conf{Expandable: true}, Spread{Plan: plan})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return float64(need.Reserved) / float64(units.GiB)
+}
+
+// TestPublicTables prints a table of public rows, predicted and measured, where PLIMSOLL_LLM_TABLES names the file (make llm-tables). The rows are others' and
+// not part of this repository.
+func TestPublicTables(t *testing.T) {
+	t.Parallel()
+	path := os.Getenv("PLIMSOLL_LLM_TABLES")
+	if path == "" {
+		t.Skip("PLIMSOLL_LLM_TABLES names no file (make llm-tables)")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	total, left, rows := map[string]int{}, map[string]map[string]int{}, []string{}
+	worst := map[string]float64{}
+	done := map[string]int{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var r tableRow
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		total[r.Set]++
+		if why := r.uncovered(); why != "" {
+			if left[r.Set] == nil {
+				left[r.Set] = map[string]int{}
+			}
+			left[r.Set][why]++
+			continue
+		}
+		measured, _ := r.PeakGB.(float64)
+		got := r.predicted(t)
+		off := 100 * (got/measured - 1)
+		done[r.Set]++
+		worst[r.Set] = max(worst[r.Set], math.Abs(off))
+		rows = append(rows, fmt.Sprintf("| %s | %s, sequence %d, checkpointing %s | %.2f | %+.2f %% |", r.Set, r.Model, r.Seq, r.AC, measured, off))
+		if math.Abs(off) > 5 {
+			t.Errorf("%s, %s: %.2f GiB predicted, %.2f measured", r.Set, r.AC, got, measured)
+		}
+	}
+	fmt.Println("| source | row | measured, GiB | predicted |\n| --- | --- | ---: | ---: |")
+	fmt.Println(strings.Join(rows, "\n"))
+	fmt.Println("\n| source | rows | predicted | largest error | the others are not predicted: |\n| --- | ---: | ---: | ---: | --- |")
+	for _, set := range slices.Sorted(maps.Keys(total)) {
+		var why []string
+		for _, w := range slices.Sorted(maps.Keys(left[set])) {
+			why = append(why, fmt.Sprintf("%d: %s", left[set][w], w))
+		}
+		off := "–"
+		if done[set] > 0 {
+			off = fmt.Sprintf("%.2f %%", worst[set])
+		}
+		fmt.Printf("| %s | %d | %d | %s | %s |\n", set, total[set], done[set], off, strings.Join(why, "; "))
+	}
+}
