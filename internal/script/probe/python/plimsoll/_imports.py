@@ -20,8 +20,9 @@ def _when_done(module, call):
     class Waiting(type(spec)):
         def __setattr__(self, name, value):
             super().__setattr__(name, value)
-            if name == "_initializing" and not value and sys.modules.get(module.__name__) is module:
-                _quietly(call, module)
+            done = sys.modules.get(self.name)  # a module may put another in its place
+            if name == "_initializing" and not value and done is not None:
+                _quietly(call, done)
 
     spec.__class__ = Waiting
 
