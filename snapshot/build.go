@@ -234,7 +234,7 @@ func (b *builder) newRecord(kind recordKind) uint32 {
 
 func (b *builder) setLoose(d *looseDict, pairs []pickle.Value) error {
 	if b.pairs += len(pairs) / 2; b.pairs > maxLoosePairs {
-		return fmt.Errorf("%w: it holds dicts of no known shape", ErrFormat)
+		return fmt.Errorf("%w: it contains dicts of an unknown form", ErrFormat)
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i].Kind != kindString {
@@ -299,7 +299,7 @@ func (b *builder) extend(l *list, n uint32) error {
 	}
 	if direct {
 		if l.kind != recNone && n != l.end {
-			return fmt.Errorf("%w: a record stands in two lists", ErrFormat)
+			return fmt.Errorf("%w: a record is in two lists", ErrFormat)
 		}
 		l.end++
 		return nil

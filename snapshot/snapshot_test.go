@@ -169,7 +169,7 @@ func TestWhatIsNoSnapshotIsRefusedWithAReason(t *testing.T) {
 		{"nothing", "", "empty"},
 		{"text", "hello world", "begins with"},
 		{"a checkpoint", "PK\x03\x04rest", "torch.save"},
-		{"a list of numbers", "\x80\x04](K\x01e.", "something else than segments"},
+		{"a list of numbers", "\x80\x04](K\x01e.", "something other than segments"},
 		{"a dict of numbers", "\x80\x04}\x8c\x01aK\x01s.", "neither segments"},
 		{"other JSON", `{"a": 1}`, "neither segments"},
 		{"cut JSON", `{"segments": [{"address": 1`, "ends here"},

@@ -51,7 +51,7 @@ var layers = []layer{
 		"internal/show/screen", "internal/show/viewdata", "internal/show/textout", "internal/show/traceout", "internal/show/lintout", "internal/show/page",
 	}},
 	{name: "machine: what asks and changes the outside", effects: true, packages: []string{
-		"internal/live/nvml", "internal/live/amdgpu", "internal/live/proc", "internal/live/machine", "internal/live/listener", "internal/live/metrics", "internal/live/otlp", "internal/code/workspace", "internal/code/langserver",
+		"scripts/gpu", "internal/live/nvml", "internal/live/amdgpu", "internal/live/proc", "internal/live/machine", "internal/live/listener", "internal/live/metrics", "internal/live/otlp", "internal/code/workspace", "internal/code/langserver",
 		"internal/script/runner", "internal/script/probe", "internal/script/capture", "internal/script/modelcode", "internal/script/verify", "internal/script/observe", "internal/script/fitrun",
 		"internal/show/web", "internal/show/tui", "internal/show/mcpserver",
 	}},

@@ -119,7 +119,7 @@ func TestFitRefusesClearly(t *testing.T) {
 		"negative effective":  {2, "at least 1", with(llama, "--effective-batch", "-1")},
 		"cards do not divide": {2, "cannot be divided", with(llama, "--effective-batch", "16", "--gpus", "3")},
 		"unknown sharding":    {2, "did you mean fsdp2", with(llama, "--effective-batch", "16", "--gpus", "2", "--sharding", "fsdp")},
-		"no such cut":         {2, "cannot be cut", with(llama, "--effective-batch", "16", "--gpus", "4", "--tensor", "8")},
+		"no such cut":         {2, "cannot be divided", with(llama, "--effective-batch", "16", "--gpus", "4", "--tensor", "8")},
 		"heads not divided":   {2, "does not divide", with(llama, "--effective-batch", "18", "--gpus", "3", "--tensor", "3")},
 		"graph is not cut":    {2, "a graph cannot be cut", with(fitResNet[1:], "--effective-batch", "16", "--gpus", "2", "--stages", "2")},
 		"unknown offload":     {2, "did you mean activations", with(llama, "--effective-batch", "16", "--offload", "activation")},

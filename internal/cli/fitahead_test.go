@@ -78,7 +78,7 @@ func TestWhatCannotBeForeseenIsSaidAndRunsAllTheSame(t *testing.T) {
 	t.Parallel()
 	python := probetest.Warm(t)
 	got := runsOn(t, []watch.Card{h200With(units.GiB)}, nil, "run", "--fit", "--", python, filepath.Join("testdata", "fit", "plain.py"))
-	got.wants(t, 0, "plimsoll: no prediction: it puts no model on the GPU. The run itself will tell.\n")
+	got.wants(t, 0, "plimsoll: no prediction: it puts no model on the GPU. Starting the run without one.\n")
 	if got.numbers(t) == nil {
 		t.Error("it did not run")
 	}

@@ -79,7 +79,7 @@ func TestHostileInputs(t *testing.T) {
 
 // placed is how an error says where in a file something is wrong.
 var placed = regexp.MustCompile(`byte \d+|line \d+|line:|event \d+|segment \d+|block \d+|holder \d+|devices? \d+|\d+ compressed bytes|config\.json: \w+|config\.json has no|job: \w+|job is not|opcode|unsupported model_type|operator|` +
-	`no memory snapshot and no|begins with|is empty|is a zip archive|neither|something else|without an embedded|damaged|ends here|at most|schema|dimension|no history|no model|no batch|needs seq|used twice|two lists|nested|"[\w.]+"|node \d+|value|symbol|task|task \w+|model`)
+	`no memory snapshot and no|begins with|is empty|is a zip archive|neither|something (else|other)|without an embedded|damaged|ends here|at most|schema|dimension|no history|no model|no batch|needs seq|used twice|two lists|nested|"[\w.]+"|node \d+|value|symbol|task|task \w+|model`)
 
 func judge(t *testing.T, o outcome) {
 	t.Helper()

@@ -38,6 +38,7 @@ type lintOptions struct {
 
 	LSP     bool // answer an editor on standard input and output
 	NoCache bool
+	Within  []string // folders outside of which nothing is read
 
 	cache *workspace.Cache
 }
@@ -64,7 +65,7 @@ analysed again, the finding is gone, and there is no new one.
 
 [tool.plimsoll.lint] in pyproject.toml: select, ignore, per-file-ignores, severity,
 exclude, fail-on, baseline, tests.
-Errors (a wrong or dying run) exit with 3; warnings and notes with 0.`,
+Errors (code that fails or trains wrongly) exit with 3; warnings and notes with 0.`,
 		Example: `  plimsoll lint train.py
   plimsoll lint src/ --ignore LM012,LM025
   plimsoll lint --explain LM010
@@ -78,18 +79,20 @@ Errors (a wrong or dying run) exit with 3; warnings and notes with 0.`,
 	f.BoolVar(&o.SARIF, "sarif", false, "print the findings as SARIF 2.1.0")
 	f.BoolVar(&o.GitHub, "github", false, "print GitHub workflow annotations")
 	f.BoolVar(&o.Fix, "fix", false, "apply the fixes that do not change what the program does")
-	f.BoolVar(&o.Unsafe, "unsafe-fixes", false, "with --fix or --diff: fixes that you should review, too")
+	f.BoolVar(&o.Unsafe, "unsafe-fixes", false, "with --fix or --diff: also the fixes that you should review")
 	f.BoolVar(&o.Diff, "diff", false, "show what --fix would change, and change nothing; exit with 3 if there is anything")
 	f.StringVar(&o.Baseline, "baseline", "", "hide the findings listed in this file")
-	f.StringVar(&o.WriteBaseline, "write-baseline", "", "list all findings in this file, for --baseline")
-	f.BoolVar(&o.LSP, "lsp", false, "answer an editor: the language server protocol on standard input and output")
+	f.StringVar(&o.WriteBaseline, "write-baseline", "", "write all findings to this file, for --baseline")
+	f.BoolVar(&o.LSP, "lsp", false, "run as a language server (LSP) on standard input and output")
 	f.StringVar(&o.Explain, "explain", "", "print the page of a rule, with a wrong and a right example")
-	f.StringSliceVar(&o.Select, "select", nil, "apply only these rules (ids, prefixes, names, or ALL for the quiet ones too)")
-	f.StringSliceVar(&o.Ignore, "ignore", nil, "leave these rules out")
+	f.StringSliceVar(&o.Select, "select", nil, "apply only these rules (ids, prefixes, names, or ALL, which includes those that are off by default)")
+	f.StringSliceVar(&o.Ignore, "ignore", nil, "skip these rules")
 	f.StringVar(&o.FailOn, "fail-on", "", "exit with 3 at this severity: error (default), warning, note or never")
-	f.BoolVar(&o.NoCache, "no-cache", false, "look at every file again, and remember nothing")
+	f.BoolVar(&o.NoCache, "no-cache", false, "neither read nor write the cache")
 	f.BoolVar(&o.Tests, "tests", false, "read test files in folders too")
 	f.IntVar(&o.Jobs, "jobs", runtime.GOMAXPROCS(0), "files to read at once")
+	f.StringArrayVar(&o.Within, "within", nil, "read nothing outside these folders (repeatable)")
+	_ = f.MarkHidden("within") // plimsoll mcp says so
 	return cmd
 }
 
@@ -206,7 +209,11 @@ func (o lintOptions) check() error {
 
 // settings are those of the project with what the command line changes.
 func (o lintOptions) settings(path string) (workspace.Settings, error) {
-	s, err := workspace.ReadSettings(path)
+	fence, err := workspace.NewFence(o.Within)
+	if err != nil {
+		return workspace.Settings{}, usageError("--within: %v", err)
+	}
+	s, err := workspace.ReadSettings(path, fence)
 	if err != nil {
 		return s, unreadable(err)
 	}

@@ -177,6 +177,30 @@ func TestACodingAgentReadsOnlyUnderItsRoots(t *testing.T) {
 	}
 }
 
+func TestLintReadsNothingAboveTheRoots(t *testing.T) {
+	t.Parallel()
+	above := t.TempDir()
+	root := filepath.Join(above, "project")
+	if err := os.Mkdir(root, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(above, "pyproject.toml"), "[tool.plimsoll.lint]\nsecret-token = 1\n")
+	write(filepath.Join(above, "steps.py"), "def step(model, x):\n    return model(x)\n")
+	write(filepath.Join(root, "train.py"), "import torch\nfrom steps import step\nlosses = []\nfor x in loader:\n    loss = model(x).sum()\n    losses.append(loss)\n")
+	answer, text := newAgent(t, []string{root}).call("lint", map[string]any{"paths": []string{root}})
+	if answer == nil || strings.Contains(text, "secret-token") {
+		t.Errorf("a pyproject.toml above the root is read: %s", text)
+	}
+	if code, _, stderr := invoke(t, "", "lint", root); code != exitUnreadable || !strings.Contains(stderr, "secret-token") {
+		t.Errorf("without a fence the same file is read: exit %d, %s", code, stderr)
+	}
+}
+
 func TestTheServersOwnRootsHoldWhateverTheClientNames(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -109,7 +109,7 @@ Exit code 3: it does not fit.`,
 	cmd.Flags().StringVar(&o.Sweep, "sweep", "", "try every combination of values, for example batch=1..64,seq=512,1024 (a..b doubles)")
 	cmd.Flags().StringSliceVar(&o.Weights, "weights", nil, "safetensors files of the model: their parameters are counted and compared (headers only are read)")
 	cmd.Flags().IntVar(&o.Moments, "timeline", 0, "with --json: add about this many instants of the run by category, and other batches (for plimsoll view)")
-	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON ("+report.PredictSchema+"), one object a line")
+	cmd.Flags().BoolVar(&o.JSON, "json", false, "print JSON ("+report.PredictSchema+"), one object per line")
 	return cmd
 }
 
@@ -291,6 +291,8 @@ type machineFlags struct {
 	Cap    string
 	Torch  string
 	Conf   string
+
+	Workspaces string
 }
 
 func (f *machineFlags) add(cmd *cobra.Command) {
@@ -299,6 +301,7 @@ func (f *machineFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Cap, "cap", "", "what PyTorch may reserve, where the script calls torch.cuda.set_per_process_memory_fraction")
 	cmd.Flags().StringVar(&f.Torch, "torch", "", "PyTorch version (default "+torch.Latest.String()+")")
 	cmd.Flags().StringVar(&f.Conf, "conf", "", "allocator settings, as in PYTORCH_CUDA_ALLOC_CONF")
+	cmd.Flags().StringVar(&f.Workspaces, "workspaces", "", "what cuDNN takes on the card: a .table that plimsoll doctor --measure-workspaces wrote")
 }
 
 // machine looks the card up. Without one, workspaces are those of the card of the measurements.
@@ -325,7 +328,7 @@ func (f *machineFlags) machine() (predict.Machine, error) {
 			return m, usageError("--cap: %w", err)
 		}
 		if m.Cap <= 0 {
-			return m, usageError("--cap %s: there must be some", f.Cap)
+			return m, usageError("--cap %s: must be more than zero", f.Cap)
 		}
 	}
 	if f.Torch != "" {
@@ -336,6 +339,11 @@ func (f *machineFlags) machine() (predict.Machine, error) {
 	if f.Conf != "" {
 		if m.Conf, err = alloc.ParseConf(f.Conf, m.Torch); err != nil {
 			return m, usageError("--conf: %w", err)
+		}
+	}
+	if f.Workspaces != "" {
+		if m.Workspaces, err = readWorkspaces(f.Workspaces, m.Card); err != nil {
+			return m, unreadable(err)
 		}
 	}
 	return m, nil

@@ -47,10 +47,18 @@ func readJobFile(env Env, name string) (fileJob, error) {
 		r, dir = f, filepath.Dir(name)
 	}
 	j, err := job.Read(r)
-	if err != nil {
-		return fileJob{}, unreadable(fmt.Errorf("%s: %w", name, err))
+	if err != nil && !job.Incomplete(err) { // flags come later, and what is still missing then is refused
+		return fileJob{}, unreadable(fmt.Errorf("%s: %w", inputName(name), err))
 	}
 	return fileJob{Job: j, dir: dir, file: name}, nil
+}
+
+// inputName is what a person calls an input.
+func inputName(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return name
 }
 
 // jobLines opens a JSONL file of jobs, to be read as they are needed.
@@ -70,8 +78,8 @@ func jobLines(env Env, name string) (lines iter.Seq[fileJob], stop func() error,
 			if j.ID == "" {
 				j.ID = fmt.Sprintf("line %d", l.Number)
 			}
-			if l.Err != nil {
-				j.broken = fmt.Errorf("%s, %w", name, l.Err)
+			if l.Err != nil && !job.Incomplete(l.Err) {
+				j.broken = fmt.Errorf("%s, %w", inputName(name), l.Err)
 			}
 			if !yield(j) {
 				return

@@ -45,17 +45,17 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.Lengths, "lengths", "", "predict the whole run: a file with the length of every sample, or a distribution such as lognormal:130,0.7,max=1024")
 	f.Sampler = lengths.Random
 	addWord(flags, &f.Sampler, "sampler", "with --lengths: "+strings.Join(setup.Words(lengths.Samplers()), ", "), lengths.ParseSampler)
-	flags.Uint64Var(&f.Seed, "seed", 1, "with --lengths: of the first order of the samples")
+	flags.Uint64Var(&f.Seed, "seed", 1, "with --lengths: seed for the first order of the samples")
 	flags.IntVar(&f.Orders, "orders", 8, "with --lengths: how many orders of the samples to simulate, where they are shuffled")
 	flags.IntVar(&f.Steps, "steps", 0, "with --lengths: training batches (default: one epoch; 1,000 for a distribution)")
 	flags.IntVar(&f.Epochs, "epochs", 0, "with --lengths: passes over the samples (default 1)")
 	flags.IntVar(&f.MaxLength, "truncate", 0, "with --lengths: samples are cut at this length")
-	flags.IntVar(&f.MaxTokens, "max-tokens", 0, "with --sampler tokens: padded tokens of a batch at most")
+	flags.IntVar(&f.MaxTokens, "max-tokens", 0, "with --sampler tokens: most padded tokens in a batch")
 	flags.BoolVar(&f.DropLast, "drop-last", false, "with --lengths: leave out a short last batch")
 	flags.StringVar(&f.EvalLengths, "eval-lengths", "", "with --lengths: a file with the length of every sample of the evaluation, or a distribution")
-	flags.IntVar(&f.EvalBatch, "eval-batch", 0, "with --eval-lengths: samples of a batch (default: as --batch)")
+	flags.IntVar(&f.EvalBatch, "eval-batch", 0, "with --eval-lengths: samples in a batch (default: as --batch)")
 	flags.IntVar(&f.EvalEvery, "eval-every", 0, "with --eval-lengths: training batches between evaluations (default: once, at the end)")
-	flags.IntVar(&f.EmptyEvery, "empty-cache-every", 0, "with --lengths: the script calls torch.cuda.empty_cache() after so many batches")
+	flags.IntVar(&f.EmptyEvery, "empty-cache-every", 0, "with --lengths: the script calls torch.cuda.empty_cache() after this many batches")
 	flags.BoolVar(&f.WholeRun, "whole-run", false, "with a command: predict a whole epoch; the lengths are those its own sampler and collate function make")
 	flags.BoolVar(&f.NoRemedies, "no-remedies", false, "with --lengths: do not look for what would make the run safe")
 }
@@ -209,7 +209,7 @@ func (o *predictOptions) predictOwnRun(env Env, cmd *cobra.Command) error {
 	case len(found.Batches) == 0:
 		return unreadable(fmt.Errorf("--whole-run: %s; give the lengths with --lengths and the model with --config instead", found.Why))
 	case len(found.Config) == 0:
-		return unreadable(errors.New("--whole-run: the script's model is none of transformers, so that other lengths than that of its first batch are not known"))
+		return unreadable(errors.New("--whole-run: the script's model is not from transformers, so only the length of its first batch is known"))
 	}
 	m, err := o.machine()
 	if err != nil {

@@ -61,7 +61,7 @@ func TestWholeRunsRefuseClearly(t *testing.T) {
 		args []string
 	}{
 		"no such file":           {4, "no-such-file", []string{"--lengths", "no-such-file"}},
-		"no such distribution":   {2, "no distribution", []string{"--lengths", "poisson:4"}},
+		"no such distribution":   {2, "not a distribution", []string{"--lengths", "poisson:4"}},
 		"a sampler's typo":       {2, "did you mean", []string{"--lengths", "constant:40", "--sampler", "randon"}},
 		"epochs of nothing":      {2, "--steps", []string{"--lengths", "constant:40", "--epochs", "2"}},
 		"tokens without number":  {2, "tokens", []string{"--lengths", "constant:40", "--sampler", "tokens"}},

@@ -42,8 +42,8 @@ func newViewCommand(env Env) *cobra.Command {
 		Long: `View opens a page on this machine: the answer of explain, memory over time by
 category, line or phase, what was alive at any instant as a flame graph and a
 table, the memory map with what pins it, growth from step to step, and what
-other allocator settings would have held. It stays fluid with millions of events.
-Two files are compared.
+other allocator settings would have held. It stays responsive with millions of events.
+Given two files, it compares them.
 
 The answer of plimsoll predict --json or fit --json is shown too: what a job will
 need and with which batches it fits, or its plans by memory and time. --job predicts

@@ -27,12 +27,12 @@ func newWatchCommand(env Env) *cobra.Command {
 		Use:   "watch [--demo] [--once | --for 2m] [--json] [--interval 1s]",
 		Short: "watch who uses GPU memory now, how fast it grows, and when it runs out",
 		Long: `Watch shows every card and every process on it: bytes, peak, how fast it grows
-for good and how sure that is, the time until the card is full, and memory that
+steadily and how sure that is, the time until the card is full, and memory that
 outlived its process. For a process started under plimsoll run it also shows
 what PyTorch has allocated, what it caches, and the step it is at.
 
-A slope needs a minute and a half of readings. Keys are those of htop; F1
-lists them. Nothing here ends a process. Without a terminal it prints once.
+Growth shows after a minute and a half of readings. Keys are those of htop; F1
+lists them. It never ends a process. Without a terminal it prints once.
 
 Exit codes with --once: 0 nothing to worry about, 3 a card is full within ten
 minutes, 4 no GPU can be read here.`,

@@ -66,7 +66,10 @@ func Where(err error, from int64) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &syntax):
-		return fmt.Errorf("byte %d: %s", from+syntax.Offset, syntax.Error())
+		if strings.HasPrefix(syntax.Error(), "unexpected end") {
+			return fmt.Errorf("byte %d: it ends in the middle", from+syntax.Offset)
+		}
+		return fmt.Errorf("byte %d is not valid JSON", from+syntax.Offset)
 	case errors.As(err, &wrong):
 		field := wrong.Field
 		if field == "" {

@@ -20,9 +20,9 @@ func TestErrorsSayWhere(t *testing.T) {
 		`{"model":{"layers":"many"}}`: `byte 25: model.layers is text and should be a whole number`,
 		`{"names":7}`:                 `byte 10: names is a number and should be a list`,
 		`[1]`:                         `byte 1: the document is a list and should be an object`,
-		`{"model":nonsense}`:          `byte 11: invalid character`,
-		`{"model":`:                   `byte 9: unexpected end of JSON input`,
-		``:                            `byte 0: unexpected end of JSON input`,
+		`{"model":nonsense}`:          `byte 11 is not valid JSON`,
+		`{"model":`:                   `byte 9: it ends in the middle`,
+		``:                            `byte 0: it ends in the middle`,
 	} {
 		if err := Decode([]byte(text), &v); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

@@ -50,9 +50,9 @@ func (l *Lowered) fullyShard(s Setup) error {
 	cast := s.Precision.Autocast()
 	switch {
 	case s.Offload != OffloadNone:
-		return fmt.Errorf("fully_shard with %s on the host is not written; --offload none limits the search", s.Offload)
+		return fmt.Errorf("fully_shard with %s on the host is not supported; --offload none limits the search", s.Offload)
 	case cast == torch.FP16:
-		return fmt.Errorf("fully_shard with fp16 needs a gradient scaler of its own, which is not written; --precision %s does without", torch.AmpBF16)
+		return fmt.Errorf("fully_shard with fp16 needs a gradient scaler of its own, which is not supported; --precision %s does without", torch.AmpBF16)
 	case cast != "" && s.Cut.Tensor > 1 && s.Ranks() < 2: // nothing is sharded: autocast stays
 	case cast != "":
 		l.Policy, l.Masters = cast, true

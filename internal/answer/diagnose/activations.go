@@ -53,7 +53,7 @@ func activations(c *Case) (claim, bool) {
 
 // reached says how far the forward pass had come.
 func (c *Case) reached(layers int, each units.Bytes) string {
-	text := fmt.Sprintf("the forward pass keeps about %s a layer for backward, and was in layer %d", each, layers)
+	text := fmt.Sprintf("the forward pass keeps about %s per layer for backward, and was in layer %d", each, layers)
 	if total := c.modelLayers(); total > layers && c.OOM.Phase == callsite.Forward {
 		text += fmt.Sprintf(" of %d", total)
 	}
@@ -86,7 +86,7 @@ func evalBatch(c *Case) (claim, bool) {
 		ID: "eval-batch-too-large", Severity: report.Error, Confidence: 0.85, Bytes: act + c.OOM.Request, Where: c.evalPlaces(),
 		Title: "the evaluation batch is too large for this card",
 		Evidence: []string{
-			fmt.Sprintf("one batch of evaluation takes %s and asked for %s more; nothing of it is kept for backward", act, c.OOM.Request),
+			fmt.Sprintf("one evaluation batch takes %s and requested %s more; nothing of it is kept for backward", act, c.OOM.Request),
 			"training fitted, so the evaluation batch, or its sequences or images, are larger than those of training",
 		},
 	}}
@@ -106,13 +106,13 @@ func (c *Case) evalPlaces() []report.Place {
 // notFragmentation refutes what PyTorch's message advises every time.
 func notFragmentation(unused units.Bytes) string {
 	if unused <= 0 {
-		return "not fragmentation, although the message suggests it: all that is held is in use"
+		return "not fragmentation, although the message suggests it: everything PyTorch reserved is in use"
 	}
-	return fmt.Sprintf("not fragmentation, although the message suggests it: only %s is held but unused", unused)
+	return fmt.Sprintf("not fragmentation, although the message suggests it: only %s is reserved but unused", unused)
 }
 
 // halve is the remedy that costs nothing but a line.
-const halve = "halve the micro-batch, accumulate two"
+const halve = "halve the micro-batch and accumulate over two"
 
 // saving is a remedy whose bytes were computed, or, where they could not be, one that is merely known to help.
 func saving(bytes units.Bytes, action string) report.Remedy {
@@ -135,7 +135,7 @@ func (c *Case) checkpointing() bool {
 const checkpointFile = "torch/utils/checkpoint.py"
 
 // checkpointingIneffective: layers run under checkpointing, yet their inner tensors stay. A checkpointed layer leaves its output
-// alone; what else stays, line by line and layer by layer, is held by something else, as by a cache of keys and values.
+// alone; what else stays, line by line and layer by layer, is held by something else, as by a KV cache.
 func checkpointingIneffective(c *Case) (claim, bool) {
 	var kept, output units.Bytes
 	var stacks []snapshot.StackID
@@ -156,10 +156,10 @@ func checkpointingIneffective(c *Case) (claim, bool) {
 	undo := change{never: c.inside(stacks)}
 	return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
 		ID: "checkpointing-ineffective", Severity: c.severity(report.Warning), Confidence: 0.85, Bytes: kept, Where: c.places(stacks...),
-		Title: fmt.Sprintf("checkpointing is on, but %s from inside the layers stay", kept),
+		Title: fmt.Sprintf("checkpointing is on, but %s from inside the layers stays in memory", kept),
 		Evidence: []string{
-			fmt.Sprintf("tensors from %s lines inside checkpointed layers are alive for several layers at once; checkpointing would leave one a layer", units.Count(len(stacks))),
-			"something refers to them: a cache of keys and values (use_cache), hooks, or outputs that are collected (output_hidden_states)",
+			fmt.Sprintf("tensors from %s lines inside checkpointed layers are alive for several layers at once; checkpointing would leave one per layer", units.Count(len(stacks))),
+			"something keeps them alive: the KV cache (use_cache), hooks, or collected outputs (output_hidden_states)",
 		},
 		Remedies: []report.Remedy{
 			{Action: "model.config.use_cache = False, output_hidden_states=False, no hooks that keep tensors", Saves: kept, CheckedBy: report.ByArithmetic},
@@ -196,8 +196,8 @@ func recomputed(c *Case) (claim, bool) {
 		ID: "checkpointing-ineffective", Severity: report.Error, Confidence: 0.88, Bytes: sum, Where: append(c.checkpointPlaces(stacks[0]), c.places(stacks...)...),
 		Title: fmt.Sprintf("the backward pass recomputes many layers at once: %s", sum),
 		Evidence: []string{
-			fmt.Sprintf("%s of %s in use were recomputed from one checkpoint, several tensors of each line: the checkpointed stretch spans many layers", sum, c.InUse),
-			"a checkpoint frees what lies between it and the next one; around the whole model it only moves the peak from the forward to the backward pass",
+			fmt.Sprintf("%s of %s in use were recomputed from one checkpoint, several tensors of each line: one checkpoint spans many layers", sum, c.InUse),
+			"a checkpoint frees what is computed between it and the next one; around the whole model it only moves the peak from the forward to the backward pass",
 		},
 	}}
 	f.remedy(saving(undo.saves, "checkpoint every layer on its own: x = checkpoint(layer, x, use_reentrant=False) inside the loop over layers"), undo)

@@ -29,9 +29,9 @@ func fragmentation(c *Case) (claim, bool) {
 	}
 	f := report.Finding{
 		ID: "fragmentation", Severity: report.Error, Bytes: unused, Confidence: 0.75,
-		Title: fmt.Sprintf("fragmentation: %s are held but in pieces too small", unused),
+		Title: fmt.Sprintf("fragmentation: %s is reserved but unused, in pieces too small for the request", unused),
 		Evidence: []string{
-			fmt.Sprintf("%s were asked for while %s of the %s held from CUDA were unused", c.OOM.Request, unused, c.OOM.Held),
+			fmt.Sprintf("%s was requested while %s of the %s reserved by PyTorch was unused", c.OOM.Request, unused, c.OOM.Held),
 		},
 	}
 	if c.dark() && 2*unused < c.OOM.Held {
@@ -54,8 +54,8 @@ func (c *Case) replayed(f report.Finding) claim {
 		out.Evidence = append(out.Evidence, "a replay under every sensible allocator setting fails at the same request: settings alone do not save this run")
 		if c.onlyPieces(&out) {
 			out.Confidence = 0.85
-			out.Evidence = append(out.Evidence, fmt.Sprintf("with the request %s would be in use, and %s are allowed: it is the places of what stays that leave no piece large enough", c.InUse+c.OOM.Request, c.OOM.Limit.Bytes))
-			out.remedy(report.Remedy{Action: "ask for the large tensor before the small ones, or move what stays together: copy it to the CPU, free it, call torch.cuda.empty_cache(), copy it back", CheckedBy: report.ByRule}, change{})
+			out.Evidence = append(out.Evidence, fmt.Sprintf("with this request %s would be in use, and %s is allowed: the tensors that stay are placed so that no free piece is large enough", c.InUse+c.OOM.Request, c.OOM.Limit.Bytes))
+			out.remedy(report.Remedy{Action: "allocate the large tensor before the small ones, or compact what stays: copy it to the CPU, free it, call torch.cuda.empty_cache(), copy it back", CheckedBy: report.ByRule}, change{})
 		}
 		return out
 	}
@@ -84,8 +84,8 @@ func streamHeld(c *Case) (claim, bool) {
 	}
 	return claim{without: change{saves: pending}, Finding: report.Finding{
 		ID: "stream-held", Severity: c.severity(report.Warning), Confidence: 0.8, Bytes: pending, Where: c.pendingPlaces(),
-		Title:    fmt.Sprintf("%s are freed but wait for another stream", pending),
-		Evidence: []string{"tensors used on a second stream (record_stream: prefetching, FSDP, NCCL) return to the pool only when that stream has passed"},
+		Title:    fmt.Sprintf("%s is freed but cannot be reused until another stream catches up", pending),
+		Evidence: []string{"tensors used on a second stream (record_stream: prefetching, FSDP, NCCL) return to the pool only when that stream has finished with them"},
 		Remedies: []report.Remedy{
 			{Action: "limit how far the side stream runs ahead (FSDP: limit_all_gathers=True; prefetch one batch)", Saves: pending, CheckedBy: report.ByRule},
 			{Action: "TORCH_NCCL_AVOID_RECORD_STREAMS=1 for collectives", CheckedBy: report.ByRule},
@@ -115,9 +115,9 @@ func streamsApart(c *Case) (claim, bool) {
 	}
 	return claim{kind: allocator, Finding: report.Finding{
 		ID: "stream-held", Severity: report.Warning, Confidence: 0.8, Bytes: unused, Where: c.streamPlaces(),
-		Title: fmt.Sprintf("%d streams hold memory apart: %s held, at most %s in use", large, c.Peak.Reserved, c.Peak.Requested),
+		Title: fmt.Sprintf("%d streams keep separate memory: %s reserved, at most %s in use", large, c.Peak.Reserved, c.Peak.Requested),
 		Evidence: []string{
-			"memory that was freed on one stream is kept for that stream: work that moves from stream to stream holds it once for each",
+			"memory freed on one stream is reused only by that stream, so work that moves between streams needs its memory once per stream",
 		},
 		Remedies: []report.Remedy{{Action: "allocate on one stream and use record_stream(), or do the work of all branches on one stream", Saves: unused, CheckedBy: report.ByRule}},
 	}}, true

@@ -191,7 +191,7 @@ func precision(c *Case) (claim, bool) {
 		}
 	}
 	if c.By[tape.Gradients] == 0 && elementSize(c.parameterSizes()) == 8 {
-		return halvable(c, "weights and biases of layers that follow each other fit numbers of 8 bytes, and no others", 0.85), true
+		return halvable(c, "the sizes of the weights and biases fit 8-byte numbers only", 0.85), true
 	}
 	return claim{}, false
 }
@@ -219,10 +219,10 @@ func outsideCheckpoints(c *Case) (claim, bool) {
 	}
 	f := claim{kind: normal, without: change{saves: sum / 2}, Finding: report.Finding{
 		ID: "checkpointing-ineffective", Severity: report.Error, Confidence: 0.82, Bytes: sum, Where: append(c.checkpointCalls(within), c.places(outside...)...),
-		Title: fmt.Sprintf("checkpointing is on, but %s of activations are made outside the checkpointed calls", sum),
+		Title: fmt.Sprintf("checkpointing is on, but %s of activations come from outside the checkpointed calls", sum),
 		Evidence: []string{
 			fmt.Sprintf("%s from %s lines outside checkpoint() stay for backward, for up to %d layers; what runs under checkpoint() is the smaller part", sum, units.Count(len(outside)), layers),
-			"checkpointing frees only what the checkpointed function makes: it belongs around the whole layer",
+			"checkpointing frees only what the checkpointed function computes, so wrap the whole layer",
 		},
 	}}
 	f.remedy(saving(sum-sum/units.Bytes(max(2, layers)), "checkpoint each whole layer: x = checkpoint(layer, x, use_reentrant=False), not a part of it"), change{saves: sum - sum/units.Bytes(max(2, layers))})

@@ -271,9 +271,9 @@ func (c *Case) savingCopies(ids []int, sum units.Bytes, base model, where []repo
 	undo := change{never: ids, request: true}
 	return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
 		ID: "checkpoint-save", Severity: report.Error, Confidence: 0.85, Bytes: sum + c.OOM.Request, Where: append([]report.Place{at}, where...),
-		Title: "copies of the weights and of the optimizer's state, as for a checkpoint, have no room",
+		Title: "there is no room for copies of the weights and optimizer state, such as a checkpoint makes",
 		Evidence: []string{
-			fmt.Sprintf("after a step, lines of your own copied %s on the card and asked for %s more; the model has %s of weights and %s of optimizer state", sum, c.OOM.Request, base.bytes, state),
+			fmt.Sprintf("after a step, your code copied %s on the card and requested %s more; the model has %s of weights and %s of optimizer state", sum, c.OOM.Request, base.bytes, state),
 			"torch.save itself needs no memory on the card: it is the copies that do. The training batch does not matter",
 		},
 		Remedies: []report.Remedy{saving(sum+c.OOM.Request, "copy to the CPU, not on the card: {k: v.cpu() for k, v in model.state_dict().items()}")},

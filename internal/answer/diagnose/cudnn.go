@@ -36,7 +36,7 @@ func cudnnWorkspace(c *Case) (claim, bool) {
 	f := report.Finding{
 		ID: "cudnn-workspace", Severity: severity, Confidence: confidence, Bytes: c.OOM.Request, Where: c.failurePlace(),
 		Title:    "the request may be a convolution's workspace",
-		Evidence: []string{fmt.Sprintf("a convolution asked for %s, more than the %s of any earlier tensor from that line", c.OOM.Request, largest)},
+		Evidence: []string{fmt.Sprintf("a convolution requested %s, more than the %s of any earlier tensor from that line", c.OOM.Request, largest)},
 	}
 	return claim{kind: normal, Finding: f}, true
 }
@@ -76,7 +76,7 @@ func workspacePeak(c *Case) (claim, bool) {
 		ID: "cudnn-workspace", Severity: report.Warning, Confidence: 0.75, Bytes: size, Where: c.workspacePlaces(at),
 		Title: fmt.Sprintf("the peak is a convolution's workspace of %s", size),
 		Evidence: []string{
-			fmt.Sprintf("%s of the %s at the peak were asked for and given back by one convolution; the largest tensor it keeps is %s", size, c.InUse, kept),
+			fmt.Sprintf("%s of the %s at the peak was requested and freed by one convolution; the largest tensor it keeps is %s", size, c.InUse, kept),
 			"with torch.backends.cudnn.benchmark = True cuDNN tries algorithms with workspaces of any size",
 		},
 	}}, true

@@ -55,13 +55,13 @@ func (c *Case) smallerBatch(act units.Bytes) (report.Remedy, change) {
 	case share >= 0.5:
 		return half, c.batchScaled(0.5)
 	case share <= 0:
-		return report.Remedy{Action: "a smaller batch alone does not make it fit: even one sample's share is too much beside the rest", CheckedBy: report.ByArithmetic, Saves: act}, change{}
+		return report.Remedy{Action: "a smaller batch alone does not make it fit: even a single sample is too much beside the rest", CheckedBy: report.ByArithmetic, Saves: act}, change{}
 	}
 	pieces := int(1/share) + 1
 	if float64(pieces-1)*share >= 1 {
 		pieces--
 	}
-	action := fmt.Sprintf("micro-batch at most %s of this one, accumulate %d%s", percent(share), pieces, c.sameTraining())
+	action := fmt.Sprintf("reduce the micro-batch to at most %s of this one and accumulate over %d%s", percent(share), pieces, c.sameTraining())
 	if !c.Coming.Exact {
 		action = fmt.Sprintf("micro-batch: halving is not enough; at most %s of this one can fit%s", percent(share), c.sameTraining())
 	}

@@ -25,7 +25,7 @@ func (c *Case) simplyFull() claim {
 	}
 	f := claim{kind: normal, Finding: report.Finding{
 		ID: "activations-dominate", Severity: report.Error, Confidence: 0.45, Bytes: max(act, 1), Where: c.failurePlace(),
-		Title: "the job needs more than there is, and no single cause stands out",
+		Title: "the job needs more memory than there is, and no single cause stands out",
 	}}
 	f.Evidence = []string{c.breakdown()}
 	if unused := c.OOM.Held - c.InUse; 20*unused < c.OOM.Held {
@@ -47,15 +47,15 @@ func (c *Case) unknown() claim {
 	dark := c.By[tape.Other] + c.By[tape.Inputs]
 	f := claim{kind: normal, Finding: report.Finding{
 		ID: "unknown", Severity: report.Error, Confidence: 0.3, Bytes: dark, Where: c.failurePlace(),
-		Title:    fmt.Sprintf("not known: this recording does not say what %s of %s in use are for", dark, c.InUse),
-		Evidence: []string{"the request found the card full, but neither stacks nor steps of training say what filled it"},
+		Title:    fmt.Sprintf("not known: this recording does not say what %s of %s in use is for", dark, c.InUse),
+		Evidence: []string{"the card was full, but the recording has neither stacks nor training steps that say what filled it"},
 	}}
 	switch {
 	case 2*dark < c.InUse:
 		f.Title = fmt.Sprintf("not known: no single cause stands out in %s in use", c.InUse)
 		f.Bytes, f.Evidence[0] = c.InUse, c.breakdown()
 	case c.Certain:
-		f.Evidence[0] = "the request found the card full of tensors that no model, batch or optimizer of this recording accounts for"
+		f.Evidence[0] = "the card was full of tensors that no model, batch or optimizer of this recording accounts for"
 	}
 	if !c.Certain {
 		f.Evidence = append(f.Evidence, "what would tell: the line that asked for each tensor, and who holds it; both are recorded by plimsoll run, lines also by _record_memory_history(context=\"all\")")

@@ -37,7 +37,7 @@ type left struct {
 func leftBehind(c *Case, all []timeline.Growth, keep func(snapshot.StackID) bool) left {
 	var l left
 	for _, g := range all {
-		if !keep(g.Stack) || !grows(g) || c.passes(g.Stack, "cache_utils.py") || c.Unnamed && c.castsOfWeights(g.Blocks) { // a cache of keys and values grows by design
+		if !keep(g.Stack) || !grows(g) || c.passes(g.Stack, "cache_utils.py") || c.Unnamed && c.castsOfWeights(g.Blocks) { // a KV cache grows by design
 			continue
 		}
 		l.groups = append(l.groups, g)
@@ -151,7 +151,7 @@ func evalKept(c *Case) (claim, bool) {
 	undo := change{never: l.blocks}
 	f := report.Finding{
 		ID: "eval-outputs-kept", Severity: c.severity(report.Warning), Bytes: l.bytes, Confidence: growthConfidence(c, l.steps),
-		Title: fmt.Sprintf("evaluation keeps %s a batch on the GPU", l.perStep),
+		Title: fmt.Sprintf("evaluation keeps %s per batch on the GPU", l.perStep),
 		Where: growthPlaces(c, l.groups),
 		Evidence: []string{
 			fmt.Sprintf("%s from %s evaluation batches were alive at once", l.bytes, units.Count(l.steps)),
@@ -162,7 +162,7 @@ func evalKept(c *Case) (claim, bool) {
 	}
 	if graphKept(c, l.groups) {
 		f.ID = "eval-graph-kept"
-		f.Title = fmt.Sprintf("evaluation keeps autograd graphs, %s a batch", l.perStep)
+		f.Title = fmt.Sprintf("evaluation keeps autograd graphs, %s per batch", l.perStep)
 		f.Evidence[1] = "tensors from inside the modules survive together with their outputs: autograd is on, and something refers to the results"
 		f.Remedies = append([]report.Remedy{{Action: "run evaluation under torch.inference_mode() (or torch.no_grad())", Saves: l.bytes, CheckedBy: report.ByArithmetic}}, f.Remedies...)
 		switch {
@@ -219,13 +219,13 @@ func keptInGeneration(f *report.Finding, l left) {
 	f.ID = "graph-kept-in-generation"
 	f.Title = fmt.Sprintf("generation keeps the autograd graph of every token, %s each", l.perStep)
 	f.Evidence = []string{
-		fmt.Sprintf("%s from %s rounds of the generating loop were alive at once", l.bytes, units.Count(l.steps)),
-		"tensors from inside the model survive round after round: autograd is on, and each round's input or cache refers to the graph of the one before",
+		fmt.Sprintf("%s from %s iterations of the generation loop were alive at once", l.bytes, units.Count(l.steps)),
+		"tensors from inside the model survive from iteration to iteration: autograd is on, and each iteration's input or cache refers to the graph of the one before",
 		"a smaller batch or a shorter prompt only delays it",
 	}
 	f.Remedies = []report.Remedy{
 		{Action: "generate under torch.inference_mode() (or torch.no_grad())", Saves: l.bytes, CheckedBy: report.ByArithmetic},
-		{Action: "detach what goes into the next round: token.detach(), cache tensors, the log-probabilities you keep", Saves: l.bytes, CheckedBy: report.ByArithmetic},
+		{Action: "detach what goes into the next iteration: token.detach(), cache tensors, the log-probabilities you keep", Saves: l.bytes, CheckedBy: report.ByArithmetic},
 	}
 }
 
@@ -261,7 +261,7 @@ func (c *Case) ofActivation(stack snapshot.StackID) bool {
 }
 
 // evalGraph: a single batch of evaluation keeps what only backward needs. Without a graph a layer's tensors go as soon as the next
-// has used them: two of one line are alive only where a layer hands over to the next. A cache of keys and values has two
+// has used them: two of one line are alive only where a layer hands over to the next. A KV cache has two
 // lines with many, a graph has them all.
 func evalGraph(c *Case) (claim, bool) {
 	if c.OOM == nil || !c.OOM.Eval || c.OOM.Phase != callsite.Forward {
@@ -293,9 +293,9 @@ func evalGraph(c *Case) (claim, bool) {
 	undo := change{never: blocks, coming: nothingMore}
 	return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
 		ID: "eval-graph-kept", Severity: report.Error, Confidence: confidence, Bytes: kept, Where: c.loopPlaces(c.OOM.Stack),
-		Title: "evaluation records an autograd graph that nobody will use",
+		Title: "evaluation records an autograd graph that nothing uses",
 		Evidence: []string{
-			fmt.Sprintf("%s of activations from %s lines of the model were alive, for %d layers at once: without a graph they go as the next layer runs", kept, units.Count(lines), layers),
+			fmt.Sprintf("%s of activations from %s lines of the model were alive, for %d layers at once: without a graph they are freed as the next layer runs", kept, units.Count(lines), layers),
 			"model.eval() does not switch autograd off; it only changes dropout and batch norm",
 		},
 		Remedies: []report.Remedy{

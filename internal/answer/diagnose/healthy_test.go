@@ -72,7 +72,7 @@ func healthyLoops() []wellness {
 			}
 			return p
 		}},
-		{"generation with a cache of keys and values", "eval-graph-kept", true, func() *program {
+		{"generation with a KV cache", "eval-graph-kept", true, func() *program {
 			p := on(3 * gib)
 			p.load()
 			p.train(2)

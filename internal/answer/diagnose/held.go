@@ -71,7 +71,7 @@ func datasetOnGPU(c *Case) (claim, bool) {
 	}
 	return claim{without: undo, tries: []change{undo}, Finding: report.Finding{
 		ID: "dataset-on-gpu", Severity: c.severity(report.Warning), Confidence: sure, Bytes: sum, Where: c.places(stacks...),
-		Title: fmt.Sprintf("the dataset lives on the GPU: %s in %s", sum, tensors(count)),
+		Title: fmt.Sprintf("the whole dataset is on the GPU: %s in %s", sum, tensors(count)),
 		Evidence: []string{
 			"made before training began, and still there in every step",
 			"this is why a larger dataset runs out of memory with the same batch size",
@@ -143,7 +143,7 @@ func outputsHeld(c *Case) (claim, bool) {
 	f := claim{without: undo, Finding: report.Finding{
 		ID: "outputs-held", Severity: report.Remark, Confidence: 0.8, Bytes: sum, Where: c.loopPlaces(stacks...),
 		Title:    fmt.Sprintf("the previous step's results are still held at the peak: %s", sum),
-		Evidence: []string{"variables of a loop live until they are assigned again, so outputs and loss of one step stand beside the activations of the next"},
+		Evidence: []string{"loop variables live until they are reassigned, so the outputs and loss of one step overlap with the activations of the next"},
 	}}
 	if c.OOM != nil && 5*sum >= c.InUse && c.try(undo).enough() {
 		f.Severity = report.Error

@@ -32,15 +32,15 @@ func joined(c *Case) (claim, bool) {
 	undo := change{never: []int{last}, request: true}
 	f := claim{without: undo, Finding: report.Finding{
 		ID: "growth", Severity: report.Error, Confidence: 0.88, Bytes: sum, Where: c.loopPlaces(c.OOM.Stack),
-		Title: fmt.Sprintf("results are joined on the card: %s longer every round", each),
+		Title: fmt.Sprintf("results are concatenated on the card: %s more every iteration", each),
 		Evidence: []string{
-			fmt.Sprintf("the same line made a tensor that grew by about %s in each of %s rounds, to %s; joining needs the old and the new one at once", each, units.Count(rounds), c.OOM.Request),
+			fmt.Sprintf("the same line made a tensor that grew by about %s in each of %s iterations, to %s; concatenating needs the old and the new one at once", each, units.Count(rounds), c.OOM.Request),
 			"a smaller batch only delays it",
 		},
 	}}
 	if c.OOM.Eval {
 		f.ID = "eval-outputs-kept"
-		f.Title = fmt.Sprintf("evaluation joins its outputs on the card: %s longer every batch", each)
+		f.Title = fmt.Sprintf("evaluation concatenates its outputs on the card: %s more every batch", each)
 	}
 	f.remedy(saving(sum, "collect on the CPU: out.detach().cpu(); with Trainer: eval_accumulation_steps=8, or preprocess_logits_for_metrics to keep less of each batch"), undo)
 	return f, true
@@ -101,10 +101,10 @@ func lengthening(c *Case) (claim, bool) {
 	}
 	f := claim{without: undo, Finding: report.Finding{
 		ID: "growth", Severity: report.Error, Confidence: 0.82, Bytes: sum, Where: append(c.joinPlaces(stacks), c.loopPlaces(stacks...)...),
-		Title: fmt.Sprintf("every step works on longer tensors than the one before: %s more", each),
+		Title: fmt.Sprintf("every step works on larger tensors than the one before: %s more", each),
 		Evidence: []string{
-			fmt.Sprintf("in each of the last %s steps the same lines asked for more than in the step before, by about the same; together they hold %s", units.Count(rounds), sum),
-			"so it is where results are joined to those of earlier steps (torch.cat), or where inputs get longer by plan",
+			fmt.Sprintf("in each of the last %s steps the same lines requested more than in the step before, each time by about as much; together they hold %s", units.Count(rounds), sum),
+			"this happens when results are concatenated to those of earlier steps (torch.cat), or when inputs get longer on purpose",
 			"a smaller batch only delays it",
 		},
 	}}
@@ -174,7 +174,7 @@ func (c *Case) risingSteps() (claim, bool) {
 		Title: fmt.Sprintf("every step needs more than the one before: %s more", each),
 		Evidence: []string{
 			fmt.Sprintf("in each of the last %s steps the memory in use rose further above where the step began, by about the same each time: %s in all", units.Count(rounds), sum),
-			"so it is where results are joined to those of earlier steps (torch.cat), or where inputs get longer by plan",
+			"this happens when results are concatenated to those of earlier steps (torch.cat), or when inputs get longer on purpose",
 		},
 	}}
 	f.remedy(saving(sum, "keep a bounded part of what is carried over from step to step"), undo)

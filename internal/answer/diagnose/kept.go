@@ -222,10 +222,10 @@ func exceptionFrames(c *Case) (claim, bool) {
 		undo := change{never: k.ids}
 		f := claim{without: undo, Finding: report.Finding{
 			ID: "exception-holds-tensors", Severity: report.Error, Confidence: 0.93, Bytes: k.bytes, Where: uniquePlaces(placesOf(k.in), c.runningPlaces()),
-			Title: fmt.Sprintf("exceptions that are kept hold %s: %s of %s", k.bytes, k.name, k.in.Function),
+			Title: fmt.Sprintf("stored exceptions keep %s alive: %s of %s", k.bytes, k.name, k.in.Function),
 			Evidence: []string{
 				fmt.Sprintf("%s in %s belong to calls of %s that have ended: only tracebacks of exceptions still refer to them", k.bytes, tensors(len(k.ids)), k.in.Function),
-				"the traceback of an exception refers to the frames it passed through, and they to their tensors, as long as the exception is kept",
+				"an exception's traceback keeps the frames it passed through alive, and their tensors with them, as long as the exception is stored",
 			},
 		}}
 		if !k.told {
@@ -297,7 +297,7 @@ func (c *Case) named(k kept) claim {
 		f.ID = "eval-outputs-kept"
 		f.Title = fmt.Sprintf("evaluation collects %s in %s on the card", k.bytes, k.name)
 	default:
-		f.Title = fmt.Sprintf("%s of %d rounds of the program are kept by %s", k.bytes, k.rounds, k.name)
+		f.Title = fmt.Sprintf("%s of %d iterations of the program is kept by %s", k.bytes, k.rounds, k.name)
 	}
 	f.Evidence = []string{fmt.Sprintf("%s in %s are held by the variable %s", k.bytes, tensors(len(k.ids)), k.name)}
 	if graph {
@@ -322,10 +322,10 @@ func unreachable(c *Case) (claim, bool) {
 		undo := change{never: h.IDs}
 		f := claim{without: undo, Finding: report.Finding{
 			ID: "growth", Severity: report.Error, Confidence: 0.85, Bytes: h.Bytes, Where: c.linesOf(h.IDs),
-			Title: fmt.Sprintf("%s wait for Python's garbage collector: no variable reaches them", h.Bytes),
+			Title: fmt.Sprintf("%s waits for Python's garbage collector: no variable refers to it", h.Bytes),
 			Evidence: []string{
-				fmt.Sprintf("%s made in %d rounds of the program are alive, and no variable leads to them: objects that refer to each other keep them", tensors(len(h.IDs)), c.roundsOf(h.IDs)),
-				"such cycles go only when the collector runs: gc.disable(), gc.freeze() or a high gc.set_threshold() put that off, and PyTorch's memory does not trigger it",
+				fmt.Sprintf("%s made in %d iterations of the program is alive, and no variable leads to it: objects that refer to each other keep it", tensors(len(h.IDs)), c.roundsOf(h.IDs)),
+				"reference cycles are freed only when the collector runs: gc.disable(), gc.freeze() or a high gc.set_threshold() delay that, and a full GPU does not trigger it",
 			},
 		}}
 		f.remedy(saving(h.Bytes, "break the cycle (drop the reference back, or hold it with weakref.ref), or call gc.collect() every few steps"), undo)

@@ -49,8 +49,8 @@ func oneLargeTensor(c *Case) (claim, bool) {
 		Title: fmt.Sprintf("tensors of up to %s, far larger than anything else in the step", big.largest),
 		Evidence: []string{
 			fmt.Sprintf("%s in %s, the request that failed included where it is one of them; no layer of the model makes them, and nothing else in this step is half as large", big.sum, tensors(big.count)),
-			"such sizes come from pairing every element with every other (x[:, None] - x[None]), from one-hot codes over many classes, or from a whole data set at once",
-			"halving the batch may save a quarter or a half of it: a size that pairs samples is quadratic in the batch, and a loss that compares samples is not the same over halves",
+			"such sizes come from pairing every element with every other (x[:, None] - x[None]), from one-hot encodings over many classes, or from a whole dataset at once",
+			"halving the batch leaves a half or a quarter of it: a tensor that pairs samples is quadratic in the batch; note that a loss that compares samples changes with the batch",
 		},
 	}}
 	if side := square(big.largest); side > 0 {

@@ -29,7 +29,7 @@ func absurdRequest(c *Case) (claim, bool) {
 	}
 	f := report.Finding{
 		ID: "absurd-request", Severity: report.Error, Confidence: 0.93, Bytes: c.OOM.Request, Where: c.failurePlace(),
-		Title: fmt.Sprintf("one tensor of %s was asked for, more than everything this process could have (%s)", c.OOM.Request, c.OOM.Limit.Bytes),
+		Title: fmt.Sprintf("one tensor of %s was requested, more than this process can have at all (%s)", c.OOM.Request, c.OOM.Limit.Bytes),
 		Evidence: []string{
 			"freeing memory, a smaller batch of the same shapes or allocator settings cannot make room for it: a shape is wrong (a broadcast of (N,1) with (N), an index used as a size, an overflow), or it must be computed in pieces",
 		},
@@ -78,7 +78,7 @@ func modelLoad(c *Case) (claim, bool) {
 	}
 	f.Remedies = []report.Remedy{
 		{Action: `load in 16 bits: from_pretrained(…, dtype=torch.bfloat16) or model.to(torch.bfloat16) before .cuda()`, Saves: params / 2, CheckedBy: report.ByArithmetic, Numerics: true},
-		{Action: "quantise the base and train adapters: 4-bit NF4 weights take 0.52 to 0.56 bytes a parameter (QLoRA)", Saves: params - params/7, CheckedBy: report.ByArithmetic, Numerics: true},
+		{Action: "quantise the base and train adapters: 4-bit NF4 weights take 0.52 to 0.56 bytes per parameter (QLoRA)", Saves: params - params/7, CheckedBy: report.ByArithmetic, Numerics: true},
 		{Action: "shard the parameters over several cards: FSDP2 fully_shard or DeepSpeed ZeRO-3", CheckedBy: report.ByRule},
 	}
 	return claim{Finding: f, kind: normal}, true
@@ -96,7 +96,7 @@ func checkpointSave(c *Case) (claim, bool) {
 		ID: "checkpoint-save", Severity: report.Error, Confidence: 0.9, Bytes: copies + c.OOM.Request, Where: c.failurePlace(),
 		Title: "saving a checkpoint needs memory that training has taken",
 		Evidence: []string{
-			fmt.Sprintf("saving had made copies of %s on the card and asked for %s more", copies, c.OOM.Request),
+			fmt.Sprintf("saving had made copies of %s on the card and requested %s more", copies, c.OOM.Request),
 			"torch.save itself needs none: it is clones and gathered shards that do. The training batch does not matter",
 		},
 		Remedies: []report.Remedy{
@@ -166,7 +166,7 @@ func modelTooLarge(c *Case) (claim, bool) {
 		Remedies: []report.Remedy{{Action: "train adapters (LoRA): gradients and optimizer state only for them", Saves: trained + state, CheckedBy: report.ByArithmetic, Numerics: true}},
 	}
 	if state > 0 {
-		f.Remedies = append(f.Remedies, report.Remedy{Action: "8-bit Adam (bitsandbytes): 2.03 bytes a parameter instead of 8", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true})
+		f.Remedies = append(f.Remedies, report.Remedy{Action: "8-bit Adam (bitsandbytes): 2.03 bytes per parameter instead of 8", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true})
 	} else {
 		f.Title = "parameters and gradients do not fit, whatever the batch"
 		f.Evidence[0] = fmt.Sprintf("%s of parameters and as much of gradients make %s; the limit is %s, and Adam would add %s more", params, states, c.OOM.Limit.Bytes, 2*trained)

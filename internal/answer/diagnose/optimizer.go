@@ -21,7 +21,7 @@ func optimizerFirstStep(c *Case) (claim, bool) {
 	fixed := c.By[tape.Parameters] - c.loadedBytes() + c.By[tape.Gradients] + state
 	batch := "forward and backward fitted because it did not exist yet; it stays for the rest of the run, so every later step needs it too"
 	if fixed > c.OOM.Limit.Bytes {
-		batch = fmt.Sprintf("with parameters and gradients that makes %s of the %s there are: a smaller batch cannot help", fixed, c.OOM.Limit.Bytes)
+		batch = fmt.Sprintf("with parameters and gradients that is %s of the %s available: a smaller batch cannot help", fixed, c.OOM.Limit.Bytes)
 	}
 	return claim{kind: normal, tries: []change{{saves: state * 3 / 4}, {saves: state / 2}}, Finding: report.Finding{
 		ID: "optimizer-state-first-step", Severity: report.Error, Confidence: 0.97, Bytes: state, Where: c.failurePlace(),
@@ -31,7 +31,7 @@ func optimizerFirstStep(c *Case) (claim, bool) {
 			batch,
 		},
 		Remedies: []report.Remedy{
-			{Action: "8-bit Adam (bitsandbytes.optim.AdamW8bit): 2.03 bytes a parameter instead of 8", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true},
+			{Action: "8-bit Adam (bitsandbytes.optim.AdamW8bit): 2.03 bytes per parameter instead of 8", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true},
 			{Action: "SGD with momentum keeps one moment, Adafactor almost none", Saves: state / 2, CheckedBy: report.ByArithmetic, Numerics: true},
 			{Action: "shard it: ZeRO-1 / FSDP2 divides the state by the number of cards", CheckedBy: report.ByRule},
 		},
@@ -106,7 +106,7 @@ func secondStep(c *Case) (claim, bool) {
 		ID: "second-step", Severity: report.Error, Confidence: 0.88, Bytes: state, Where: c.failurePlace(),
 		Title: "the first step fitted because the optimizer had no state yet",
 		Evidence: []string{
-			fmt.Sprintf("%s of optimizer state were created at the end of step 1 and now stand beside the activations of step 2", state),
+			fmt.Sprintf("%s of optimizer state were created at the end of step 1 and now take memory beside the activations of step 2", state),
 			"so a batch size that survives one step proves nothing; two steps do",
 		},
 		Remedies: []report.Remedy{

@@ -108,7 +108,7 @@ func dataParallel(c *Case) (claim, bool) {
 		ID: "data-parallel", Severity: severity, Confidence: 0.85, Bytes: sum, Where: c.andFailure(stacks...),
 		Title:    "nn.DataParallel fills the first card before the others",
 		Evidence: []string{"it replicates the model every step and gathers all outputs and the loss on device 0"},
-		Remedies: []report.Remedy{{Action: "DistributedDataParallel, one process a card: torchrun --nproc-per-node=N train.py", CheckedBy: report.ByRule}},
+		Remedies: []report.Remedy{{Action: "DistributedDataParallel, one process per card: torchrun --nproc-per-node=N train.py", CheckedBy: report.ByRule}},
 	}}, true
 }
 
@@ -153,7 +153,7 @@ func cudaGraphPools(c *Case) (claim, bool) {
 		ID: "cuda-graph-pools", Severity: c.severity(quiet), Confidence: 0.9, Bytes: private, Where: c.places(stacks...),
 		Title: fmt.Sprintf("CUDA graphs and private pools keep %s for themselves", private),
 		Evidence: []string{
-			"memory of a captured graph's pool is not given to anything else while the graph lives, even where it is free",
+			"memory in a captured graph's pool cannot be used by anything else while the graph exists, even where it is free",
 		},
 		Remedies: []report.Remedy{
 			{Action: "share one pool: torch.cuda.graph(g, pool=first.pool()), capture the largest shape first", CheckedBy: report.ByRule},

@@ -41,7 +41,7 @@ func logits(c *Case) (claim, bool) {
 	return claim{kind: normal, Finding: report.Finding{
 		ID: "logits", Severity: severity, Confidence: 0.9, Bytes: sum, Where: c.places(stacks...),
 		Title:    fmt.Sprintf("the logits and their loss take %s", sum),
-		Evidence: []string{"cross-entropy holds the logits, their log-probabilities and their gradient at once: 12 to 16 bytes for every token and word of the vocabulary"},
+		Evidence: []string{"cross-entropy holds the logits, their log-probabilities and their gradient at once: 12 to 16 bytes per token and vocabulary entry"},
 		Remedies: []report.Remedy{
 			{Action: "fused or chunked cross-entropy (Liger kernel, or torch's linear_cross_entropy): never holds all logits", Saves: sum * 3 / 4, CheckedBy: report.ByArithmetic},
 			{Action: "do not keep outputs.logits beyond the loss: del outputs before backward", Saves: sum / 4, CheckedBy: report.ByArithmetic},

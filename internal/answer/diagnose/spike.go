@@ -34,7 +34,7 @@ func inputSpike(c *Case) (claim, bool) {
 		ID: "input-spike", Severity: report.Error, Confidence: 0.85, Bytes: act, Where: c.places(stack, c.OOM.Stack),
 		Title: fmt.Sprintf("this batch is larger than any before it: tensors up to %.1f times as large", ratio),
 		Evidence: []string{
-			fmt.Sprintf("the same line asked for at most %s in earlier steps and for %s in this one", earlier, now),
+			fmt.Sprintf("the same line requested at most %s in earlier steps and %s in this one", earlier, now),
 			fmt.Sprintf("activations follow: %s so far in this step", act),
 		},
 		Remedies: []report.Remedy{
@@ -123,7 +123,7 @@ func exceptionHolds(c *Case) (claim, bool) {
 		ID: "exception-holds-tensors", Severity: report.Error, Confidence: 0.86, Bytes: held, Where: c.places(stack, c.OOM.Stack),
 		Title: "a caught out-of-memory error keeps the failed attempt alive",
 		Evidence: []string{
-			fmt.Sprintf("the program is trying sizes: the same line asked for %s, then for exactly %d times as much (%s)", earlier, int(ratio), now),
+			fmt.Sprintf("the program is trying sizes: the same line requested %s, then exactly %d times as much (%s)", earlier, int(ratio), now),
 			fmt.Sprintf("the failed attempt holds %s, and its traceback keeps them alive as long as the except block runs: a retry inside it fails too, however small", held),
 		},
 		Remedies: []report.Remedy{
@@ -200,7 +200,7 @@ func retriedWhileHeld(c *Case) (claim, bool) {
 		Title: "the caught error keeps the failed attempt alive, so every retry fails",
 		Evidence: []string{
 			fmt.Sprintf("%d requests failed, from %s down to %s, while %s that the first attempt had made stayed alive", len(all), first.Request, last.Request, held),
-			"the traceback of an exception refers to the frames it passed through, and they to their tensors, until the except block is left",
+			"an exception's traceback keeps the frames it passed through alive, and their tensors with them, until the except block ends",
 		},
 		Remedies: []report.Remedy{
 			{Action: "only set a flag inside except, leave the block, then retry (and call gc.collect())", Saves: held, CheckedBy: report.ByArithmetic},

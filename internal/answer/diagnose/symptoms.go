@@ -27,7 +27,7 @@ func textExceptionHolds(t *Text) (report.Finding, bool) {
 		Title: "the caught error keeps the failed attempt alive, so every retry fails",
 		Evidence: []string{
 			fmt.Sprintf("the requests shrank from %s to %s, but %s stayed allocated (%s at the first failure)", first.Requested.Bytes, t.Requested.Bytes, t.Allocated.Bytes, first.Allocated.Bytes),
-			"the traceback of an exception refers to the frames it passed through, and they to their tensors, until the except block is left",
+			"an exception's traceback keeps the frames it passed through alive, and their tensors with them, until the except block ends",
 		},
 	}, true
 }
@@ -64,7 +64,7 @@ func textCheckpointing(t *Text) (report.Finding, bool) {
 	}
 	f := report.Finding{
 		ID: "checkpointing-ineffective", Confidence: 0.62, Bytes: t.Requested.Bytes, Title: "gradient checkpointing may not take effect",
-		Refuted: "a memory snapshot in which the layers' inner tensors go when the layer is done",
+		Refuted: "a memory snapshot in which the layers' inner tensors are freed when the layer is done",
 	}
 	for _, h := range t.Hints {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("line %d warns: %s", h.Line, h.Text))

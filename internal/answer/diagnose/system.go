@@ -160,7 +160,7 @@ func textRefused(t *Text) (report.Finding, bool) {
 	return f, true
 }
 
-// textCache: a server or runner has no room for its cache of keys and values.
+// textCache: a server or runner has no room for its KV cache.
 func textCache(t *Text) (report.Finding, bool) {
 	grows := t.Library == "ggml" && (t.Purpose == "cache" || t.Purpose == "compute")
 	if t.Kind != oomtext.CacheFull && !grows {
@@ -168,7 +168,7 @@ func textCache(t *Text) (report.Finding, bool) {
 	}
 	f := report.Finding{
 		ID: "kv-cache", Confidence: 0.88, Bytes: t.Requested.Bytes,
-		Title: "the model fits, but its cache of keys and values does not",
+		Title: "the model fits, but its KV cache does not",
 	}
 	switch {
 	case t.Room > 0 && t.Tokens > 0:

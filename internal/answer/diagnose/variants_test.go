@@ -137,7 +137,7 @@ func variants() []sickness {
 			}
 			return p
 		}},
-		{"checkpointing beside a cache of keys and values", "checkpointing-ineffective", "", 0, 1 * gib, 4 * gib, func() *program {
+		{"checkpointing beside a KV cache", "checkpointing-ineffective", "", 0, 1 * gib, 4 * gib, func() *program {
 			p := on(3 * gib)
 			p.load()
 			p.batch(1)

@@ -184,11 +184,11 @@ func (c *Case) told(v verdict) string {
 	case !v.played:
 		return ""
 	case v.passes && v.needs > v.room:
-		return fmt.Sprintf("played without it, the request is served, but only %s are left then and the step needs %s more", v.room, v.needs)
+		return fmt.Sprintf("replayed without it, the request succeeds, but only %s is left and the step needs %s more", v.room, v.needs)
 	case v.passes:
-		return fmt.Sprintf("played without it under the same limit, the request is served and %s are left", v.room)
+		return fmt.Sprintf("replayed without it under the same limit, the request succeeds and %s is left", v.room)
 	}
-	return fmt.Sprintf("played without it, the run fails all the same: %s are missing", v.short)
+	return fmt.Sprintf("replayed without it, the run still fails: %s is missing", v.short)
 }
 
 // notCertain is the most that is claimed without proof: 95 % and more need a play that leaves room for a whole further step, and no other explanation of the memory. Another

@@ -218,7 +218,7 @@ func unknowns(c *diagnose.Case) []string {
 		out = append(out, "Some events contradict the history (dumped while another thread allocated, or with skip_actions): sums may be off by their sizes.")
 	}
 	if c.Peak.Requested > c.Peak.Reserved && slices.Contains(c.Trace.Action, snapshot.ActionSegmentAlloc) {
-		out = append(out, fmt.Sprintf("The history contradicts itself: %s were in use, and only %s held from CUDA. Its addresses or sizes cannot be right, so do not rely on these numbers.", c.Peak.Requested, c.Peak.Reserved))
+		out = append(out, fmt.Sprintf("The history contradicts itself: %s were in use, and only %s reserved by PyTorch. Its addresses or sizes cannot be right, so do not rely on these numbers.", c.Peak.Requested, c.Peak.Reserved))
 	}
 	return out
 }

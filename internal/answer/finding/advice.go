@@ -65,7 +65,7 @@ func numerics(to report.Applies, action string) Remedy {
 }
 
 // halve costs nothing but a line.
-const halve = "halve the micro-batch, accumulate two: same training"
+const halve = "halve the micro-batch and accumulate over two: same training"
 
 // findHolders says how to see who is on a device, by backend.
 var findHolders = []Remedy{
@@ -74,7 +74,7 @@ var findHolders = []Remedy{
 	frees(amd, "find out who they are: rocm-smi --showpids; stop them if they are yours, or wait"),
 	frees(with(anyone, "xpu"), "find out who they are: xpu-smi ps; stop them if they are yours, or wait"),
 	frees(with(anyone, "npu"), "find out who they are: npu-smi info; stop them if they are yours, or wait"),
-	frees(with(anyone, "mps"), "close other programs that use the GPU: its memory is the computer's"),
+	frees(with(anyone, "mps"), "close other programs that use the GPU: it shares the computer's memory"),
 	{Action: "find out who else uses the device", Last: true},
 }
 
@@ -118,7 +118,7 @@ var smallerModel = []Remedy{
 	do(training, "shard over several GPUs: FSDP2 or ZeRO-3; with DeepSpeed also offload_param and offload_optimizer to the CPU"),
 	numerics(doing(torch, Unstated), "load the weights in 16 bits or quantised: from_pretrained(…, dtype=torch.bfloat16)"),
 	do(doing(torch, Unstated), "spread the model over several GPUs or the CPU"),
-	do(mps, "close other programs: the GPU's memory is the computer's"),
+	do(mps, "close other programs: the GPU shares the computer's memory"),
 	numerics(jax, "parameters in bfloat16; shard them over the devices (jax.sharding)"),
 	numerics(on("tensorflow", "paddle", "mxnet", "mindspore"), "weights in 16 bits, or a smaller model"),
 	numerics(on("onnxruntime", "ctranslate2", "tensorrt"), "a smaller or quantised model (int8, float16)"),
@@ -168,12 +168,12 @@ var lessAtOnce = []Remedy{
 	do(on("tensorrt"), "a smaller workspace (--memPoolSize=workspace:2048), batch or input"),
 	do(on("ctranslate2"), "a smaller beam_size or batch; compute_type=\"int8_float16\"; a smaller model"),
 	do(mlx, "a shorter prompt or context; a quantised model; a quantised cache (kv_bits=8)"),
-	do(on("metal"), "close other programs: the GPU's memory is the computer's"),
+	do(on("metal"), "close other programs: the GPU shares the computer's memory"),
 	do(on("other", "vulkan", "opencv", "faiss", "caffe", "tvm", "cuda.jl"), "less at once: smaller inputs, batches or tiles"),
 	{Action: "less at once: smaller inputs or batches", Last: true},
 }
 
-// cacheRoom is for a server whose cache of keys and values has no room.
+// cacheRoom is for a server whose KV cache has no room.
 var cacheRoom = []Remedy{
 	do(vllm, "shorter requests: a lower --max-model-len (max_model_len)"),
 	do(vllm, "give vLLM more of the GPU: --gpu-memory-utilization 0.95, if nothing else runs on it"),

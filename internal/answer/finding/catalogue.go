@@ -27,7 +27,7 @@ var holders = []Entry{
 	{
 		ID: "other-process", Class: FromMessage, Severity: report.Error,
 		Title:    "Other processes hold a large part of the GPU",
-		Evidence: "the message names processes that hold a tenth of the GPU or more, or more is taken than this process and the free rest explain",
+		Evidence: "the message names processes that hold a tenth of the GPU or more, or more memory is in use than this process and the free memory account for",
 		Refuted:  "those processes being workers of this same job, or nvidia-smi showing this process alone",
 		Remedies: slices.Concat([]Remedy{
 			do(vllm, "use what is free: a lower --gpu-memory-utilization"),
@@ -43,7 +43,7 @@ var holders = []Entry{
 	{
 		ID: "orphan-memory", Class: FromMessage, Severity: report.Error,
 		Title:    "Part of the GPU is held by something the driver does not name: a dead parent's workers, another container",
-		Evidence: "capacity, less what is free, less this process and those named, leaves more than an eighth of the GPU",
+		Evidence: "more than an eighth of the GPU is neither free nor held by this process or by those named",
 		Refuted:  "nvidia-smi accounting for every byte",
 		Remedies: slices.Concat([]Remedy{
 			frees(under(nvidia, "linux"), "fuser -v /dev/nvidia* also finds workers of dead parents and processes in other containers: stop those you do not need"),
@@ -70,7 +70,7 @@ var holders = []Entry{
 			frees(cuda, "find it: other libraries on the GPU (vLLM, TensorFlow, JAX, CuPy), NCCL buffers (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ALLOC)"),
 			do(with(torch, "hip"), "find it: other libraries on the GPU, RCCL buffers (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ALLOC)"),
 			do(mps, "torch.mps.empty_cache() between phases, fewer different shapes (each compiles a graph that keeps buffers)"),
-			do(mps, "close other programs that use the GPU: its memory is the computer's"),
+			do(mps, "close other programs that use the GPU: it shares the computer's memory"),
 			do(torch, "look for other libraries that use the device in this process"),
 		},
 	},
@@ -140,7 +140,7 @@ var moments = []Entry{
 	{
 		ID: "growth", Class: Waste | Lasting, Severity: report.Error,
 		Title:    "Memory in use rises step after step because something keeps references",
-		Evidence: "tensors of at least four earlier steps are alive at the end of a step; whether one kind survives (collected results) or several from inside the modules (a kept graph) is told",
+		Evidence: "tensors of at least four earlier steps are alive at the end of a step; the finding says whether one kind survives (collected results) or several from inside the modules (a kept graph)",
 		Refuted:  "memory in use at the end of a step that stops rising in a longer recording",
 		Remedies: []Remedy{
 			do(on("tests"), "free memory between tests: del, gc.collect() and torch.cuda.empty_cache() in a fixture, or a process per test (pytest-forked, pytest -n)"),
@@ -163,18 +163,18 @@ var moments = []Entry{
 	{
 		ID: "eval-outputs-kept", Class: Waste | Lasting, Severity: report.Error,
 		Title:    "Evaluation collects its outputs on the GPU",
-		Evidence: "one kind of tensor of every evaluation batch stays; or the traceback is in the call that joins them",
+		Evidence: "one kind of tensor of every evaluation batch stays; or the traceback is in the call that concatenates them",
 		Refuted:  "evaluation holding no more after its last batch than after its second",
 		Remedies: []Remedy{do(torch, "collect on the CPU: out.detach().cpu(); with Trainer: eval_accumulation_steps=8, preprocess_logits_for_metrics")},
 	},
 	{
 		ID: "graph-kept-in-generation", Class: Waste | Lasting, Severity: report.Error,
 		Title:    "Generation keeps the autograd graph of every token",
-		Evidence: "in a loop that generates, tensors from several lines inside the model stay alive from round to round",
+		Evidence: "in a loop that generates, tensors from several lines inside the model stay alive from iteration to iteration",
 		Refuted:  "the loop running under torch.no_grad() or inference_mode()",
 		Remedies: []Remedy{
 			do(torch, "generate under torch.inference_mode() (or torch.no_grad())"),
-			do(torch, "detach what goes into the next round"),
+			do(torch, "detach what goes into the next iteration"),
 		},
 		Note: "A smaller batch or a shorter prompt only delays it.",
 	},
@@ -191,7 +191,7 @@ var moments = []Entry{
 	{
 		ID: "exception-holds-tensors", Class: Waste | Lasting | FromMessage, Severity: report.Error,
 		Title:    "A caught out-of-memory error keeps the failed attempt alive through its traceback, so every retry fails",
-		Evidence: "the program tries sizes that are exact multiples; or requests shrink from message to message while the memory stays",
+		Evidence: "the program tries sizes that are exact multiples; or requests shrink from message to message while the memory in use does not",
 		Refuted:  "a retry after the except block has been left that fails the same way",
 		Remedies: []Remedy{
 			do(torch, "only set a flag inside except, leave the block, then retry (and call gc.collect())"),
@@ -234,7 +234,7 @@ var moments = []Entry{
 	{
 		ID: "input-spike", Class: WhereItFailed | Special, Severity: report.Error,
 		Title:    "This batch is larger than any before it",
-		Evidence: "the same lines requested at most so much in earlier steps, and now more than 1.25 times as much",
+		Evidence: "the same lines now request more than 1.25 times the most that they requested in earlier steps",
 		Refuted:  "equal shapes in the failing step and the step before it",
 		Remedies: []Remedy{
 			do(torch, "cap or bucket the length of samples (truncate, sort by length, batch by tokens)"),
@@ -244,8 +244,8 @@ var moments = []Entry{
 	{
 		ID: "outputs-held", Severity: report.Remark,
 		Title:    "Results of one step are still held while the next runs forward",
-		Evidence: "tensors of the previous step that die during this one are alive at the peak",
-		Refuted:  "a step inside a function, whose locals die when it returns",
+		Evidence: "tensors of the previous step that are freed during this one are alive at the peak",
+		Refuted:  "a step inside a function, whose locals are freed when it returns",
 		Remedies: []Remedy{do(training, "del outputs, loss, or move the body of the loop into a function")},
 	},
 }
@@ -253,8 +253,8 @@ var moments = []Entry{
 var parts = []Entry{
 	{
 		ID: "model-load", Class: WhereItFailed, Severity: report.Error,
-		Title:    "The model does not get onto the GPU",
-		Evidence: "the request failed in .to(), .cuda(), a constructor or from_pretrained, with the parameters so far as most of what is in use",
+		Title:    "The model does not fit on the GPU while it is loaded",
+		Evidence: "the request failed in .to(), .cuda(), a constructor or from_pretrained, and the parameters loaded so far are most of what is in use",
 		Refuted:  "memory of another kind that could be freed before loading",
 		Remedies: smallerModel,
 		Note:     "Batch size, accumulation, checkpointing and empty_cache() cannot help.",
@@ -332,7 +332,7 @@ var parts = []Entry{
 var allocator = []Entry{
 	{
 		ID: "fragmentation", Class: Waste, Severity: report.Error,
-		Title:    "Enough was held and unused, but in pieces",
+		Title:    "Enough memory was reserved and unused, but in pieces",
 		Evidence: "unused memory at the failure exceeds the request; with a snapshot, a replay under other settings within the same limit decides",
 		Refuted:  "a replay under expandable_segments that fails as well (plimsoll replay)",
 		Remedies: []Remedy{
@@ -346,7 +346,7 @@ var allocator = []Entry{
 			do(jax, "let JAX preallocate again: unset XLA_PYTHON_CLIENT_PREALLOCATE and XLA_PYTHON_CLIENT_ALLOCATOR=platform; raise XLA_PYTHON_CLIENT_MEM_FRACTION"),
 			do(tf, "TF_GPU_ALLOCATOR=cuda_malloc_async"),
 		},
-		Note: "PyTorch prints this advice every time; where little is unused the screen says that it is not fragmentation.",
+		Note: "PyTorch suggests this setting in every out-of-memory message; where little is unused, explain says that it is not fragmentation.",
 	},
 	{
 		ID: "stream-held", Class: Waste, Severity: report.Error,
@@ -400,7 +400,7 @@ var bytes = []Entry{
 	},
 	{
 		ID: "kv-cache", Class: Special | FromMessage, Severity: report.Error,
-		Title:    "The cache of keys and values has no room beside the model",
+		Title:    "The KV cache has no room beside the model",
 		Evidence: "the server or runner says so itself, or failed while it reserved the cache or the buffers that grow with the context",
 		Refuted:  "the same failure with a context a quarter as long",
 		Remedies: cacheRoom,
@@ -422,7 +422,7 @@ var bytes = []Entry{
 	},
 	{
 		ID: "logits", Class: Special, Severity: report.Error,
-		Title:    "The output over the whole vocabulary, and what the loss makes of it",
+		Title:    "The logits over the whole vocabulary, and the copies the loss makes of them",
 		Evidence: "the loss's requests take a quarter of what is in use, or the traceback ends there",
 		Refuted:  "a loss that is computed in chunks",
 		Remedies: []Remedy{
@@ -441,9 +441,9 @@ var bytes = []Entry{
 	},
 	{
 		ID: "dataset-on-gpu", Class: Waste | Lasting, Severity: report.Error,
-		Title:    "The data set lives on the GPU",
+		Title:    "The dataset is on the GPU",
 		Evidence: "many equal tensors made by one line before training that stay through every step",
-		Refuted:  "a data set meant to be resident, with room for it",
+		Refuted:  "a dataset meant to stay on the GPU, with room for it",
 		Remedies: []Remedy{
 			do(training, "keep samples on the CPU and move each batch in the loop"),
 			do(doing(torch, Inference, Serving, Diffusion, Data, Unstated), "keep the data on the CPU and move one batch at a time"),
@@ -488,7 +488,7 @@ var others = []Entry{
 	{
 		ID: "library-oom", Class: FromMessage | Verdict, Severity: report.Error,
 		Title:    "cuBLAS, cuDNN, NCCL, NVML or the driver could not get memory",
-		Evidence: "their error codes, which do not say \"out of memory\" or not to PyTorch's allocator",
+		Evidence: "their error codes, which do not mention \"out of memory\" or do not come from PyTorch's allocator",
 		Refuted:  "several GiB free on the GPU at that moment",
 		Remedies: slices.Concat(libraryRoom, seeOthers),
 	},

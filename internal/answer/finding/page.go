@@ -11,11 +11,11 @@ const pageHead = `# What ` + "`plimsoll explain`" + ` can find
 
 <!-- Generated from internal/answer/finding by: go test ./internal/answer/finding -update -->
 
-One entry for each finding id of ` + "`explain --json`" + `: what it means, what it rests on, what would show it to be wrong, what to do. A finding about a failure has
+One entry for each finding id of ` + "`explain --json`" + `: what it means, what it is based on, what would prove it wrong, and what to do. A finding about a failure has
 severity ` + "`error`" + `; the same in a run that survived is a ` + "`warning` or a `note`" + `. Snapshots show lines and bytes; messages alone show less, and the
-confidence says so. Where several hold, the one that explains the others comes first: memory that nothing needs before the place where the GPU happened to be full.
+confidence says so. Where several apply, the one that explains the others comes first: a leak, for example, before the line where the GPU happened to be full.
 
-A remedy is offered only to those it is meant for (` + "`remedies[].applies_to`" + `); it is in brackets here.
+Some remedies apply only to certain programs (` + "`remedies[].applies_to`" + `); the program is named in brackets.
 `
 
 // Page is docs/findings.md.

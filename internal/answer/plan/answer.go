@@ -61,7 +61,7 @@ func (s *search) answer() (*report.Fit, error) {
 			continue
 		}
 		p := s.plan(c)
-		p.Why = fmt.Sprintf("needs %s more than there is", (c.need.safe - s.room).Short())
+		p.Why = fmt.Sprintf("needs %s more than is available", (c.need.safe - s.room).Short())
 		f.Plans = append(f.Plans, p)
 	}
 	f.Predicted = s.predictions
@@ -184,7 +184,7 @@ func signed(b units.Bytes) string {
 func (s *search) warnings(c candidate) []string {
 	out := []string{}
 	if l := c.need.limited; l != nil {
-		out = append(out, fmt.Sprintf("tight: %s would be held on a larger card; here the allocator releases its cache %d times in three steps, and the card waits for each", c.need.peak.Reserved.Short(), l.Retries))
+		out = append(out, fmt.Sprintf("tight: %s would be reserved on a larger card; here the allocator releases its cache %d times in three steps, and the card waits for each", c.need.peak.Reserved.Short(), l.Retries))
 	}
 	if s.times(c.point) > 1 {
 		if s.any(func(w walked) bool { return w.batchNorm }) {
@@ -233,11 +233,11 @@ func (s *search) assumptions() []string {
 		}
 	}
 	if slices.ContainsFunc(s.r.Axes.Offload, func(o setup.Offload) bool { return o.Has(setup.OffloadActivations) }) {
-		out = append(out, "activations on the host: which tensors travel follows from PyTorch's source; the link's rate is its generation's, and nothing of it was measured")
+		out = append(out, "activations on the host: which tensors are moved follows from PyTorch's source; the transfer rate is that of the link's generation; none of it was measured")
 	}
 	out = append(out, s.r.Job.Notes...)
 	if s.r.GPUs > 1 {
-		out = append(out, fmt.Sprintf("%s of each card is reserved for NCCL's buffers, and %.0f %% of the need for what is not known; neither was measured", shard.NCCL(s.r.GPUs, s.r.Machine.Card.NVLink > 0).Short(), 100*spreadMargin))
+		out = append(out, fmt.Sprintf("%s of each card is reserved for NCCL's buffers, and %.0f %% of the predicted need as a margin; neither was measured", shard.NCCL(s.r.GPUs, s.r.Machine.Card.NVLink > 0).Short(), 100*spreadMargin))
 	}
 	if s.r.Source.Graph != nil && s.layers == 0 {
 		out = append(out, "no checkpointing: a graph does not say which calls may be checkpointed (a job's checkpoint_modules does)")
@@ -247,8 +247,8 @@ func (s *search) assumptions() []string {
 
 // loopWords say what a loop lets go of that the job's own keeps.
 var loopWords = map[setup.Loop]string{
-	setup.Function: "the step as a function, so that its locals die",
+	setup.Function: "the step in its own function, so that its locals are freed",
 	setup.LossOnly: "the model's outputs are freed before backward",
-	setup.Plain:    "the last iteration's values live on",
-	setup.Script:   "the last iteration's values live on, but for its batch",
+	setup.Plain:    "the previous iteration's values stay alive",
+	setup.Script:   "the previous iteration's values stay alive, except its batch",
 }

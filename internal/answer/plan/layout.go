@@ -54,7 +54,7 @@ func (r *Request) fillCuts() error {
 // possible tells why a model cannot be cut so.
 func (r *Request) possible(c setup.Cut) error {
 	if r.GPUs%c.Cards() != 0 {
-		return fmt.Errorf("%d cards cannot be cut into groups of tensor parallel %d and %d stages", r.GPUs, max(c.Tensor, 1), max(c.Stages, 1))
+		return fmt.Errorf("%d cards cannot be divided into groups of tensor parallel %d and %d stages", r.GPUs, max(c.Tensor, 1), max(c.Stages, 1))
 	}
 	if !c.Whole() {
 		if _, err := predict.Divide(r.Source, c.Tensor, c.Stages); err != nil {
@@ -65,7 +65,7 @@ func (r *Request) possible(c setup.Cut) error {
 		return fmt.Errorf("an effective batch of %d cannot be divided among %d cards", r.Effective, ranks)
 	}
 	if len(r.kinds(c)) == 0 {
-		return fmt.Errorf("a model cut among cards is combined with %s alone, not with %v", cutKinds(c), r.Axes.Sharding)
+		return fmt.Errorf("a model split across cards can be combined with %s only, not with %v", cutKinds(c), r.Axes.Sharding)
 	}
 	return nil
 }

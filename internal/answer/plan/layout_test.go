@@ -154,12 +154,12 @@ func TestLayoutsThatContradictTheJobAreRefused(t *testing.T) {
 		want   string
 	}{
 		"heads": {func(r *Request) { r.Axes.Tensor = []int{3}; r.GPUs, r.Effective = 3, 3 }, "does not divide"},
-		"cards": {func(r *Request) { r.Axes.Tensor, r.Axes.Stages = []int{4}, []int{4} }, "cannot be cut"},
+		"cards": {func(r *Request) { r.Axes.Tensor, r.Axes.Stages = []int{4}, []int{4} }, "cannot be divided"},
 		"none":  {func(r *Request) { r.Axes.Stages = []int{0} }, "at least 1"},
 		"sharding": {func(r *Request) {
 			r.Axes.Tensor, r.Axes.Stages, r.Axes.Sharding = []int{2}, []int{1}, []setup.Sharding{"zero1"}
 		}, "fsdp2"},
-		"one card": {func(r *Request) { r.Axes.Stages, r.GPUs = []int{2}, 1 }, "cannot be cut"},
+		"one card": {func(r *Request) { r.Axes.Stages, r.GPUs = []int{2}, 1 }, "cannot be divided"},
 	} {
 		r := cards(t, 8, "h200")
 		c.change(&r)

@@ -42,7 +42,7 @@ var methods = []struct {
 }{
 	{setup.Adapters{}, "all weights are trained"},
 	{setup.Adapters{LoRARank: usualRank, LoRATargets: "all-linear"}, "adapters of rank 16 in every linear layer are trained, the model is frozen"},
-	{setup.Adapters{LoRARank: usualRank, LoRATargets: "all-linear", BaseBits: 4}, "as LoRA, and the frozen model is stored in 4 bits and unpacked for every product"},
+	{setup.Adapters{LoRARank: usualRank, LoRATargets: "all-linear", BaseBits: 4}, "as LoRA, and the frozen model is stored in 4 bits and unpacked for every matrix product"},
 }
 
 // Compare answers for full fine-tuning, LoRA and QLoRA. It returns the answer for the first of them that fits, or for full fine-tuning.

@@ -18,11 +18,11 @@ func common(v view) *Refusal {
 	case v.Kind.Partial:
 		return refuse("", "%s trains some of the parameters only, and which optimizer the others get is the script's choice", v.Optimizer)
 	case v.BaseBits == 8:
-		return refuse("--base-bits 4", "a base in eight bits is predicted, not written")
+		return refuse("--base-bits 4", "an 8-bit base model is predicted but cannot be written")
 	case v.LoRARank > 0 && !v.Hub():
-		return refuse("", "adapters are written for models of transformers")
+		return refuse("", "adapters are supported for transformers models only")
 	case v.LoRARank > 0 && v.GPUs > 1 && v.BaseBits > 0 && v.Sharding != setup.DDP:
-		return refuse("--sharding ddp", "a base in four bits is not sharded")
+		return refuse("--sharding ddp", "a 4-bit base model cannot be sharded")
 	}
 	return nil
 }
@@ -31,11 +31,11 @@ func common(v view) *Refusal {
 func onlyTorch(v view, framework string) *Refusal {
 	switch {
 	case cut(v.Plan):
-		return refuse("--write torch", "%s has no words for a model cut among cards (tensor parallel %d, %d stages)", framework, v.Tensor, v.Stages)
+		return refuse("--write torch", "%s cannot express a model split across cards (tensor parallel %d, %d stages)", framework, v.Tensor, v.Stages)
 	case v.HostActivations():
-		return refuse("--write torch, or --offload none,optimizer", "%s has no words for activations on the host", framework)
+		return refuse("--write torch, or --offload none,optimizer", "%s cannot express activations on the host", framework)
 	case v.HostOptimizer() && v.Stage() == 0:
-		return refuse("--write torch, or --offload none", "%s has no words for torchao's optimizer on the host, which was predicted", framework)
+		return refuse("--write torch, or --offload none", "%s cannot express torchao's optimizer on the host, which was predicted", framework)
 	}
 	return nil
 }
@@ -44,11 +44,11 @@ func onlyTorch(v view, framework string) *Refusal {
 func quiet(v view, framework string) *Refusal {
 	switch {
 	case v.LoRARank > 0:
-		return refuse("--write trainer", "%s has no words for adapters", framework)
+		return refuse("--write trainer", "%s cannot express adapters", framework)
 	case v.Conf != "":
-		return refuse("--write trainer or torch", "%s has no words for allocator settings", framework)
+		return refuse("--write trainer or torch", "%s cannot express allocator settings", framework)
 	case v.Precision.TF32():
-		return refuse("--write trainer or torch", "%s has no words for TF32", framework)
+		return refuse("--write trainer or torch", "%s cannot express TF32", framework)
 	}
 	return nil
 }
@@ -65,11 +65,11 @@ func first(found ...*Refusal) *Refusal {
 func canTorch(v view) *Refusal {
 	switch {
 	case v.Sharding == setup.FSDP2 && !cut(v.Plan):
-		return refuse("--write fsdp2", "sharded models have a form of their own")
+		return refuse("--write fsdp2", "sharded models have a format of their own")
 	case v.Stage() > 0 && v.Sharding != "":
 		return refuse("--write deepspeed", "%s is DeepSpeed's", v.Sharding)
 	case v.LoRARank > 0 && v.GPUs > 1:
-		return refuse("--write trainer", "adapters on several cards are not written here")
+		return refuse("--write trainer", "adapters on several cards are not supported")
 	}
 	return first(common(v), canCut(v))
 }
@@ -80,15 +80,15 @@ func canCut(v view) *Refusal {
 	isCut := cut(v.Plan)
 	switch {
 	case isCut && !v.Hub():
-		return refuse("", "only models of transformers are cut among cards")
+		return refuse("", "only models of transformers are split across cards")
 	case v.Tensor > 1 && family.Experts:
-		return refuse("--tensor 1", "%s keeps its experts in one tensor, which parallelize_module has no words for", v.Model.Family)
+		return refuse("--tensor 1", "%s keeps its experts in one tensor, which parallelize_module cannot split", v.Model.Family)
 	case v.GPUs > 1 && v.Offload != "":
-		return refuse("--offload none, or --write torch", "several cards with %s on the host are not written", v.Offload)
+		return refuse("--offload none, or --write torch", "several cards with %s on the host are not supported", v.Offload)
 	case isCut && v.Precision == torch.AmpFP16:
-		return refuse("--precision amp-bf16 or bf16", "GradScaler and a model cut among cards do not go together")
+		return refuse("--precision amp-bf16 or bf16", "GradScaler and a model split across cards do not go together")
 	case isCut && v.Kind.Library() != "torch":
-		return refuse("--optimizer "+written, "%s does not know the tensors of a model cut among cards", v.Kind.Library())
+		return refuse("--optimizer "+written, "%s does not know the tensors of a model split across cards", v.Kind.Library())
 	}
 	return nil
 }
@@ -105,13 +105,13 @@ func canTrainer(v view) *Refusal {
 	case !v.Hub():
 		return refuse("--write torch", "the Trainer loads models of transformers")
 	case v.TrainerOptimizer() == "":
-		return refuse("--optimizer "+written, "TrainingArguments has no word for optimizer %s", v.Optimizer)
+		return refuse("--optimizer "+written, "TrainingArguments has no option for optimizer %s", v.Optimizer)
 	case deepSpeed && v.Kind.Spelled.DeepSpeed == "":
-		return refuse("--optimizer "+written, "DeepSpeed has no word for optimizer %s", v.Optimizer)
+		return refuse("--optimizer "+written, "DeepSpeed has no name for optimizer %s", v.Optimizer)
 	case deepSpeed && v.Precision.Autocast() != "":
 		return refuse("--precision bf16", "the Trainer's DeepSpeed computes in its own bf16 with fp32 masters, not under autocast")
 	case deepSpeed && v.LoRARank > 0, v.Sharding == setup.FSDP2 && v.LoRARank > 0:
-		return refuse("--sharding ddp", "adapters in shards are not predicted as the Trainer makes them")
+		return refuse("--sharding ddp", "sharded adapters are not predicted the way the Trainer makes them")
 	case v.Sharding == setup.FSDP2 && v.Checkpointing == setup.Selective:
 		return refuse("--checkpointing none,full", "FSDP's configuration checkpoints every layer or none")
 	}
@@ -140,11 +140,11 @@ func canDeepSpeed(v view) *Refusal {
 	}
 	switch {
 	case v.Stage() == 0:
-		return refuse("--sharding zero1,zero2,zero3", "the plan shares nothing that DeepSpeed's JSON would say")
+		return refuse("--sharding zero1,zero2,zero3", "the plan shards nothing that DeepSpeed's JSON could describe")
 	case v.Checkpointing != setup.None:
 		return refuse("--write trainer, or --checkpointing none", "DeepSpeed's JSON does not turn checkpointing on in a model")
 	case v.Kind.Spelled.DeepSpeed == "":
-		return refuse("--optimizer "+written, "DeepSpeed has no word for optimizer %s", v.Optimizer)
+		return refuse("--optimizer "+written, "DeepSpeed has no name for optimizer %s", v.Optimizer)
 	}
 	return nil
 }
@@ -156,9 +156,9 @@ func canFSDP2(v view) *Refusal {
 	case v.Sharding != setup.FSDP2:
 		return refuse("--sharding fsdp2", "the plan's sharding is %s", v.Sharding)
 	case v.LoRARank > 0:
-		return refuse("--write trainer", "adapters are not written here")
+		return refuse("--write trainer", "adapters are not supported")
 	case v.HostActivations() || v.HostOptimizer():
-		return refuse("--offload none", "several cards with %s on the host are not written", v.Offload)
+		return refuse("--offload none", "several cards with %s on the host are not supported", v.Offload)
 	}
 	return first(common(v), canCut(v))
 }
@@ -169,11 +169,11 @@ func canLightning(v view) *Refusal {
 	}
 	switch {
 	case v.Sharding != "" && v.Sharding != setup.DDP:
-		return refuse("--sharding ddp, or --write fsdp2 or deepspeed", "Lightning's strategy for %s is not written", v.Sharding)
+		return refuse("--sharding ddp, or --write fsdp2 or deepspeed", "Lightning's strategy for %s is not supported", v.Sharding)
 	case v.HostOptimizer():
-		return refuse("--offload none", "Lightning's offload is not written")
+		return refuse("--offload none", "Lightning's offload is not supported")
 	case v.LoRARank > 0:
-		return refuse("--write trainer or torch", "adapters are not written for Lightning")
+		return refuse("--write trainer or torch", "adapters are not supported for Lightning")
 	}
 	return nil
 }
@@ -184,15 +184,15 @@ func canAxolotl(v view) *Refusal {
 	}
 	switch {
 	case v.GPUs > 1:
-		return refuse("--write trainer", "Axolotl on several cards is not written")
+		return refuse("--write trainer", "Axolotl on several cards is not supported")
 	case v.Checkpointing == setup.Selective:
 		return refuse("--checkpointing none,full", "Axolotl checkpoints every layer or none")
 	case v.HostOptimizer():
-		return refuse("--offload none", "Axolotl with an optimizer on the host is not written")
+		return refuse("--offload none", "Axolotl with an optimizer on the host is not supported")
 	case v.Precision.Params().Bytes() == 2:
-		return refuse("--precision amp-bf16", "Axolotl's parameters in 16 bits are not written")
+		return refuse("--precision amp-bf16", "Axolotl with parameters in 16 bits is not supported")
 	case v.TrainerArguments() != "":
-		return refuse("--optimizer "+written, "Axolotl's words for %s are not known here", v.Optimizer)
+		return refuse("--optimizer "+written, "how Axolotl names %s is not known", v.Optimizer)
 	}
 	return nil
 }
@@ -228,15 +228,15 @@ func canTorchtitan(v view) *Refusal {
 	case v.Conf != torch.ExpandableSegments:
 		return refuse("no --conf", "torchtitan's run_train.sh sets PYTORCH_ALLOC_CONF=%s", torch.ExpandableSegments)
 	case v.Sharding != setup.FSDP2 || cut(v.Plan):
-		return refuse("--sharding fsdp2 --tensor 1 --stages 1", "only fully sharded plans are written for torchtitan")
+		return refuse("--sharding fsdp2 --tensor 1 --stages 1", "only fully sharded plans are supported for torchtitan")
 	case v.Precision.Params() != torch.FP32:
 		return refuse("--precision amp-bf16", "torchtitan keeps parameters in fp32")
 	case v.Precision.TF32(), v.LoRARank > 0, v.Offload != "":
-		return refuse("--write fsdp2", "torchtitan's configuration has no words for TF32, adapters or offload")
+		return refuse("--write fsdp2", "torchtitan's configuration cannot express TF32, adapters or offload")
 	case v.Checkpointing == setup.Selective:
 		return refuse("--checkpointing none,full", "torchtitan's selective checkpointing is by operators, which is not predicted")
 	case v.Kind.Library() != "torch" || v.Arguments() != "" || v.Kind.Name != string(v.Optimizer.Kind()) || !isAdam(v.LastClass()):
-		return refuse("--optimizer "+written, "torchtitan has no word for optimizer %s", v.Optimizer)
+		return refuse("--optimizer "+written, "torchtitan has no name for optimizer %s", v.Optimizer)
 	}
 	return common(v)
 }

@@ -38,6 +38,12 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 	if m.Assumed {
 		r.Assumptions = append(r.Assumptions, "no card was named: workspaces are those of an H200")
 	}
+	if t.Benchmark() {
+		if r.Trials, err = trials(t, m, played.peak); err != nil {
+			return nil, err
+		}
+		r.Assumptions = append(r.Assumptions, fmt.Sprintf("cudnn.benchmark is on: the first steps touch %s while algorithms are tried; %s are needed after that", r.Trials.First.Short(), r.Trials.Needed.Short()))
+	}
 	r.Assumptions = append(r.Assumptions, reached(t)...)
 	r.Assumptions = append(r.Assumptions, t.Notes...)
 	if t.Bounded() {
@@ -55,6 +61,15 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 		compiled(&r)
 	}
 	return &Result{Report: r, Tape: written}, nil
+}
+
+// trials are the peaks with and without the trials of cudnn.benchmark.
+func trials(t *traced.Trace, m Machine, first units.Bytes) (*report.Trials, error) {
+	settled, err := play(t.Tape(traced.NewLibrary(m.device(), nil).Settled(), false), m)
+	if err != nil {
+		return nil, err
+	}
+	return &report.Trials{First: first, Needed: min(first, settled.peak)}, nil
 }
 
 // allPhases are the highest bytes of each phase, evaluation and what lies between steps too.
@@ -135,9 +150,9 @@ func reached(t *traced.Trace) []string {
 	var said []string
 	switch t.Ended {
 	case traced.AtLimit:
-		said = append(said, fmt.Sprintf("followed for %.0f seconds and %d optimizer steps, to where the time limit ended it%s: what comes after is not known (--follow 10m follows further)", t.Seconds, t.Steps, at))
+		said = append(said, fmt.Sprintf("followed for %.0f seconds and %d optimizer steps, until the time limit%s: what comes later is not known (--follow 10m follows further)", t.Seconds, t.Steps, at))
 	case traced.TooMany:
-		said = append(said, fmt.Sprintf("followed for %d optimizer steps%s: what comes after is not known", t.Steps, at))
+		said = append(said, fmt.Sprintf("followed for %d optimizer steps%s: what comes later is not known", t.Steps, at))
 	case traced.Repeats:
 		if t.Why == traced.RepeatedLoop {
 			said = append(said, fmt.Sprintf("followed for %d optimizer steps, which repeat: what the script does only after more of them is not known (--follow 10m follows further)", t.Steps))

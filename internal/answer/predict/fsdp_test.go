@@ -68,7 +68,7 @@ func TestFullyShardedRows(t *testing.T) {
 	}
 }
 
-// DeepSpeed's bf16 engine keeps a master, and two moments in fp32: 12 bytes a parameter over the ranks, where plain PyTorch's state has 4.
+// DeepSpeed's bf16 engine keeps a master, and two moments in fp32: 12 bytes per parameter over the ranks, where plain PyTorch's state has 4.
 func TestDeepSpeedKeepsMasters(t *testing.T) {
 	t.Parallel()
 	bf16 := func(j *job.Job) { j.Autocast, j.ParamDType, j.Optimizer = "", "bf16", "adamw-fused" }

@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/gpu"
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/cudnn"
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/exported"
 	"github.com/plimsoll/plimsoll/internal/model/families"
@@ -54,6 +55,8 @@ type Machine struct {
 	Torch    torch.Version // 0: the version of the measurements
 	Conf     alloc.Conf    // allocator settings
 
+	Workspaces *cudnn.Table // what convolutions take on the card; nil: what is built in
+
 	Observe func(eager.Work) // told of every operator of a run, where set: for models of time
 }
 
@@ -82,7 +85,7 @@ func (m Machine) device() eager.Device {
 	c := m.Card
 	return eager.Device{
 		SMs: c.SMs, ThreadsPerSM: c.ThreadsPerSM, Major: c.Major, Minor: c.Minor,
-		BlasWorkspace: c.BlasWorkspace(m.Torch), BlasLtWorkspace: c.BlasLtWorkspace(), CuDNNFirst: c.CuDNNAttention(m.Torch),
+		BlasWorkspace: c.BlasWorkspace(m.Torch), BlasLtWorkspace: c.BlasLtWorkspace(), CuDNNFirst: c.CuDNNAttention(m.Torch), Workspaces: m.Workspaces,
 	}
 }
 
@@ -351,7 +354,7 @@ func ofModel(j job.Job, src Source, model eager.Model) []string {
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if c := src.Config; c != nil {
 		if head := c.OtherHead(); head != "" && j.Task == c.Task() {
-			add("the configuration names %s, which no task here trains: the head and loss of %s are taken (--task)", head, j.Task)
+			add("the configuration names %s, which no task here trains: the head and loss of %s are used (--task)", head, j.Task)
 		}
 		if q := c.Quantized(); q != "" && j.BaseBits == 0 {
 			add("quantization_config (%s) is not modelled: all weights are counted in %s; --lora-rank with --base-bits 4 trains adapters on a 4-bit base", q, j.ParamDType)
@@ -379,7 +382,7 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 		add("the %s has no bf16 units: bf16 is slow there; amp-fp16 is faster", m.Card.Title)
 	}
 	if m.Card.Context == 0 {
-		add("the CUDA context of this card is not known: the largest measured one is taken (%s)", m.context().Short())
+		add("the CUDA context of this card is not known: the largest measured one is used (%s)", m.context().Short())
 	}
 	if !torch.LazyKernels.Has(m.Torch) {
 		add("wheels of PyTorch %s load all kernels at once: about 1 GiB of the CUDA context (%s)", m.Torch, m.context().Short())
@@ -418,11 +421,11 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 		add("TF32 changes speed, not memory")
 	}
 	for _, op := range unknown {
-		add("operator %s is not known: its inputs and results are taken to be kept", op)
+		add("operator %s is not known: its inputs and results are assumed to be kept", op)
 	}
 	for _, f := range j.Ignored {
 		if f != "measured" && f != "scaler_skipped" {
-			add("field %q of the job means nothing here and was ignored", f)
+			add("field %q of the job has no effect here and was ignored", f)
 		}
 	}
 	return out

@@ -33,6 +33,8 @@ type Prediction struct {
 
 	Range *Range `json:"range,omitempty"` // where sizes depend on data, or workspaces on a card that was not measured
 
+	Trials *Trials `json:"trials,omitempty"` // with torch.backends.cudnn.benchmark
+
 	Capacity units.Bytes `json:"capacity"`
 	Fits     bool        `json:"fits"` // the verdict is fits or tight
 	Verdict  Verdict     `json:"verdict"`
@@ -59,6 +61,13 @@ type Range struct {
 	Low  units.Bytes `json:"low"`
 	High units.Bytes `json:"high"`
 	Why  string      `json:"why"`
+}
+
+// Trials is what cudnn.benchmark does to the peak, in allocated bytes: the first call of every convolution tries all algorithms, where there is room
+// for them, and later calls need the workspace of the one that was chosen.
+type Trials struct {
+	First  units.Bytes `json:"first"`  // with the trials
+	Needed units.Bytes `json:"needed"` // without them
 }
 
 // PredictedPeak is the highest level of a run, each kind by its own name.

@@ -64,7 +64,7 @@ func (q *Question) schedule(order int) (*Schedule, []int, error) {
 			}
 			made := b.Epoch(all, epoch)
 			if len(made) == 0 {
-				return nil, nil, fmt.Errorf("%d samples make no batch", len(all))
+				return nil, nil, fmt.Errorf("%d samples are too few for one batch", len(all))
 			}
 			r.Train = append(r.Train, made...)
 		}

@@ -133,7 +133,7 @@ func (s *server) codeActions(p codeActionParams) (any, error) {
 		}
 	}
 	if edits, n := repair.Edits(d.findings, false); n > 0 && asked(p, kindFixAll) && !strings.HasSuffix(d.path, ".ipynb") {
-		actions = append(actions, codeAction{"Fix all that can be fixed safely", kindFixAll, nil, false, t.edit(d.uri, edits)})
+		actions = append(actions, codeAction{"Apply all safe fixes", kindFixAll, nil, false, t.edit(d.uri, edits)})
 	}
 	return actions, nil
 }

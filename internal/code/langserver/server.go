@@ -259,7 +259,7 @@ func (s *server) current(uri string) *document {
 
 // check looks at one document among those that are open.
 func (s *server) check(d document, held map[string][]byte) []lint.Finding {
-	settings, err := workspace.ReadSettings(d.path)
+	settings, err := workspace.ReadSettings(d.path, nil)
 	if err != nil {
 		s.warn(err)
 		settings = workspace.Settings{}

@@ -225,8 +225,8 @@ func (p *pass) trainerLoss() {
 				continue
 			}
 			p.report(r.X, Note,
-				"the Trainer hands num_items_in_batch over so that the loss of an accumulated batch is divided once, by all its tokens; this loss ignores it, and with gradient accumulation it comes out too large by the number of micro-batches",
-				"sum the loss and divide it by num_items_in_batch, or divide by self.args.gradient_accumulation_steps. Not a memory matter, but it changes the training")
+				"the Trainer passes num_items_in_batch so that the loss of an accumulated batch is divided once, by all its tokens; this loss ignores it, and with gradient accumulation it comes out too large by the number of micro-batches",
+				"sum the loss and divide it by num_items_in_batch, or divide by self.args.gradient_accumulation_steps. It does not affect memory, but it changes the training")
 			break
 		}
 	}
@@ -259,7 +259,7 @@ func (p *pass) unscaled(s *flow.Scope, t training) {
 		return
 	}
 	p.report(b.call.Node, Warning,
-		fmt.Sprintf("the loss is added up over %s micro-batches without dividing it: the gradient is that many times the one of the whole batch. Not a memory matter, but it changes the training", by),
+		fmt.Sprintf("the loss is added up over %s micro-batches without dividing it: the gradient is that many times too large. It does not affect memory, but it changes the training", by),
 		"back-propagate the share: `(loss / "+by+").backward()`")
 }
 

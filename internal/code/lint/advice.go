@@ -17,7 +17,7 @@ func softmaxBeforeLoss(p *pass) {
 			}
 			if at := p.softmaxed(s, c); at != nil && !p.reportedAt(at) {
 				p.report(at, Warning,
-					"CrossEntropyLoss applies log-softmax itself: this softmax keeps one more tensor of the size of the logits for backward, flattens the gradients, and the loss is not the one meant",
+					"CrossEntropyLoss applies log-softmax itself: this softmax keeps one more tensor of the size of the logits for backward, flattens the gradients, and the loss is not the intended one",
 					"pass the raw logits to the loss; take the softmax only where probabilities are wanted")
 			}
 		}
@@ -104,7 +104,7 @@ func trainNotRestored(p *pass) {
 			}
 			if at := p.leftInEval(s, l); at != nil {
 				p.report(at, Warning,
-					"the model is switched to eval mode inside the training loop and never back: from the second turn on dropout is off and batch norm no longer learns. Not a memory matter, but it changes the training",
+					"the model is switched to eval mode inside the training loop and never back: from the second iteration on dropout is off and batch norm no longer learns. It does not affect memory, but it changes the training",
 					"call `model.train()` at the start of each training epoch")
 			}
 		}

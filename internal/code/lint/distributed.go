@@ -19,7 +19,7 @@ func dataParallel(p *pass) {
 			}
 			p.report(c.Node, Warning,
 				"DataParallel gathers every output on the first GPU, which also holds all gradients and optimizer state: that card is full before the others",
-				"DistributedDataParallel, one process per GPU; if that is out of reach, compute the loss inside forward() so that only scalars are gathered")
+				"DistributedDataParallel, one process per GPU; if that is not possible, compute the loss inside forward() so that only scalars are gathered")
 		}
 	}
 }

@@ -130,7 +130,7 @@ func createGraph(p *pass) {
 		for _, b := range p.backwards(s) {
 			if b.create {
 				p.report(b.call.Node, Warning,
-					"backward(create_graph=True) ties each parameter to its gradient in a circle that reference counting cannot free: the graph stays until the garbage collector runs",
+					"backward(create_graph=True) ties each parameter to its gradient in a reference cycle: the graph stays until the garbage collector runs",
 					"use torch.autograd.grad(loss, params, create_graph=True), or set every .grad to None afterwards")
 			}
 		}

@@ -210,7 +210,7 @@ func (p *pass) mistaken(h *pysource.Handler) {
 	severity, message := Note, "RuntimeError is also a wrong shape, a wrong dtype or a mistake in autograd: this handler hides them all"
 	for _, st := range h.Body {
 		if texts(st, "memory", "oom") {
-			severity, message = Warning, "every RuntimeError, a wrong shape included, is reported as a shortage of memory here"
+			severity, message = Warning, "every RuntimeError, a wrong shape included, is reported as out of memory here"
 		}
 	}
 	p.report(spanOf(h), severity, message, "catch torch.OutOfMemoryError (a subclass of RuntimeError) and let the others through")

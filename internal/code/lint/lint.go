@@ -252,11 +252,11 @@ func syntax(path string, f *pysource.File) []Finding {
 	e := f.Errors[0]
 	found := place(f, path, e.Span)
 	found.Rule, found.Severity = SyntaxRule, Warning
-	found.Message = "this line is not Python: " + e.Message
+	found.Message = "this line is not valid Python: " + e.Message
 	if old := python2(f.Line(found.Line)); old != "" {
 		found.Message = "this line is not Python 3: " + old
 	}
-	found.Fix = "correct the line; what could be read of the rest was checked"
+	found.Fix = "fix the line; the rest was checked as far as it could be read"
 	return []Finding{found}
 }
 

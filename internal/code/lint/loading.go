@@ -161,7 +161,7 @@ func loadWithoutMap(p *pass) {
 					"without map_location the model goes to the GPU it was saved from, whether or not that is the one it is to use", "`map_location=\"cpu\"`, then move it")
 			case target == nil && gpu && model && !published && besideModel(s):
 				p.report(c.Node, Warning,
-					"without map_location the tensors go back to the GPU they were saved from: the checkpoint lies on the card beside the model it is copied into", fix)
+					"without map_location the tensors go back to the GPU they were saved from: the checkpoint takes memory on the card beside the model it is copied into", fix)
 			case target == nil && s.Func != nil && model:
 				p.report(c.Node, Note,
 					"without map_location the tensors go to the GPU they were saved from, whether or not the caller wants them there", fix)

@@ -19,9 +19,9 @@ const OutputRule = "LM098"
 
 // about are the rules about the file, its cells and its comments rather than about the program.
 var about = []Rule{
-	{ID: SyntaxRule, Name: "not-python", Severity: Warning, Summary: "a line is not Python"},
+	{ID: SyntaxRule, Name: "not-python", Severity: Warning, Summary: "a line is not valid Python"},
 	{ID: OutputRule, Name: "notebook-output-kept", Severity: Warning, Summary: "a cell of a notebook shows a tensor with its graph, and keeps it"},
-	{ID: UnusedRule, Name: "unused-suppression", Severity: Note, Summary: "a comment silences nothing"},
+	{ID: UnusedRule, Name: "unused-suppression", Severity: Note, Summary: "a suppression comment has no effect"},
 }
 
 // AllRules lists every rule a finding can name, those about comments and syntax too.

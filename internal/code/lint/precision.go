@@ -14,13 +14,13 @@ func float64Use(p *pass) {
 			switch {
 			case c.RecvValue.Kind == flow.Model && (c.Method == "double" || c.Method == "to" && toDouble(c.Node)), c.Result.Kind == flow.Model && isDouble(keyword(c.Node, "dtype")):
 				p.report(c.Node, Warning, "the model is in float64: parameters, gradients, optimizer state and activations all take twice the memory, and most GPUs compute it many times slower",
-					"keep it in float32; if a part needs the digits, convert that part alone")
+					"keep it in float32; if a part needs the precision, convert that part alone")
 			case oneOf(c.Name, "torch.set_default_dtype", "torch.set_default_tensor_type") && len(c.Node.Args) > 0 && isDouble(c.Node.Args[0].Value):
 				p.report(c.Node, Warning, "every tensor made from here on is float64 and takes twice the memory",
-					"keep float32 as the default and convert what needs the digits")
+					"keep float32 as the default and convert what needs the precision")
 			case c.Ctx.InnermostLoop() != nil && p.inTrainingLoop(s, c.Ctx) && (c.Method == "double" && c.RecvValue.IsTensor() || factoryDouble(c)):
 				p.report(c.Node, Note, "a float64 tensor in the training loop takes twice the memory, and what it is combined with becomes float64 too",
-					"use float32 (`.float()`) unless the digits are needed")
+					"use float32 (`.float()`) unless the precision is needed")
 			case (c.Method == "to" || c.Method == "cuda") && c.Recv != nil && p.doubleFromNumpy(c.Recv) && keyword(c.Node, "dtype") == nil && len(c.Node.Args) < 2:
 				p.report(c.Node, Note, "NumPy makes float64 by default: this goes to the GPU at twice the size",
 					"convert first: `.float()`, or dtype=np.float32 where the array is made")
@@ -82,7 +82,7 @@ func logitsUpcast(p *pass) {
 					"cross_entropy applies log-softmax itself: this softmax keeps a second tensor of the size of the logits for backward, and changes the loss",
 					"pass the raw logits")
 			case modelRun(c) && isTrue(keyword(c.Node, "output_hidden_states")) && p.inTraining(s, c):
-				p.report(c.Node, Note, "output_hidden_states=True hands out every layer's output, which then lives as long as the result does",
+				p.report(c.Node, Note, "output_hidden_states=True returns every layer's output, which then lives as long as the result does",
 					"leave it off unless the loss needs the hidden states")
 			}
 		}

@@ -49,7 +49,7 @@ func (p *pass) runningAverage(s *flow.Scope, st *flow.Store) {
 	}
 	what := p.text(st.Expr)
 	p.report(st.Node, Warning,
-		"`"+st.Base+"` is averaged with its graph: each call ties the graphs of all earlier ones to it, so memory grows with every batch, or backward fails the second time",
+		"`"+st.Base+"` is averaged with its graph: each call links the graphs of all earlier ones to it, so memory grows with every batch, or backward fails the second time",
 		"average the values alone: `"+what+"` with .detach(), or the whole line under torch.no_grad()")
 	p.within(s)
 }

@@ -39,7 +39,7 @@ func checkpointingIneffective(p *pass) {
 		p.report(cached, Warning, "the key-value cache is on while gradient checkpointing is: it keeps every layer's keys and values, and transformers switches one of the two off with no more than a log line",
 			"use_cache=False for training")
 	case enabled != nil && lora != nil && lora.Pos().Start < enabled.Pos().Start && !inputs && !nonReentrant:
-		p.report(enabled, Warning, "with LoRA the embeddings are frozen, so the checkpointed blocks' input needs no gradient: reentrant checkpointing then breaks the graph or keeps nothing back",
+		p.report(enabled, Warning, "with LoRA the embeddings are frozen, so the checkpointed blocks' input needs no gradient: reentrant checkpointing then breaks the graph",
 			"call model.enable_input_require_grads(), or gradient_checkpointing_kwargs={\"use_reentrant\": False}")
 	}
 }

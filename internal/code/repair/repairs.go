@@ -275,7 +275,7 @@ func moveZeroGrad(s *site) []lint.Repair {
 		if len(removed) == 0 || len(added) == 0 {
 			return nil
 		}
-		return one("Move `"+short(s.text(s.call.Node))+"` behind the step", false, append(removed, added...)...)
+		return one("Move `"+short(s.text(s.call.Node))+"` after the step", false, append(removed, added...)...)
 	}
 	return nil
 }

@@ -182,7 +182,10 @@ func (w *Workspace) list(dir string) map[string]kind {
 		return names
 	}
 	w.folders[dir] = nil
-	if parent, name := filepath.Dir(dir), filepath.Base(dir); parent != dir && name != ".." && name != "." && parent != "." && !strings.HasSuffix(parent, "..") {
+	if !w.settings.Fence.Allows(dir) {
+		return nil
+	}
+	if parent, name := filepath.Dir(dir), filepath.Base(dir); parent != dir && name != ".." && name != "." && parent != "." && !strings.HasSuffix(parent, "..") && w.settings.Fence.Allows(parent) {
 		if w.list(parent)[name] != isFolder && !w.blind[parent] {
 			return nil
 		}

@@ -26,28 +26,27 @@ type Settings struct {
 	Baseline       string              `toml:"baseline"`
 	Tests          bool                `toml:"tests"`
 
-	Root string `toml:"-"` // the folder of the pyproject.toml; patterns and the baseline start there
+	Root  string `toml:"-"` // the folder of the pyproject.toml; patterns and the baseline start there
+	Fence Fence  `toml:"-"` // nothing outside of it is read
 }
 
-// ReadSettings looks for the closest pyproject.toml at or above a path.
-func ReadSettings(path string) (Settings, error) {
+// ReadSettings looks for the closest pyproject.toml at or above a path, within the fence.
+func ReadSettings(path string, fence Fence) (Settings, error) {
 	dir, err := filepath.Abs(path)
 	if err != nil {
 		return Settings{}, err
 	}
-	for {
-		file := filepath.Join(dir, "pyproject.toml")
-		text, err := os.ReadFile(file)
-		if err == nil {
-			s, err := decodeSettings(file, string(text))
-			s.Root = dir
-			return s, err
+	for ; ; dir = filepath.Dir(dir) {
+		if file := filepath.Join(dir, "pyproject.toml"); fence.Allows(file) {
+			if text, err := os.ReadFile(file); err == nil {
+				s, err := decodeSettings(file, string(text))
+				s.Root, s.Fence = dir, fence
+				return s, err
+			}
 		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return Settings{}, nil
+		if dir == filepath.Dir(dir) {
+			return Settings{Fence: fence}, nil
 		}
-		dir = parent
 	}
 }
 

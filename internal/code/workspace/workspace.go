@@ -361,6 +361,9 @@ func (w *Workspace) read(path string) ([]byte, error) {
 	if text, ok := w.open[path]; ok {
 		return text, nil
 	}
+	if !w.settings.Fence.Allows(path) {
+		return nil, os.ErrPermission
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

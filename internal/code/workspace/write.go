@@ -52,7 +52,7 @@ func WriteBaseline(path string, findings []lint.Finding) error {
 
 // HideKnown drops the findings that the baseline lists, and counts them and those that are gone from the code.
 func (s Settings) HideKnown(findings []lint.Finding) (fresh []lint.Finding, known, gone int, err error) {
-	if s.Baseline == "" {
+	if s.Baseline == "" || !s.Fence.Allows(s.Baseline) {
 		return findings, 0, 0, nil
 	}
 	text, err := os.ReadFile(s.Baseline)

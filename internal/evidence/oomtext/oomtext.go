@@ -32,7 +32,7 @@ const (
 	NotAnOOM   Kind = "not-an-oom"  // looks like one and is none (Triton's on-chip shared memory)
 	GaveUp     Kind = "oom-gave-up" // a batch-size finder met OOM at every size
 	Refused    Kind = "oom-refused" // a program refused to start for want of free device memory
-	CacheFull  Kind = "kv-cache"    // a server has no room for its cache of keys and values
+	CacheFull  Kind = "kv-cache"    // a server has no room for its KV cache
 	NoRoom     Kind = "no-room"     // a loader refused a model because it does not fit on the device
 )
 
@@ -125,7 +125,7 @@ type Message struct {
 	Near       string // the text right around it, in lower case
 	// Purpose is what the memory was for, where the words tell: weights, cache, compute, "".
 	Purpose string
-	// Tokens is what a server's cache of keys and values would have to hold, and Room how many it can; 0 unknown.
+	// Tokens is what a server's KV cache would have to hold, and Room how many it can; 0 unknown.
 	Tokens, Room int
 
 	charDevice bool // the device is printed as a raw character
@@ -157,7 +157,7 @@ type HintKind string
 const (
 	// HintNoInputGradient is torch/utils/checkpoint.py, check_backward_validity: a checkpointed layer gets no gradient.
 	HintNoInputGradient HintKind = "checkpoint-no-grad"
-	// HintCache is transformers: a cache of keys and values was asked for together with checkpointing.
+	// HintCache is transformers: a KV cache was asked for together with checkpointing.
 	HintCache HintKind = "checkpoint-use-cache"
 )
 

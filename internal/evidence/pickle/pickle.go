@@ -326,7 +326,7 @@ func (m *machine) tuple(op byte) error {
 	case opTuple1, opTuple2, opTuple3:
 		n := int(op-opTuple1) + 1
 		if len(m.stack)-m.floor() < n {
-			return m.fail("a tuple of %d is wanted and the stack has fewer values", n)
+			return m.fail("the opcode needs %d values and the stack has fewer", n)
 		}
 		items = m.stack[len(m.stack)-n:]
 		m.stack = m.stack[:len(m.stack)-n]

@@ -23,7 +23,7 @@ func Healthy(processes []Process) []string {
 		lines = append(lines, rank)
 	}
 	if p.OOMCount > 0 {
-		lines = append(lines, fmt.Sprintf("it ran out of memory %s times and went on; --report DIR keeps the evidence.", units.Count(p.OOMCount)))
+		lines = append(lines, fmt.Sprintf("it ran out of memory %s times and continued; --report DIR keeps the evidence.", units.Count(p.OOMCount)))
 	}
 	return lines
 }
@@ -90,7 +90,7 @@ func trendWords(p Process) string {
 	case !t.Known:
 		return ""
 	case t.Growing:
-		return fmt.Sprintf(", growing by %s a step", t.PerStep.Short())
+		return fmt.Sprintf(", growing by %s per step", t.PerStep.Short())
 	}
 	return ", steady since"
 }
@@ -139,7 +139,7 @@ func outlier(processes []Process) string {
 	median := peaks[(len(peaks)-1)/2]
 	top, _ := fullest(byRank)
 	if top.Peak.Allocated <= median+median/10 {
-		return fmt.Sprintf("the %d ranks are even: %s to %s.", len(byRank), peaks[0].Short(), peaks[len(peaks)-1].Short())
+		return fmt.Sprintf("all %d ranks use about the same: %s to %s.", len(byRank), peaks[0].Short(), peaks[len(peaks)-1].Short())
 	}
 	return fmt.Sprintf("rank %d stands out: %s, the median rank holds %s.", top.Rank, top.Peak.Allocated.Short(), median.Short())
 }

@@ -26,7 +26,7 @@ func newBuilder(r *Recording) *builder {
 	return b
 }
 
-// reserved finds what was held from CUDA at the start: what is held at the end, less what was obtained on the
+// reserved finds what was reserved by PyTorch at the start: what is held at the end, less what was obtained on the
 // way, plus what was returned.
 func (b *builder) reserved() {
 	var held int64

@@ -28,7 +28,7 @@ type Recording struct {
 	Born  []uint32           // tape event of each Alloc, by ID; 0 for the Initial ones
 	Died  []uint32           // tape event of each Free, by ID; NeverFreed for those alive at the end
 
-	// Reserved is what PyTorch held from CUDA when the history began.
+	// Reserved is what PyTorch reserved by PyTorch when the history began.
 	Reserved units.Bytes
 	// Complete says that the history begins with nothing allocated and nothing reserved.
 	Complete bool

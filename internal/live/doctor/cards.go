@@ -19,14 +19,14 @@ func soundness(f Facts) []report.Finding {
 		if c.Uncorrected != nil && *c.Uncorrected > 0 {
 			out = append(out, finding("ecc-errors", report.Error, 0.95, fmt.Sprintf("GPU %d had %d memory errors that could not be corrected", c.Index, *c.Uncorrected),
 				"since the driver was loaded; what was computed on it may be wrong", do("move jobs away and reset the card", reset),
-				do("when they come back, have the card replaced", "nvidia-smi -q -d ECC,ROW_REMAPPER")))
+				do("if errors return, have the card replaced", "nvidia-smi -q -d ECC,ROW_REMAPPER")))
 		}
 		if is(c.RemapFailure) {
 			out = append(out, finding("row-remap", report.Error, 0.99, fmt.Sprintf("GPU %d could not replace a broken row of memory", c.Index), "it has run out of spare rows",
 				do("have the card replaced", fmt.Sprintf("nvidia-smi -q -d ROW_REMAPPER -i %d", c.Index))))
 		}
 		if is(c.RemapPending) || is(c.RetiredPending) {
-			out = append(out, finding("row-remap", report.Warning, 0.99, fmt.Sprintf("GPU %d waits to replace broken memory", c.Index), "it does so at the next reset",
+			out = append(out, finding("row-remap", report.Warning, 0.99, fmt.Sprintf("GPU %d has broken memory rows to replace", c.Index), "it replaces them at the next reset",
 				do("end the jobs on it and reset the card", reset)))
 		}
 	}
@@ -41,7 +41,7 @@ func setup(f Facts) []report.Finding {
 			out = append(out, finding(id, severity, 0.9, names(on)+title, evidence, do(action, onCards(command, on, len(f.Cards)))))
 		}
 	}
-	add(func(c Card) bool { return c.ComputeMode == "prohibited" }, "compute-mode", report.Error, ": closed to computing", "compute mode PROHIBITED", "open it", "sudo nvidia-smi -c DEFAULT")
+	add(func(c Card) bool { return c.ComputeMode == "prohibited" }, "compute-mode", report.Error, ": no process may compute on it", "compute mode PROHIBITED", "open it", "sudo nvidia-smi -c DEFAULT")
 	add(func(c Card) bool { return c.ComputeMode == "exclusive" }, "compute-mode", report.Remark, ": one process at a time",
 		`a second one fails with "CUDA-capable device(s) is/are busy or unavailable"`, "allow several", "sudo nvidia-smi -c DEFAULT")
 	add(func(c Card) bool { return c.Persistence != nil && !*c.Persistence && !f.System.WSL }, "persistence-off", report.Remark, ": the driver unloads when no process uses the card",
@@ -116,7 +116,7 @@ func sliced(f Facts, c Card) []report.Finding {
 	out := []report.Finding{finding("mig", report.Remark, 0.9, fmt.Sprintf("GPU %d is cut into %d MIG instances", c.Index, instances),
 		"a process sees one instance only, and its memory, not the card's; instances cannot talk to one another with NCCL", do("choose one by its UUID from nvidia-smi -L", "CUDA_VISIBLE_DEVICES=MIG-…"))}
 	if expandable(f) {
-		out = append(out, finding("mig", report.Warning, 0.7, "expandable_segments on MIG instances makes PyTorch ask NVML for what it may not have",
+		out = append(out, finding("mig", report.Warning, 0.7, "expandable_segments on MIG instances makes PyTorch send NVML a query that MIG refuses",
 			"running out of memory then shows as an NVML assertion (pytorch/pytorch issue 112377)", do("leave expandable_segments out on MIG", "")))
 	}
 	return out
@@ -155,6 +155,6 @@ func unlisted(f Facts, c watch.CardView) report.Finding {
 			"the driver does not list processes of other containers here", do("look from the host, or start this container with --pid=host", "plimsoll watch --once"))
 	}
 	return finding("orphan-memory", report.Warning, 0.7, fmt.Sprintf("%s in use on %s and no process is listed for it", c.Used.Short(), c.Label()),
-		"a process that died badly, or one that only holds the device open",
-		do("find who has the card open and end it", fmt.Sprintf("sudo fuser -v /dev/nvidia%d", c.Index)), do("where nobody has, reset the card", fmt.Sprintf("sudo nvidia-smi --gpu-reset -i %d", c.Index)))
+		"a crashed process, or one that only holds the device open",
+		do("find the process that has the card open and stop it", fmt.Sprintf("sudo fuser -v /dev/nvidia%d", c.Index)), do("if there is none, reset the card", fmt.Sprintf("sudo nvidia-smi --gpu-reset -i %d", c.Index)))
 }

@@ -100,7 +100,7 @@ var checks = []check{
 	{"PyTorch and the cards fit together", torchAndCards, torchFitsCards},
 	{"the CUDA toolkit and PyTorch fit together", toolkitKnown, toolkitFitsTorch},
 	{"no memory is held by processes that have ended or by other containers", viewKnown, holders},
-	{"cards are sound (ECC, row remapping)", cardsKnown, soundness},
+	{"cards are healthy (ECC, row remapping)", cardsKnown, soundness},
 	{"cards are set up well (persistence, MIG, compute mode)", cardsKnown, setup},
 	{"no memory spills to the host (WSL)", always, spill},
 	{"/dev/shm is large enough", shmKnown, sharedMemory},

@@ -19,7 +19,7 @@ func driverWorks(f Facts) []report.Finding {
 		return []report.Finding{finding("driver-library", report.Remark, 0.9, "only nvidia-smi answers: the cards' health is not known, and watching costs more", d.Problem,
 			do("put the folder of libnvidia-ml.so.1 on the loader's path; builds with the tag nogpu never look for it", "ldconfig -p | grep libnvidia-ml"))}
 	case f.System.Nouveau:
-		return []report.Finding{finding("driver-missing", report.Error, 0.9, "the free driver nouveau holds the card; CUDA needs NVIDIA's", d.Problem,
+		return []report.Finding{finding("driver-missing", report.Error, 0.9, "the open-source driver nouveau controls the card; CUDA needs NVIDIA's driver", d.Problem,
 			do("install NVIDIA's driver, keep nouveau from loading, and reboot", "echo 'blacklist nouveau' | sudo tee /etc/modprobe.d/blacklist-nouveau.conf"))}
 	case f.System.Container && d.Files && d.NoLibrary:
 		return []report.Finding{finding("driver-missing", report.Error, 0.9,
@@ -72,7 +72,7 @@ func torchFitsDriver(f Facts) []report.Finding {
 			do("update the driver", ""), do("or install a PyTorch for CUDA "+wheel(f.Driver.CUDA)+"; pytorch.org/get-started/locally has the command", ""))}
 	case runs.less(built):
 		return []report.Finding{finding("driver-older-than-torch", report.Remark, 0.9,
-			fmt.Sprintf("PyTorch was built with CUDA %s, the driver is of CUDA %s: it runs, but code compiled at run time may not", t.CUDA, f.Driver.CUDA),
+			fmt.Sprintf("PyTorch was built with CUDA %s, the driver supports CUDA %s: it runs, but code compiled at run time may not", t.CUDA, f.Driver.CUDA),
 			"a driver of the same major version runs the program, but not PTX newer than itself", do("update the driver", ""))}
 	}
 	return nil
@@ -136,7 +136,7 @@ func toolkitFitsTorch(f Facts) []report.Finding {
 		return nil
 	}
 	return []report.Finding{finding("toolkit-mismatch", report.Remark, 0.95,
-		fmt.Sprintf("nvcc is of CUDA %s, PyTorch of CUDA %s: extensions such as flash-attn will not build", f.Toolkit, f.Torch.CUDA),
+		fmt.Sprintf("nvcc is for CUDA %s, PyTorch was built with CUDA %s: extensions such as flash-attn will not build", f.Toolkit, f.Torch.CUDA),
 		`PyTorch refuses with "The detected CUDA version mismatches the version that was used to compile PyTorch"`,
 		do(fmt.Sprintf("point CUDA_HOME to a toolkit of CUDA %d, or install extensions as ready-made wheels", built.major), ""))}
 }

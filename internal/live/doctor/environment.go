@@ -25,7 +25,7 @@ func allocatorVariables(f Facts) []report.Finding {
 	}
 	version, known := torchVersion(f)
 	if name == "PYTORCH_ALLOC_CONF" && known && !torch.NewVariableReaches.Has(version) {
-		out = append(out, finding("alloc-conf-ignored", report.Error, 0.9, "PyTorch "+f.Torch.Version+" ignores PYTORCH_ALLOC_CONF for CUDA", "the setting has no effect, silently",
+		out = append(out, finding("alloc-conf-ignored", report.Error, 0.9, "PyTorch "+f.Torch.Version+" ignores PYTORCH_ALLOC_CONF for CUDA", "PyTorch ignores the setting without a warning",
 			do("use the older name", "export PYTORCH_CUDA_ALLOC_CONF="+value)))
 	}
 	out = append(out, settings(name, value, version, known)...)
@@ -95,7 +95,7 @@ func noCaching(f Facts) []report.Finding {
 	if v, set := f.Env["PYTORCH_NO_CUDA_MEMORY_CACHING"]; !set || v == "" || v == "0" {
 		return nil
 	}
-	return []report.Finding{finding("caching-off", report.Warning, 0.9, "PYTORCH_NO_CUDA_MEMORY_CACHING is set: every tensor asks the driver, and training crawls",
+	return []report.Finding{finding("caching-off", report.Warning, 0.9, "PYTORCH_NO_CUDA_MEMORY_CACHING is set: every tensor asks the driver, and training becomes very slow",
 		"it is meant for debugging; the allocator's settings have no effect", do("unset it", "unset PYTORCH_NO_CUDA_MEMORY_CACHING"))}
 }
 
@@ -117,7 +117,7 @@ func missingCards(value string, cards int) []report.Finding {
 	for _, part := range strings.Split(value, ",") {
 		if n, err := strconv.Atoi(strings.TrimSpace(part)); err == nil && n >= cards {
 			return []report.Finding{finding("no-visible-device", report.Warning, 0.9, fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s names card %d, this machine has %d", value, n, cards),
-				"CUDA drops it and every card after it", do("name cards from 0", ""))}
+				"CUDA drops it and every card after it", do("cards are numbered from 0", ""))}
 		}
 	}
 	return nil

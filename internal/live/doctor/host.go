@@ -19,7 +19,7 @@ func spill(f Facts) []report.Finding {
 				}
 				if (p.Known || p.Torch != nil) && held > c.Total {
 					out = append(out, finding("sysmem-fallback", report.Error, 0.95, fmt.Sprintf("%s holds %s on %s, more than the card has", p.Name(), held.Short(), c.Label()),
-						"the rest lies in the host's memory, ten to fifty times slower", do(`in NVIDIA's control panel set "CUDA - Sysmem Fallback Policy" to "Prefer No Sysmem Fallback"`, ""),
+						"the rest is in host memory, ten to fifty times slower", do(`in NVIDIA's control panel set "CUDA - Sysmem Fallback Policy" to "Prefer No Sysmem Fallback"`, ""),
 						do("make the job smaller", "plimsoll fit …")))
 				}
 			}
@@ -29,7 +29,7 @@ func spill(f Facts) []report.Finding {
 		return out
 	}
 	return append(out,
-		finding("sysmem-fallback", report.Remark, 0.7, "under WSL a full card does not fail: the driver moves memory to the host and everything becomes slow", "this is Windows' driver's default",
+		finding("sysmem-fallback", report.Remark, 0.7, "under WSL a full card does not fail: the driver moves memory to the host and everything becomes slow", "this is the default of the Windows driver",
 			do(`set "CUDA - Sysmem Fallback Policy" to "Prefer No Sysmem Fallback" in NVIDIA's control panel`, "")),
 		finding("wsl-pinned-memory", report.Remark, 0.7, "under WSL little memory can be pinned: pin_memory=True may fail with CUDA out of memory on an empty card",
 			"WSL caps pinned memory at a share of the host's (microsoft/WSL issue 8447)", do("where it fails, set pin_memory=False in the DataLoader", "")))

@@ -100,7 +100,7 @@ func readCards(r io.Reader) (Snapshot, error) {
 		}
 		f := fields(lines.Text())
 		if len(f) < 10 {
-			return snap, fmt.Errorf("nvidia-smi line %d: %d fields where 10 were asked for: %q", n, len(f), firstLine(lines.Bytes()))
+			return snap, fmt.Errorf("nvidia-smi line %d: %d fields instead of 10: %q", n, len(f), firstLine(lines.Bytes()))
 		}
 		index, err := strconv.Atoi(f[0])
 		if err != nil || index < 0 || len(snap.Devices) >= 1024 {
@@ -139,7 +139,7 @@ func readApps(r io.Reader, snap *Snapshot) error {
 		}
 		f := fields(lines.Text())
 		if len(f) < 3 {
-			return fmt.Errorf("nvidia-smi processes, line %d: %d fields where 3 were asked for", n, len(f))
+			return fmt.Errorf("nvidia-smi processes, line %d: %d fields instead of 3", n, len(f))
 		}
 		pid, err := strconv.Atoi(f[1])
 		i, listed := at[f[0]]

@@ -7,8 +7,8 @@ type Stats struct {
 	Requested units.Bytes // asked for in active blocks (requested_bytes)
 	Allocated units.Bytes // sizes of blocks handed out (allocated_bytes)
 	Active    units.Bytes // the same and those waiting for another stream (active_bytes)
-	Reserved  units.Bytes // held from CUDA (reserved_bytes)
-	Segments  int         // pieces held from CUDA; an expandable segment counts as one
+	Reserved  units.Bytes // reserved by PyTorch (reserved_bytes)
+	Segments  int         // pieces reserved by PyTorch; an expandable segment counts as one
 
 	Peak Peak
 

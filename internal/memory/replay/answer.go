@@ -182,10 +182,10 @@ func byLine(pins []Pin, stacks *callsite.Table) []report.Pin {
 func (c *Case) doubts() []string {
 	var out []string
 	if len(c.tape.Initial) > 0 {
-		out = append(out, "the history begins while memory is already held; how that came about is not recorded, so that peaks under other settings are less certain")
+		out = append(out, "the history begins while memory is already held; how that came about is not recorded, so peaks under other settings are less certain")
 	}
 	if len(c.tape.Pools) > 1 {
-		out = append(out, "CUDA graphs or memory pools were in use: their pools are replayed, but when a pool was given up is not recorded, so that its memory counts as held")
+		out = append(out, "CUDA graphs or memory pools were in use: their pools are replayed, but when a pool was released is not recorded, so its memory counts as reserved")
 	}
 	if n := c.Recording.Contradictions; n > 0 {
 		out = append(out, units.Count(n)+" events contradict the rest of the history and were left out")

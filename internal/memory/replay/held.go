@@ -2,7 +2,7 @@ package replay
 
 import "github.com/plimsoll/plimsoll/internal/units"
 
-// Held replays the recording under a setting and tells how much was held from CUDA: the most in each stretch of the
+// Held replays the recording under a setting and tells how much was reserved by PyTorch: the most in each stretch of the
 // history from edges[i] to edges[i+1]. It ends early where a request fails; the stretches after that hold -1.
 func (c *Case) Held(s Setting, t Target, edges []int) []units.Bytes {
 	out := make([]units.Bytes, max(0, len(edges)-1))

@@ -50,7 +50,7 @@ func (t *Timeline) Stepped() bool { return t.StepsFrom == "marks" || t.StepsFrom
 type Level struct {
 	Requested units.Bytes // asked for and not yet returned to the pool
 	Allocated units.Bytes // the same in whole blocks
-	Reserved  units.Bytes // held from CUDA
+	Reserved  units.Bytes // reserved by PyTorch
 }
 
 // Peak is the highest level of each kind, which need not be at the same instant.
@@ -147,7 +147,7 @@ func (t *Timeline) BornIn(id int) int {
 	return t.StepOf(int(t.Born[id]))
 }
 
-// ReservedAt is what was held from CUDA when a tape event happened.
+// ReservedAt is what was reserved by PyTorch when a tape event happened.
 func (t *Timeline) ReservedAt(event int) units.Bytes {
 	end := 0
 	if event >= 0 && event < len(t.Event) {

@@ -26,29 +26,44 @@ var hopper = sync.OnceValue(func() *Table {
 	return t
 })
 
-// Need is what a pass of a convolution takes. Without a table Takes is nothing and High what copies of all operands take:
+// Need is what a pass of a convolution takes in a mode. Without a table Takes is nothing and High what copies of all operands take:
 // the two ends between which cuDNN's plans lie.
-func (t *Table) Need(c Conv, p Pass) Need {
+func (t *Table) Need(c Conv, p Pass, m Mode) Need {
 	if !c.valid() {
 		return Need{}
 	}
-	p = c.Role(p)
+	role := c.Role(p)
 	if t == nil {
-		one := newTerms(c, p, 1)
+		one := newTerms(c, role, 1)
 		return Need{High: units.Bytes(one.base(int(both)*8 + 7))}
 	}
-	own := newTerms(c, p, t.SMs)
-	v := features(c, p, &own)
-	takes, low, high, sure := t.forests[p].answer(&v, &own)
-	more := wideSums(c, p, &own)
-	return Need{Takes: units.Bytes(takes + more), Low: units.Bytes(low), High: units.Bytes(high + more), Sure: sure}
+	own := newTerms(c, role, t.Card.SMs)
+	v := features(c, role, &own)
+	f := &t.forests[m][role]
+	if len(f.trees) == 0 { // nothing was measured in this mode: what the heuristic takes, or any copy
+		n := t.Need(c, p, Heuristic)
+		n.High, n.Sure = max(n.High, units.Bytes(own.base(int(both)*8+7))), 0
+		return n
+	}
+	takes, low, high, sure := f.answer(&v, &own)
+	if m == Trial {
+		high = max(high, own.tried(c))
+	}
+	return Need{Takes: units.Bytes(takes), Low: units.Bytes(low), High: units.Bytes(high), Sure: sure}
 }
 
-// wideSums are seven partial sums of the weight that dilated fp32 kernels on 2048 channels take, and those on 512 do not: seen in every fp32
-// step of deeplabv3_resnet50 (126 MiB for a weight of 18 MiB). The measured rows have no dilation above 2, so no tree knows them.
-func wideSums(c Conv, p Pass, t *terms) int64 {
-	if p != WeightGrad || c.Dilation <= 2 || c.Width != 4 || c.channels() < 2048 {
-		return 0
+// tried is the largest workspace of a trial that is known to come up: the FFT of fp32 planes without strides, beside copies of all operands.
+func (t *terms) tried(c Conv) int64 {
+	copied := t.base(int(both)*8 + 7)
+	if c.Width != 4 || c.Stride != 1 || c.Groups > 1 {
+		return copied
 	}
-	return 7 * t.w[asIs]
+	side := max(c.P, c.Q) + max(c.R, c.S) - 1
+	switch {
+	case side <= 16:
+		return copied + t.fft[0]
+	case side <= 32:
+		return copied + t.fft[1]
+	}
+	return copied + t.fft[2]
 }

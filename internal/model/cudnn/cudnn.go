@@ -29,6 +29,17 @@ const (
 	passes
 )
 
+// Mode is how a plan of cuDNN's is chosen.
+type Mode uint8
+
+// The modes of a call.
+const (
+	Heuristic Mode = iota // the plan cuDNN names first: torch.backends.cudnn.benchmark is False, the default
+	Trial                 // the first call of a shape with benchmark = True, which runs every plan and needs the workspace of the largest
+	Chosen                // a later call with benchmark = True: the plan that was fastest
+	modes
+)
+
 // Conv is a convolution without transposition. A transposed one is the same kernels in other roles: Swap gives them.
 type Conv struct {
 	N, C, H, W            int // input

@@ -63,24 +63,44 @@ func (f *forest) answer(v *[featureCount]int64, t *terms) (takes, low, high int6
 			most, takes, sure = votes, a, float64(near)/float64(len(said))
 		}
 	}
+	if sure < 0.25 { // no answer stands out: what is taken on average
+		takes = 0
+		for _, a := range said {
+			takes += a / int64(len(said))
+		}
+	}
 	odd := len(said) / 20 // voices that count as lone
 	return takes, min(takes, said[odd]), max(takes, said[len(said)-1-odd]), sure
 }
 
 // Table is what was measured on cards of one compute capability with one cuDNN.
 type Table struct {
-	SMs     int
-	forests [passes]forest
+	Card    Card // of it the capability, the multiprocessors and the version of cuDNN
+	forests [modes][passes]forest
+}
+
+// all are the forests in the order of the format.
+func (t *Table) all() []*forest {
+	var out []*forest
+	for m := range t.forests {
+		for p := range t.forests[m] {
+			out = append(out, &t.forests[m][p])
+		}
+	}
+	return out
 }
 
 var errTable = errors.New("not a table of workspaces")
 
-const magic = "plimsoll cudnn 1\n"
+const magic = "plimsoll cudnn 3\n"
 
 // Encode writes the table.
 func (t *Table) Encode() []byte {
-	raw := binary.AppendUvarint(nil, uint64(t.SMs))
-	for _, f := range t.forests {
+	var raw []byte
+	for _, n := range []int{t.Card.SMs, t.Card.Capability[0], t.Card.Capability[1], t.Card.CuDNN} {
+		raw = binary.AppendUvarint(raw, uint64(n))
+	}
+	for _, f := range t.all() {
 		raw = binary.AppendUvarint(raw, uint64(len(f.labels)))
 		for _, l := range f.labels {
 			raw = binary.AppendUvarint(raw, uint64(l))
@@ -119,11 +139,11 @@ func Decode(data []byte) (*Table, error) {
 		return nil, fmt.Errorf("%w: %w", errTable, err)
 	}
 	r := reader{Reader: *bytes.NewReader(raw)}
-	t := &Table{SMs: r.count(1 << 16)}
-	for i := range t.forests {
-		t.forests[i] = r.forest()
+	t := &Table{Card: Card{SMs: r.count(1 << 16), Capability: [2]int{r.count(1 << 8), r.count(1 << 8)}, CuDNN: r.count(1 << 30)}}
+	for _, f := range t.all() {
+		*f = r.forest()
 	}
-	if r.err != nil || t.SMs < 1 {
+	if r.err != nil || t.Card.SMs < 1 || slices.ContainsFunc(t.forests[Heuristic][:], func(f forest) bool { return len(f.trees) == 0 }) {
 		return nil, errTable
 	}
 	return t, nil
@@ -166,7 +186,7 @@ func (r *reader) forest() forest {
 		}
 		f.trees = append(f.trees, nodes)
 	}
-	if len(f.trees) == 0 || len(f.labels) == 0 {
+	if (len(f.trees) == 0) != (len(f.labels) == 0) {
 		r.err = errTable
 	}
 	return f

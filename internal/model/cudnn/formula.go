@@ -16,14 +16,18 @@ const (
 type padding uint8
 
 const (
-	asIs   padding = iota
-	both           // input and output channels to 16 bytes
-	inputs         // input channels only
+	asIs     padding = iota
+	both             // input and output channels to 16 bytes
+	inputs           // input channels only
+	byGroups         // the channels of every group to a power of two: grouped kernels work on tiles of them
 	paddings
 )
 
 // tiles are the output tiles of cuDNN's matrix kernels, rows × columns.
-var tiles = [...][2]int64{{64, 64}, {64, 128}, {128, 64}, {128, 128}, {128, 256}, {256, 128}, {64, 256}, {256, 64}, {256, 256}}
+var tiles = [...][2]int64{
+	{64, 64}, {64, 128}, {128, 64}, {128, 128}, {128, 256}, {256, 128}, {64, 256}, {256, 64}, {256, 256},
+	{32, 32}, {32, 64}, {64, 32}, {32, 128}, {128, 32}, {32, 256}, {256, 32}, {192, 128}, {128, 192}, {96, 128}, {128, 96},
+}
 
 // constants are sums of partial tiles that follow from no count we know, in KiB.
 var constants = [...]int64{
@@ -34,47 +38,66 @@ var constants = [...]int64{
 const (
 	partNone      = 0
 	partPerImage  = 1 // a 1×1 weight gradient: one fp32 weight per image
-	partWeights   = 2 // 1 to 8 fp32 weights
-	partConstant  = partWeights + 8
+	partFFT       = 2 // planes transformed to 16, 32 or 64 points a side (fft)
+	partWinograd  = partFFT + 3
+	partWeights   = partWinograd + 1 // 1 to 64 fp32 weights
+	mostWeights   = 64
+	partConstant  = partWeights + mostWeights
 	partTile      = partConstant + len(constants)
 	tileStream    = 0 // the tiles of the last wave, each split over the multiprocessors left (stream-K)
-	tileSplit     = 1 // as many weights as all tiles fit into one wave
-	tileSplit2    = 2 // into two
-	tileStreamOne = 3 // stream-K that keeps one share in registers
-	tileHalf      = 4 // stream-K with sums in 16 bits
-	tileShort     = 5 // stream-K, each share at least 448 products long
-	tileKinds     = 6
-	parts         = partTile + tileKinds*len(tiles)
+	tileStreamOne = 1 // stream-K that keeps one share in registers
+	tileHalf      = 2 // stream-K with sums in 16 bits
+	tileShort     = 3 // stream-K, each share at least 448 products long
+	tileSplit     = 4 // as many weights as all tiles fit into one wave
+	tileSplit2    = 5 // into two
+	tileSplit4    = 6
+	tileLess      = 7 // as tileSplit, less one: the first share is summed in place
+	tileLess2     = 8
+	tileKinds     = 9
+	counts        = 2 // of tiles over the whole matrix, and of tiles that do not reach over taps of the kernel
+	parts         = partTile + counts*tileKinds*len(tiles)
 	bases         = int(paddings) * 8
 	formulas      = bases * parts
 )
 
 // terms are the numbers of one pass that formulas are made of.
 type terms struct {
-	x, y, w [paddings]int64
-	weight  int64 // the weight in fp32, channels padded
-	image   int64 // the weights of all images in fp32
-	count   [len(tiles)]int64
-	long    int64 // products one output sums
-	sms     int64
+	x, y, w  [paddings]int64
+	weight   int64 // the weight in fp32, channels padded
+	image    int64 // the weights of all images in fp32
+	fft      [3]int64
+	winograd int64
+	count    [counts][len(tiles)]int64
+	long     int64 // products one output sums
+	sms      int64
 }
 
 func ceil(a, b int64) int64    { return (a + b - 1) / b }
 func roundUp(a, b int64) int64 { return ceil(a, b) * b }
 
+// powerOfTwo is the least one that is not below n and least.
+func powerOfTwo(n, least int64) int64 {
+	for least < n {
+		least *= 2
+	}
+	return least
+}
+
 func newTerms(c Conv, p Pass, sms int) terms {
 	width, groups := int64(c.Width), int64(c.Groups)
-	n, ch, k, cg := int64(c.N), int64(c.C), int64(c.K), int64(c.channels())
+	n, ch, k, cg, kg := int64(c.N), int64(c.C), int64(c.K), int64(c.channels()), int64(c.K/c.Groups)
 	taps, pixels, out := int64(c.R)*int64(c.S), int64(c.H)*int64(c.W), int64(c.P)*int64(c.Q)
 	to := 16 / min(width, 16)
 	cp, kp, cgp := roundUp(ch, to), roundUp(k, to), cg
 	if groups == 1 {
 		cgp = roundUp(cg, to)
 	}
+	c2, k2 := powerOfTwo(cg, to), powerOfTwo(kg, to)
 	t := terms{weight: k * cgp * taps * 4, image: n * k * cg * taps * 4, sms: int64(max(sms, 1))}
-	t.x = [paddings]int64{n * ch * pixels * width, n * cp * pixels * width, n * cp * pixels * width}
-	t.y = [paddings]int64{n * k * out * width, n * kp * out * width, n * k * out * width}
-	t.w = [paddings]int64{k * cg * taps * width, kp * cgp * taps * width, k * cgp * taps * width}
+	t.x = [paddings]int64{n * ch * pixels * width, n * cp * pixels * width, n * cp * pixels * width, n * groups * c2 * pixels * width}
+	t.y = [paddings]int64{n * k * out * width, n * kp * out * width, n * k * out * width, n * groups * k2 * out * width}
+	t.w = [paddings]int64{k * cg * taps * width, kp * cgp * taps * width, k * cgp * taps * width, groups * k2 * c2 * taps * width}
+	t.transforms(c, p)
 	rows, cols := matrix(c, p)
 	switch p {
 	case Forward:
@@ -85,9 +108,31 @@ func newTerms(c Conv, p Pass, sms int) terms {
 		t.long = n * out
 	}
 	for i, s := range tiles {
-		t.count[i] = max(1, groups*ceil(rows, s[0])*ceil(cols, s[1]))
+		t.count[0][i] = max(1, groups*ceil(rows, s[0])*ceil(cols, s[1]))
+		t.count[1][i] = max(1, groups*taps*ceil(kg, s[0])*ceil(cg, s[1]))
 	}
 	return t
+}
+
+// transforms are the workspaces of kernels that work on transformed planes of fp32. Read off an H200, to the byte: by FFT with F points a side a plane or
+// a filter is F·(F/2+1) complex numbers, twice. A forward pass holds those of input and filters and a copy of the weight ([6,256,56,56] by 256
+// filters of 3×3: 2,268,856,320 bytes with F = 64), a weight gradient those of input and output, or of the filters where
+// they are more, and a copy of the output's gradient ([96,480,24,24] by 40: 443,351,040 with F = 32). By Winograd every 4×4 outputs
+// are 6×6 numbers in each plane, and so is every filter ([32,1024,24,24] by 32: 179,896,320).
+func (t *terms) transforms(c Conv, p Pass) {
+	ins, outs, filters := int64(c.N)*int64(c.C), int64(c.N)*int64(c.K), int64(c.C)*int64(c.K)
+	for i := range t.fft {
+		points := 2 * 8 * (int64(16) << i) * (int64(8)<<i + 1)
+		switch p {
+		case Forward:
+			t.fft[i] = points*(ins+filters) + t.w[asIs]
+		case InputGrad:
+			t.fft[i] = points*(outs+filters) + t.w[asIs]
+		default:
+			t.fft[i] = points*max(ins+outs, filters) + t.y[asIs]
+		}
+	}
+	t.winograd = 4 * 36 * ((ins+outs)*ceil(int64(c.P), 4)*ceil(int64(c.Q), 4) + filters)
 }
 
 // matrix is the size of the output matrix of a pass, for one group.
@@ -126,14 +171,22 @@ func (t *terms) part(p int) int64 {
 		return 0
 	case p == partPerImage:
 		return t.image
+	case p < partWinograd:
+		return t.fft[p-partFFT]
+	case p == partWinograd:
+		return t.winograd
 	case p < partConstant:
 		return int64(p-partWeights+1) * t.weight
 	case p < partTile:
 		return constants[p-partConstant] << 10
 	}
 	p -= partTile
-	shape := tiles[p/tileKinds]
-	count, size := t.count[p/tileKinds], shape[0]*shape[1]*4
+	return t.tiled(p/tileKinds%len(tiles), p/tileKinds/len(tiles), p%tileKinds)
+}
+
+// tiled are the partial sums of kernels with one tile.
+func (t *terms) tiled(tile, counted, kind int) int64 {
+	count, size := t.count[counted][tile], tiles[tile][0]*tiles[tile][1]*4
 	tail := count
 	if count > t.sms {
 		if tail = count % t.sms; tail == 0 {
@@ -141,17 +194,23 @@ func (t *terms) part(p int) int64 {
 		}
 	}
 	split := t.sms / tail
-	switch p % tileKinds {
+	switch kind {
 	case tileStream:
 		return split * tail * size
-	case tileSplit:
-		return t.sms / count * t.weight
-	case tileSplit2:
-		return 2 * t.sms / count * t.weight
 	case tileStreamOne:
 		return (split - 1) * tail * size
 	case tileHalf:
 		return split * tail * size / 2
+	case tileSplit:
+		return t.sms / count * t.weight
+	case tileSplit2:
+		return 2 * t.sms / count * t.weight
+	case tileSplit4:
+		return 4 * t.sms / count * t.weight
+	case tileLess:
+		return max(0, t.sms/count-1) * t.weight
+	case tileLess2:
+		return max(0, 2*t.sms/count-1) * t.weight
 	}
 	if split = min(split, ceil(t.long, 448)); split > 1 {
 		return split * tail * size

@@ -1,15 +1,17 @@
 package cudnn
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 )
 
 // Growth says how a table is grown.
 type Growth struct {
-	SMs, Trees int
-	Tries      int // features a node looks at
-	Seed       uint64
+	Card  Card
+	Trees int
+	Tries int // features a node looks at
+	Seed  uint64
 }
 
 // sample is one measured pass.
@@ -17,31 +19,56 @@ type sample struct {
 	v      [featureCount]int64
 	t      terms
 	bytes  int64
-	group  int // data type, memory format, grouped: formulas are chosen among rows of one kind
-	label  int
+	group  int      // data type, memory format, grouped: formulas are chosen among rows of one kind
+	fits   labelSet // formulas that explain it
+	label  int      // of those the one that explains most other measurements
 	coarse int
+}
+
+// labelSet is a set of labels; a forest has far fewer than it holds.
+type labelSet [8]uint64
+
+func (s *labelSet) add(label int) { s[label/64] |= 1 << (label % 64) }
+
+// keep leaves what is in both, and tells whether that is anything.
+func (s *labelSet) keep(other *labelSet) bool {
+	var any uint64
+	for i := range s {
+		s[i] &= other[i]
+		any |= s[i]
+	}
+	return any != 0
 }
 
 // Grow makes a table of measured rows: for every pass it names each measurement by the formula that explains it,
 // as few different ones as possible, and grows trees that tell which formula a shape follows.
 // The trees ask random questions (extremely randomized trees: Geurts, Ernst, Wehenkel, 2006); the best of some tries is taken.
 func Grow(rows []Row, g Growth) *Table {
-	table := &Table{SMs: g.SMs}
-	var samples [passes][]sample
+	table := &Table{Card: g.Card}
+	var samples [modes][passes][]sample
 	for _, r := range rows {
 		c, ok := r.Conv()
 		if !ok {
 			continue
 		}
-		for _, p := range Passes() {
+		for i := range int(modes) * len(Passes()) {
+			mode, p := Mode(i)/Mode(len(Passes())), Passes()[i%len(Passes())]
+			measured, ok := r.In(mode)
+			if !ok {
+				continue
+			}
 			role := c.Role(p)
-			s := sample{t: newTerms(c, role, g.SMs), bytes: int64(r.Bytes.Of(p)), group: c.Width<<2 | int(flag(c.Last)<<1|flag(c.Groups > 1))}
+			s := sample{t: newTerms(c, role, g.Card.SMs), bytes: int64(measured.Of(p)), group: c.Width<<2 | int(flag(c.Last)<<1|flag(c.Groups > 1))}
 			s.v = features(c, role, &s.t)
-			samples[role] = append(samples[role], s)
+			samples[mode][role] = append(samples[mode][role], s)
 		}
 	}
-	for p := range samples {
-		table.forests[p] = growForest(samples[p], g, uint64(p))
+	for m := range samples {
+		for p, measured := range samples[m] {
+			if len(measured) > 0 {
+				table.forests[m][p] = growForest(measured, g, uint64(m)<<8|uint64(p))
+			}
+		}
 	}
 	return table
 }
@@ -50,7 +77,9 @@ func growForest(all []sample, g Growth, salt uint64) forest {
 	f := forest{}
 	named := nameFormulas(all, &f)
 	rnd := rand.New(rand.NewPCG(g.Seed, salt))
-	gr := grower{samples: named, labels: len(f.labels), tries: g.Tries, rnd: rnd}
+	kinds := len(f.labels) + coarseKinds
+	gr := grower{samples: named, labels: len(f.labels), tries: g.Tries, rnd: rnd, numbers: make([]int32, kinds), local: make([][2]int32, len(named))}
+	gr.counts = [2][]int32{make([]int32, kinds), make([]int32, kinds)}
 	for range g.Trees {
 		index := make([]int32, len(named))
 		for i := range index {
@@ -65,21 +94,17 @@ func growForest(all []sample, g Growth, salt uint64) forest {
 	return f
 }
 
-// fit is how well a formula explains a measurement.
-func fit(value, bytes int64) float32 {
-	off := max(value-bytes, bytes-value)
-	switch {
-	case off <= max(bytes/1000, 1<<15):
-		return 1.9
-	case off <= max(bytes/100, 1<<19):
-		return 0.9
-	case off <= max(bytes/50, 1<<20):
-		return 0.3
-	}
-	return 0
+// explains tells whether a formula gives a measurement: a little closer than an answer has to be, so that formulas are not bent to it.
+func explains(value, bytes int64) bool {
+	return max(value-bytes, bytes-value) <= max(bytes/67, 3<<18)
 }
 
-// nameFormulas gives every sample its label and leaves out those that no formula explains.
+// exactly tells whether that is no accident: what is left over are counters and alignment.
+func exactly(value, bytes int64) bool {
+	return value <= bytes && bytes-value <= 1200+bytes/50000
+}
+
+// nameFormulas gives every sample the formulas that explain it and leaves out those that none does.
 func nameFormulas(all []sample, f *forest) []sample {
 	groups := map[int][]int{}
 	for i, s := range all {
@@ -91,57 +116,112 @@ func nameFormulas(all []sample, f *forest) []sample {
 	}
 	slices.Sort(kinds)
 	label := map[int]int{}
-	chosen := make([]int, len(all))
-	for i := range chosen {
-		chosen[i] = -1
-	}
-	for _, k := range kinds {
-		cover(all, groups[k], chosen)
-	}
 	var named []sample
-	for i, s := range all {
-		if chosen[i] < 0 {
-			continue
+	for _, k := range kinds {
+		chosen := cover(all, groups[k])
+		for _, id := range chosen {
+			if _, ok := label[id]; !ok && len(f.labels) < 64*len(labelSet{}) {
+				label[id] = len(f.labels)
+				f.labels = append(f.labels, id)
+			}
 		}
-		n, ok := label[chosen[i]]
-		if !ok {
-			n = len(f.labels)
-			label[chosen[i]] = n
-			f.labels = append(f.labels, chosen[i])
+		for _, m := range groups[k] {
+			if s := all[m]; s.named(chosen, label) {
+				named = append(named, s)
+			}
 		}
-		s.label = n
-		s.coarse = chosen[i] / parts % 8 * 2
-		if chosen[i]%parts != partNone {
-			s.coarse++
-		}
-		named = append(named, s)
 	}
 	return named
 }
 
-// cover picks formulas one after the other, always the one that explains most of what is not yet explained as well.
-func cover(all []sample, members, chosen []int) {
-	const most, least = 40, 2
-	fits := make([][]float32, 0, formulas)
-	ids := make([]int, 0, formulas)
-	for id := range formulas {
-		if b := id / parts; b >= 8 && b%8 == 0 {
-			continue // nothing is copied: padding says nothing
+// named sets the labels of a sample; false where no formula explains it.
+func (s *sample) named(chosen []int, label map[int]int) bool {
+	first, exact := -1, false
+	for _, id := range chosen {
+		l, ok := label[id]
+		v := s.t.value(id)
+		if !ok || !explains(v, s.bytes) {
+			continue
 		}
-		row := make([]float32, len(members))
-		for i, m := range members {
-			row[i] = fit(all[m].t.value(id), all[m].bytes)
+		s.fits.add(l)
+		if e := exactly(v, s.bytes); first < 0 || e && !exact {
+			first, s.label, exact = id, l, e
 		}
-		fits, ids = append(fits, row), append(ids, id)
 	}
+	s.coarse = max(0, first) / parts % 8 * 2
+	if first%parts != partNone {
+		s.coarse++
+	}
+	return first >= 0
+}
+
+// claim is a formula with the samples it explains: members by number, and how well.
+type claim struct {
+	id      int
+	members []int32
+	worth   []float32
+}
+
+// claims finds for every sample the formulas that explain it: of each base what is left, and among the parts those that are as large.
+func claims(all []sample, members []int) []claim {
+	byFormula := map[int]*claim{}
+	for i, m := range members {
+		s := &all[m]
+		sorted := make([]partSize, parts)
+		for p := range sorted {
+			sorted[p] = partSize{s.t.part(p), p}
+		}
+		slices.SortFunc(sorted, func(a, b partSize) int { return cmp.Compare(a.size, b.size) })
+		for b := range bases {
+			if b >= 8 && b%8 == 0 || s.group&1 == 0 && b/8 == int(byGroups) {
+				continue // where nothing is copied padding says nothing, and without groups it is not by groups
+			}
+			base, slack := s.t.base(b), max(s.bytes/67, 3<<18)
+			from, _ := slices.BinarySearchFunc(sorted, s.bytes-base-slack, func(p partSize, at int64) int { return cmp.Compare(p.size, at) })
+			for _, p := range sorted[from:] {
+				if !explains(base+p.size, s.bytes) {
+					break
+				}
+				c := byFormula[b*parts+p.part]
+				if c == nil {
+					c = &claim{id: b*parts + p.part}
+					byFormula[c.id] = c
+				}
+				worth := float32(0.25)
+				if exactly(base+p.size, s.bytes) {
+					worth = 1
+				}
+				c.members, c.worth = append(c.members, int32(i)), append(c.worth, worth)
+			}
+		}
+	}
+	out := make([]claim, 0, len(byFormula))
+	for _, c := range byFormula {
+		out = append(out, *c)
+	}
+	slices.SortFunc(out, func(a, b claim) int { return cmp.Compare(a.id, b.id) })
+	return out
+}
+
+// partSize is a part of a formula with what it is for one sample.
+type partSize struct {
+	size int64
+	part int
+}
+
+// cover picks formulas one after the other, always the one that explains most of what is not yet explained as well.
+func cover(all []sample, members []int) []int {
+	const most, least = 64, 1.5
+	offers := claims(all, members)
 	best := make([]float32, len(members))
-	for range most {
+	var chosen []int
+	for len(chosen) < most {
 		top, gain := -1, float32(least)
-		for j, row := range fits {
+		for j, c := range offers {
 			var sum float32
-			for i, v := range row {
-				if v > best[i] {
-					sum += v - best[i]
+			for i, m := range c.members {
+				if c.worth[i] > best[m] {
+					sum += c.worth[i] - best[m]
 				}
 			}
 			if sum > gain {
@@ -149,14 +229,14 @@ func cover(all []sample, members, chosen []int) {
 			}
 		}
 		if top < 0 {
-			return
+			break
 		}
-		for i, v := range fits[top] {
-			if v > best[i] {
-				best[i], chosen[members[i]] = v, ids[top]
-			}
+		chosen = append(chosen, offers[top].id)
+		for i, m := range offers[top].members {
+			best[m] = max(best[m], offers[top].worth[i])
 		}
 	}
+	return chosen
 }
 
 type grower struct {
@@ -165,16 +245,24 @@ type grower struct {
 	tries   int
 	rnd     *rand.Rand
 	nodes   []node
+
+	numbers []int32 // of the kinds of the node that is split
+	local   [][2]int32
+	counts  [2][]int32
 }
 
 const coarseKinds = 16
 
 // grow writes the tree of some samples in preorder.
 func (g *grower) grow(index []int32) {
-	first := g.samples[index[0]].label
-	pure := !slices.ContainsFunc(index, func(i int32) bool { return g.samples[i].label != first })
+	common, pure := g.samples[index[0]].fits, true
+	for _, i := range index[1:] {
+		if pure = common.keep(&g.samples[i].fits); !pure {
+			break
+		}
+	}
 	if pure {
-		g.nodes = append(g.nodes, node{feature: -1, at: int64(first)})
+		g.nodes = append(g.nodes, node{feature: -1, at: int64(g.majority(index))})
 		return
 	}
 	feature, at := g.question(index)
@@ -194,10 +282,17 @@ func (g *grower) grow(index []int32) {
 	g.grow(index[split:])
 }
 
+// majority is the label that explains most of some samples; of several that explain all, the one most are named by.
 func (g *grower) majority(index []int32) int {
 	count := make([]int, g.labels)
 	for _, i := range index {
-		count[g.samples[i].label]++
+		s := &g.samples[i]
+		for l := range count {
+			if s.fits[l/64]>>(l%64)&1 != 0 {
+				count[l] += 2
+			}
+		}
+		count[s.label]++
 	}
 	return slices.Index(count, slices.Max(count))
 }
@@ -206,16 +301,29 @@ func (g *grower) majority(index []int32) int {
 func (g *grower) question(index []int32) (feature int, at int64) {
 	feature = -1
 	var best float64
-	whole := g.histogram(index, func(*sample) bool { return true })
+	kinds := g.kindsOf(index)
+	whole, left := g.counts[0][:kinds], g.counts[1][:kinds]
+	clear(whole)
+	for i := range index {
+		whole[g.local[i][0]]++
+		whole[g.local[i][1]]++
+	}
 	for range g.tries {
 		f := g.rnd.IntN(featureCount)
 		v := g.samples[index[g.rnd.IntN(len(index))]].v[f]
-		left := g.histogram(index, func(s *sample) bool { return s.v[f] <= v })
-		n := left[len(left)-1]
+		clear(left)
+		n := 0
+		for i, s := range index {
+			if g.samples[s].v[f] <= v {
+				left[g.local[i][0]]++
+				left[g.local[i][1]]++
+				n++
+			}
+		}
 		if n == 0 || n == len(index) {
 			continue
 		}
-		if score := g.purity(left, n) + g.purityRest(whole, left, len(index)-n); score > best {
+		if score := purity(whole, left, n, len(index)); score > best {
 			best, feature, at = score, f, v
 		}
 	}
@@ -223,6 +331,34 @@ func (g *grower) question(index []int32) (feature int, at int64) {
 		return g.anyQuestion(index)
 	}
 	return feature, at
+}
+
+// kindsOf numbers the labels and the coarse kinds that some samples have, and tells how many there are.
+func (g *grower) kindsOf(index []int32) int {
+	n := int32(0)
+	clear(g.numbers)
+	number := func(kind int) int32 {
+		if g.numbers[kind] == 0 {
+			n++
+			g.numbers[kind] = n
+		}
+		return g.numbers[kind] - 1
+	}
+	for i, s := range index {
+		g.local[i] = [2]int32{number(g.samples[s].label), number(g.labels + g.samples[s].coarse)}
+	}
+	return int(n)
+}
+
+// purity is the Gini purity of labels and of coarse kinds on both sides, weighed by the number of samples.
+func purity(whole, left []int32, n, all int) float64 {
+	var here, there float64
+	for i, c := range left {
+		rest := float64(whole[i] - c)
+		here += float64(c) * float64(c)
+		there += rest * rest
+	}
+	return here/float64(n) + there/float64(all-n)
 }
 
 // anyQuestion is asked where random ones separated nothing: the first feature in which two samples differ.
@@ -236,36 +372,6 @@ func (g *grower) anyQuestion(index []int32) (int, int64) {
 		}
 	}
 	return -1, 0
-}
-
-// histogram counts labels, coarse kinds, and all of the samples that are asked for.
-func (g *grower) histogram(index []int32, in func(*sample) bool) []int {
-	h := make([]int, g.labels+coarseKinds+1)
-	for _, i := range index {
-		if s := &g.samples[i]; in(s) {
-			h[s.label]++
-			h[g.labels+s.coarse]++
-			h[len(h)-1]++
-		}
-	}
-	return h
-}
-
-// purity is the Gini purity of labels and of coarse kinds, weighed by the number of samples.
-func (g *grower) purity(h []int, n int) float64 {
-	sum := 0
-	for _, c := range h[:len(h)-1] {
-		sum += c * c
-	}
-	return float64(sum) / float64(n)
-}
-
-func (g *grower) purityRest(whole, left []int, n int) float64 {
-	sum := 0
-	for i, c := range whole[:len(whole)-1] {
-		sum += (c - left[i]) * (c - left[i])
-	}
-	return float64(sum) / float64(n)
 }
 
 // merge replaces an inner node whose two branches say the same by what they say.

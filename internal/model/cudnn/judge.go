@@ -53,18 +53,19 @@ type Verdicts struct {
 	All  Verdict
 }
 
-// Judge compares a table with measurements.
-func Judge(t *Table, rows []Row) Verdicts {
+// Judge compares a table with measurements of a mode.
+func Judge(t *Table, rows []Row, m Mode) Verdicts {
 	var out Verdicts
 	for _, r := range rows {
 		c, ok := r.Conv()
-		if !ok {
+		measured, has := r.In(m)
+		if !ok || !has {
 			continue
 		}
 		for _, p := range Passes() {
-			n := t.Need(c, p)
-			out.Pass[p].add(n, r.Bytes.Of(p))
-			out.All.add(n, r.Bytes.Of(p))
+			n := t.Need(c, p, m)
+			out.Pass[p].add(n, measured.Of(p))
+			out.All.add(n, measured.Of(p))
 		}
 	}
 	return out

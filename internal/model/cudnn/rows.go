@@ -2,6 +2,7 @@ package cudnn
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -12,7 +13,7 @@ import (
 
 // Row is one measured convolution, as scripts/gpu/workspaces.py writes them.
 type Row struct {
-	In         []int    `json:"in"`
+	Input      []int    `json:"in"`
 	Weight     []int    `json:"w"`
 	Stride     []int    `json:"s"`
 	Padding    []int    `json:"p"`
@@ -22,6 +23,24 @@ type Row struct {
 	DType      string   `json:"dtype"`
 	Last       bool     `json:"cl"`
 	Bytes      Measured `json:"m"`
+	First      Measured `json:"first"` // in benchmark mode: the call that tries all plans
+	Later      Measured `json:"later"` // and those after it
+}
+
+// In is what was measured in a mode; false where nothing was.
+func (r Row) In(m Mode) (Measured, bool) {
+	found := [modes]Measured{r.Bytes, r.First, r.Later}[m]
+	return found, len(found.Out) > 0
+}
+
+// out is the shape of the output, whichever mode was measured.
+func (r Row) out() []int {
+	for m := range modes {
+		if found, ok := r.In(m); ok {
+			return found.Out
+		}
+	}
+	return nil
 }
 
 // Measured is the workspace of each pass of a row.
@@ -42,7 +61,7 @@ func Passes() []Pass { return []Pass{Forward, InputGrad, WeightGrad} }
 
 // Conv is the row's convolution; false where the row is not one of two dimensions.
 func (r Row) Conv() (Conv, bool) {
-	x, w, y := r.In, r.Weight, r.Bytes.Out
+	x, w, y := r.Input, r.Weight, r.out()
 	if len(x) != 4 || len(w) != 4 || len(y) != 4 || len(r.Stride) == 0 || len(r.Padding) == 0 {
 		return Conv{}, false
 	}
@@ -64,21 +83,40 @@ func (r Row) Conv() (Conv, bool) {
 // or memory format stay together, so that no near copy of a row kept aside is learned.
 func (r Row) Aside() bool {
 	h := fnv.New32a()
-	fmt.Fprint(h, r.In[1:], r.Weight, r.Stride, r.Padding, r.Dilation, r.Groups, r.Transposed)
+	fmt.Fprint(h, r.Input[1:], r.Weight, r.Stride, r.Padding, r.Dilation, r.Groups, r.Transposed)
 	return h.Sum32()%5 == 0
 }
 
-// ReadRows reads one row per line.
-func ReadRows(from io.Reader) ([]Row, error) {
+// Card is the first line of a file of rows: what they were measured on. Files without one are of an H200 with cuDNN 9.19.
+type Card struct {
+	Name         string      `json:"card"`
+	Capability   [2]int      `json:"capability"`
+	SMs          int         `json:"sms"`
+	Torch        string      `json:"torch"`
+	CuDNN        int         `json:"cudnn"`
+	DropoutState units.Bytes `json:"dropout_state"`
+}
+
+// ReadRows reads the convolutions of a file of rows, one per line, and the card they were measured on. Rows of other kinds are passed over.
+func ReadRows(from io.Reader) (Card, []Row, error) {
+	card := Card{Name: "NVIDIA H200", Capability: [2]int{9, 0}, SMs: 132, CuDNN: 91900}
 	var rows []Row
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 1<<20)
 	for n := 1; lines.Scan(); n++ {
 		var r Row
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+		var err error
+		switch line := lines.Bytes(); {
+		case bytes.Contains(line, []byte(`"capability":`)):
+			err = json.Unmarshal(line, &card)
+		case bytes.Contains(line, []byte(`"w":`)):
+			if err = json.Unmarshal(line, &r); err == nil && len(r.Input) == 4 && len(r.Weight) == 4 {
+				rows = append(rows, r)
+			}
 		}
-		rows = append(rows, r)
+		if err != nil {
+			return card, nil, fmt.Errorf("line %d: %w", n, err)
+		}
 	}
-	return rows, lines.Err()
+	return card, rows, lines.Err()
 }

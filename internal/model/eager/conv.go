@@ -34,7 +34,7 @@ func Convolution(x, w, b *Tensor, c Conv) *Tensor {
 		layout = tensor.ChannelsLast(sizes...)
 	}
 	out := p.empty(layout, in.DType)
-	shape := convShape{x: in, w: weight, y: out, c: c, last: last, table: cudnn.For(p.Device.Major, p.Device.Minor)}
+	shape := convShape{x: in, w: weight, y: out, c: c, last: last, table: p.Device.workspaces(), benchmark: p.Benchmark}
 	need := shape.need(cudnn.Forward)
 	p.elastic(need)
 	drop(xc, wc)
@@ -106,14 +106,14 @@ func (s convShape) work(op string, pass cudnn.Pass, flops float64, read, written
 	return w
 }
 
-// spare is how much more a pass may take: what other plans of measured neighbours took. For fp32 of 1×1, grouped, thin, 1-D and 3-D kernels steps
+// spare is how much more a pass may take: what other plans of measured neighbours took. For thin kernels, and in fp32 for 1×1, grouped, 1-D and 3-D ones, steps
 // were seen to reserve more than their convolutions take alone, up to copies of all they read and write beside the gradients.
 func (s convShape) spare(need cudnn.Need, moved units.Bytes) units.Bytes {
 	more := max(0, need.High-need.Takes)
 	if s.depthwise() && s.taps() >= 49 && s.last {
 		return max(more, 9*moved) // measured: 157 MiB for an input of 18 MiB
 	}
-	if s.x.DType == tensor.Float32 && (s.x.Rank() != 4 || s.taps() == 1 || s.c.Groups > 1 || s.x.Dim(1) <= 4) {
+	if s.x.Dim(1) <= 4 || s.x.DType == tensor.Float32 && (s.x.Rank() != 4 || s.taps() == 1 || s.c.Groups > 1) {
 		more = max(more, 2*moved)
 	}
 	return more
@@ -164,6 +164,8 @@ type convShape struct {
 	c       Conv
 	last    bool // channels_last
 	table   *cudnn.Table
+
+	benchmark *Benchmark
 }
 
 // need is what cuDNN takes for a pass. 1-D convolutions run as 2-D ones of one row (view1d_as_2d, aten/src/ATen/native/Convolution.cpp); for 3-D
@@ -187,7 +189,7 @@ func (s convShape) need(pass cudnn.Pass) cudnn.Need {
 	c.H, c.W = fold(in[2:])
 	c.P, c.Q = fold(out[2:])
 	c.R, c.S = fold(s.c.Kernel)
-	return s.table.Need(c, pass)
+	return s.table.Need(c, pass, s.benchmark.mode(c, pass))
 }
 
 func (s convShape) flops() float64 {

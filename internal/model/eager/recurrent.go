@@ -43,6 +43,10 @@ func RNN(x *Tensor, states, weights []*Tensor, a Recurrent) []*Tensor {
 	if in != x || layer.BF16 {
 		packed = p.emptyOf(in.DType, int(layer.Weights/in.DType.Width()))
 	}
+	if layer.Dropout && layer.Layers > 1 && !p.dropout {
+		p.dropout = true
+		p.keepWorkspace("cudnn dropout state", cudnn.DropoutState(p.Device.SMs))
+	}
 	p.op = "aten::_cudnn_rnn"
 	n := p.record("CudnnRnnBackward0", append([]*Tensor{in}, weights...)...)
 	n.save(in, packed)

@@ -22,7 +22,7 @@ type Options struct {
 	Scaler     bool         // GradScaler, with fp16 autocast
 	Optimizer  torch.Optimizer
 	Accumulate int  // micro-batches a step; 0 is 1
-	Plain      bool // a script's loop: the last iteration's values live on while the next runs
+	Plain      bool // a script's loop: the previous iteration's values stay alive while the next runs
 	Rebound    bool // with Plain: all but its batch, whose names have the next one's values when forward begins
 	Kept       bool // with Plain: the step is a function that returns its values, which replace those of the last step when it has returned
 	LossOnly   bool // backward begins without the model's outputs: only the loss was returned

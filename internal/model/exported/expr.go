@@ -49,7 +49,7 @@ func parseExpr(text string, symbol func(string) int) (expr, error) {
 	r := &exprReader{text: text, symbol: symbol}
 	e, err := r.sum()
 	if err == nil && r.peek() != 0 {
-		err = fmt.Errorf("%q left over", r.text[r.pos:])
+		err = fmt.Errorf("unexpected %q at the end", r.text[r.pos:])
 	}
 	if err != nil {
 		return expr{}, fmt.Errorf("size expression %.60q: %w", text, err)
@@ -78,7 +78,7 @@ func (r *exprReader) eat(token string) bool {
 
 func (r *exprReader) sum() (expr, error) {
 	if r.depth++; r.depth > maxExprDepth {
-		return expr{}, fmt.Errorf("nested too deep")
+		return expr{}, fmt.Errorf("nested too deeply")
 	}
 	defer func() { r.depth-- }()
 	left, err := r.product()
@@ -140,7 +140,7 @@ func (r *exprReader) atom() (expr, error) {
 	case c == '-':
 		r.pos++
 		if r.depth++; r.depth > maxExprDepth {
-			return expr{}, fmt.Errorf("nested too deep")
+			return expr{}, fmt.Errorf("nested too deeply")
 		}
 		e, err := r.atom()
 		r.depth--

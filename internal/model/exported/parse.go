@@ -117,7 +117,7 @@ func (b *builder) graph(sc *scope) {
 	for _, p := range sc.pending {
 		d, ok := sc.sizes[p.name]
 		if !ok && b.err == nil {
-			b.fail("integer %.60q is used but nowhere described", p.name)
+			b.fail("integer %.60q is used but never defined", p.name)
 		}
 		*p.at = d
 	}
@@ -458,7 +458,7 @@ func (b *builder) checkOrder(top *scope) {
 	}
 	for i := range b.g.Values {
 		if v := &b.g.Values[i]; v.defined && !v.described {
-			b.fail("value %.60q is nowhere described", v.Name)
+			b.fail("value %.60q is never defined", v.Name)
 			return
 		}
 	}

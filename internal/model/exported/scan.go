@@ -127,7 +127,7 @@ func (s *scanner) raw() []byte {
 	for {
 		i := bytes.IndexByte(s.data[s.pos:], '"')
 		if i < 0 {
-			s.fail("string without an end")
+			s.fail("unterminated string")
 			return nil
 		}
 		s.pos += i + 1

@@ -34,7 +34,7 @@ var activations = map[string]func(*eager.Tensor) *eager.Tensor{
 func activation(m *eager.Module, name string) (func(*eager.Tensor) *eager.Tensor, error) {
 	fn, ok := activations[name]
 	if !ok {
-		return nil, fmt.Errorf("activation %q is not written here", name)
+		return nil, fmt.Errorf("activation %q is not supported", name)
 	}
 	child := m.Child("act_fn")
 	return func(x *eager.Tensor) *eager.Tensor {

@@ -12,7 +12,7 @@ import (
 // modeling_electra.py).
 func newBert(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	if c.Bool("is_decoder") || c.Bool("add_cross_attention") {
-		return nil, errors.New(c.Type + " as a decoder is not written here")
+		return nil, errors.New(c.Type + " as a decoder is not supported")
 	}
 	root := eager.NewModel(p, s.DType)
 	m := &encoder{root: root, spec: s, classes: c.Labels()}

@@ -20,7 +20,7 @@ type bloom struct {
 
 func newBloom(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	if c.Bool("slow_but_exact") {
-		return nil, errors.New("bloom with slow_but_exact is not written here")
+		return nil, errors.New("bloom with slow_but_exact is not supported")
 	}
 	s.Attn = "eager"
 	m := &bloom{decoder: newDecoder(p, c, s), heads: c.Int("n_head")}

@@ -2,7 +2,7 @@
 //
 // It takes a Hugging Face configuration and the sizes of a batch and returns an eager.Model whose forward allocates what
 // transformers 5.17 allocates in eager mode, in its order and with its lifetimes. Refused: a task the family has no head for,
-// and settings whose code path is not written here.
+// and settings whose code path is not supported.
 package families
 
 import (
@@ -91,7 +91,7 @@ func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 		}
 	}
 	if !ok {
-		return nil, fmt.Errorf("model_type %q has no forward pass here; export a graph with torch.export instead", c.Type)
+		return nil, fmt.Errorf("model_type %q is not built in; export a graph with torch.export instead", c.Type)
 	}
 	if s.Attn == "" {
 		s.Attn = "sdpa"

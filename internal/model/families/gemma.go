@@ -12,7 +12,7 @@ import (
 // modeling_gemma2.py and the text half of modeling_gemma3.py).
 func newGemma(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	if c.Has("use_bidirectional_attention") && c.Bool("use_bidirectional_attention") {
-		return nil, errors.New("gemma with use_bidirectional_attention is not written here")
+		return nil, errors.New("gemma with use_bidirectional_attention is not supported")
 	}
 	m, err := newStack(p, c, s, parts{
 		embed: func(model *eager.Module) (func(*eager.Tensor) *eager.Tensor, *eager.Tensor) {

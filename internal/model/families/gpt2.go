@@ -18,7 +18,7 @@ type gpt2 struct {
 
 func newGPT2(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	if c.Bool("add_cross_attention") || s.Attn == "eager" && c.Bool("reorder_and_upcast_attn") {
-		return nil, errors.New("gpt2 with add_cross_attention or reorder_and_upcast_attn is not written here")
+		return nil, errors.New("gpt2 with add_cross_attention or reorder_and_upcast_attn is not supported")
 	}
 	m := &gpt2{decoder: newDecoder(p, c, s)}
 	model := m.root.Child("transformer")

@@ -18,7 +18,7 @@ type mixtralMoE struct {
 
 func newMixtralMoE(m *eager.Module, c *hfconfig.Config) (*mixtralMoE, error) {
 	if c.Float("router_jitter_noise") > 0 || c.Bool("output_router_logits") {
-		return nil, errors.New("mixtral with router_jitter_noise or output_router_logits is not written here")
+		return nil, errors.New("mixtral with router_jitter_noise or output_router_logits is not supported")
 	}
 	b := &mixtralMoE{Module: m}
 	gate := m.Child("gate")

@@ -21,7 +21,7 @@ type opt struct {
 
 func newOPT(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	if !c.Bool("layer_norm_elementwise_affine") {
-		return nil, errors.New("opt without layer_norm_elementwise_affine is not written here")
+		return nil, errors.New("opt without layer_norm_elementwise_affine is not supported")
 	}
 	m := &opt{decoder: newDecoder(p, c, s)}
 	decoder := m.root.Child("model").Child("decoder")

@@ -30,7 +30,7 @@ func newWhisper(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, erro
 		return nil, fmt.Errorf("whisper takes spectrograms of %d frames (twice max_source_positions), not of %d", m.frames, s.Frames)
 	}
 	if c.Bool("apply_spec_augment") {
-		return nil, fmt.Errorf("whisper with apply_spec_augment is not written here")
+		return nil, fmt.Errorf("whisper with apply_spec_augment is not supported")
 	}
 	var err error
 	if m.encoder, err = newWhisperEncoder(m.model.Child("encoder"), c, s); err != nil {

@@ -60,7 +60,7 @@ func (k kind) decode(text json.RawMessage) (any, error) {
 	case kindString:
 		var v string
 		if json.Unmarshal(text, &v) != nil {
-			return nil, fmt.Errorf("%s is not a word", clip(string(text)))
+			return nil, fmt.Errorf("%s is not a string", clip(string(text)))
 		}
 		return v, nil
 	case kindInts:
@@ -75,7 +75,7 @@ func (k kind) decode(text json.RawMessage) (any, error) {
 func decodeInt(text json.RawMessage) (any, error) {
 	var v float64
 	if json.Unmarshal(text, &v) != nil || v != math.Trunc(v) || math.Abs(v) > maxInt {
-		return nil, fmt.Errorf("%s is not a whole number of believable size", clip(string(text)))
+		return nil, fmt.Errorf("%s is not a whole number in a plausible range", clip(string(text)))
 	}
 	return int(v), nil
 }
@@ -106,7 +106,7 @@ func decodeStrings(text json.RawMessage) (any, error) {
 	}
 	var one string
 	if json.Unmarshal(text, &one) != nil {
-		return nil, fmt.Errorf("%s is not a list of words", clip(string(text)))
+		return nil, fmt.Errorf("%s is not a list of strings", clip(string(text)))
 	}
 	return []string{one}, nil
 }

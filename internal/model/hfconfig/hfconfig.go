@@ -97,7 +97,7 @@ func modelType(raw map[string]json.RawMessage) (string, error) {
 }
 
 func unsupported(modelType string, raw map[string]json.RawMessage) error {
-	return fmt.Errorf("%w %q: known are %s. For any other model export a graph, which needs no GPU "+
+	return fmt.Errorf("%w %q; supported are %s. For any other model export a graph, which needs no GPU "+
 		"(torch.export.save(torch.export.export(model, example_inputs), \"model.pt2\")), and give it with --graph model.pt2%s",
 		ErrUnsupported, clip(modelType), strings.Join(Supported(), ", "), textPart(raw))
 }
@@ -329,7 +329,7 @@ func believable(name string, v any) error {
 		}
 	case float64:
 		if math.IsNaN(v) || math.Abs(v) > 1e12 {
-			return fmt.Errorf("%g is not a believable number", v)
+			return fmt.Errorf("%g is not a plausible number", v)
 		}
 	}
 	return nil

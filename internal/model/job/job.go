@@ -217,9 +217,20 @@ func word(field, w string, known []string) error {
 	return fmt.Errorf("%s %.40q is not known%s", field, w, spelling.Hint(w, known))
 }
 
+// missing is what a job lacks and a flag may still give.
+type missing string
+
+func (m missing) Error() string { return string(m) }
+
+// Incomplete reports whether a job is refused only for something that a flag may still give.
+func Incomplete(err error) bool {
+	var m missing
+	return errors.As(err, &m)
+}
+
 func (j *Job) checkSizes() error {
 	if j.Batch == 0 {
-		return fmt.Errorf("batch is missing: set --batch (\"batch\" in a job file), the number of samples in one micro-batch, for example --batch 8")
+		return missing("batch is missing: set --batch (\"batch\" in a job file), the number of samples in one micro-batch, for example --batch 8")
 	}
 	if j.Accumulate == 0 {
 		j.Accumulate = 1
@@ -273,7 +284,7 @@ func (j *Job) checkContradictions() error {
 	case j.Task == "image-cls" && j.Seq != 0:
 		return fmt.Errorf("task image-cls takes no seq (set image instead)")
 	case text && j.Seq == 0:
-		return fmt.Errorf("seq is missing: set --seq (\"seq\" in a job file), the number of tokens in one sample, for example --seq 2048")
+		return missing("seq is missing: set --seq (\"seq\" in a job file), the number of tokens in one sample, for example --seq 2048")
 	case j.TargetSeq != 0 && !slices.Contains([]string{"", "seq2seq-lm", "speech-seq2seq", "ctc", "features"}, j.Task):
 		return fmt.Errorf("task %s takes no target_seq", j.Task)
 	case j.Layers != 0 && !j.Checkpointing:

@@ -86,7 +86,7 @@ func length(text string) (int, error) {
 	if text[0] != '{' {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return 0, fmt.Errorf("%.40q is no length in tokens", text)
+			return 0, fmt.Errorf("%.40q is not a length in tokens", text)
 		}
 		return n, nil
 	}
@@ -98,7 +98,7 @@ func length(text string) (int, error) {
 		if raw, ok := line[name]; ok {
 			var n int
 			if err := json.Unmarshal(raw, &n); err != nil {
-				return 0, fmt.Errorf("%s is no number of tokens", name)
+				return 0, fmt.Errorf("%s is not a number of tokens", name)
 			}
 			return n, nil
 		}
@@ -106,7 +106,7 @@ func length(text string) (int, error) {
 	if raw, ok := line["input_ids"]; ok {
 		var ids []json.RawMessage
 		if err := json.Unmarshal(raw, &ids); err != nil {
-			return 0, fmt.Errorf("input_ids is no list of tokens")
+			return 0, fmt.Errorf("input_ids is not a list of tokens")
 		}
 		return len(ids), nil
 	}
@@ -115,7 +115,7 @@ func length(text string) (int, error) {
 
 func check(n int) error {
 	if n < 1 || n > longest {
-		return fmt.Errorf("%d is no length of a sample in tokens (1 to %d)", n, longest)
+		return fmt.Errorf("%d is not the length of a sample in tokens (1 to %d)", n, longest)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func ParseDistribution(text string) (Distribution, error) {
 	name, rest, _ := strings.Cut(text, ":")
 	kind, ok := kinds[name]
 	if !ok {
-		return Distribution{}, fmt.Errorf("%q is no distribution of lengths; lognormal, normal, uniform and constant are", name)
+		return Distribution{}, fmt.Errorf("%q is not a distribution of lengths; choose lognormal, normal, uniform or constant", name)
 	}
 	d := Distribution{text: text, kind: name, min: 1, max: longest}
 	var numbers []float64
@@ -169,7 +169,7 @@ func ParseDistribution(text string) (Distribution, error) {
 		}
 		n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 		if err != nil || math.IsNaN(n) || n < 0 || n > longest {
-			return d, fmt.Errorf("%s: %.40q is no number for a distribution of lengths", text, part)
+			return d, fmt.Errorf("%s: %.40q is not a number for a distribution of lengths", text, part)
 		}
 		switch {
 		case !named:

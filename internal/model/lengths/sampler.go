@@ -43,7 +43,7 @@ type Batching struct {
 	Sampler Sampler
 	Batch   int    // samples of a batch; Tokens: at most, 0 for any number
 	Row     int    // Packed: tokens of a row
-	Tokens  int    // Tokens: padded tokens of a batch at most
+	Tokens  int    // Tokens: most padded tokens in a batch
 	Drop    bool   // the last batch of an epoch is left out where it is short
 	Seed    uint64 // of shuffles
 }
@@ -52,11 +52,11 @@ type Batching struct {
 func (b Batching) Check() error {
 	switch {
 	case b.Sampler == Packed && b.Row < 1:
-		return fmt.Errorf("packed rows need a length: how many tokens has one?")
+		return fmt.Errorf("packed rows need a length: set --seq")
 	case b.Sampler == Tokens && b.Tokens < 1:
-		return fmt.Errorf("batches by tokens need a number of tokens")
+		return fmt.Errorf("--sampler tokens needs --max-tokens")
 	case b.Sampler != Tokens && b.Batch < 1:
-		return fmt.Errorf("how many samples has a batch?")
+		return fmt.Errorf("batch is missing: set --batch")
 	}
 	return nil
 }

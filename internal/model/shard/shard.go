@@ -263,5 +263,5 @@ func (p Plan) Assumptions() []string {
 		}
 		out = append(out, "each repeated layer is a unit; one more is fetched ahead; parameters outside of layers stay gathered")
 	}
-	return append(out, fmt.Sprintf("NCCL's buffers are taken to be %s or %s, by the links; nothing of that was measured", overPCIe, overNVLink))
+	return append(out, fmt.Sprintf("NCCL's buffers are assumed to be %s or %s, depending on the links; neither was measured", overPCIe, overNVLink))
 }

@@ -25,7 +25,11 @@ type Work struct {
 	Groups       int    `json:"groups"`
 	Wants        []bool `json:"wants"` // of backward: the gradients of input, weight and bias
 	ChannelsLast bool   `json:"channels_last"`
+	Benchmark    bool   `json:"benchmark"` // torch.backends.cudnn.benchmark was True
 }
+
+// elastic workspaces are done without where they are refused.
+func (w *Work) elastic() bool { return w.Op == "convolution" || w.Op == "convolution_backward" }
 
 // Library is what cuBLAS and cuDNN take on a card while a history is written: workspaces of cuBLAS, one for each thread and never given back, and those of convolutions.
 type Library struct {
@@ -35,11 +39,20 @@ type Library struct {
 	seen     map[string][]units.Bytes
 	observe  func(eager.Work)
 	reserve  units.Bytes // of the recurrent layer that runs: the next storage that is one has this size
+	dropout  *bool       // the state of dropout between recurrent layers was made
+	trials   *eager.Benchmark
+	tried    map[string]bool // convolutions that have had their trial
 }
 
 // NewLibrary begins on a card where nothing has run yet; observe is told of every distinct convolution.
 func NewLibrary(d eager.Device, observe func(eager.Work)) Library {
-	return Library{device: d, blas: new([2]bool), lt: new([2]bool), seen: map[string][]units.Bytes{}, observe: observe}
+	return Library{device: d, blas: new([2]bool), lt: new([2]bool), seen: map[string][]units.Bytes{}, observe: observe, dropout: new(bool), trials: &eager.Benchmark{}, tried: map[string]bool{}}
+}
+
+// Settled is the library without the trials of cudnn.benchmark: every convolution runs the plan that was chosen.
+func (l Library) Settled() Library {
+	l.trials.Settled = true
+	return l
 }
 
 // take is what an operator takes and keeps, and what it takes for its own duration.
@@ -48,7 +61,11 @@ func (l *Library) take(w *Work) (kept, scratch []units.Bytes) {
 	case "convolution", "convolution_backward":
 		return nil, l.convolution(w)
 	case "rnn_reserve", "rnn", "rnn_backward":
-		return nil, l.recurrent(w)
+		if drops := len(w.W) == 6 && w.W[4] != 0 && w.W[2] > 1; drops && !*l.dropout {
+			*l.dropout = true
+			kept = append(kept, cudnn.DropoutState(l.device.SMs))
+		}
+		return kept, l.recurrent(w)
 	}
 	thread := 0
 	if l.backward {
@@ -105,6 +122,9 @@ func (l *Library) convolution(w *Work) []units.Bytes {
 	}
 	p := eager.NewProcess(l.device)
 	p.Observe = l.observe
+	if w.Benchmark {
+		p.Benchmark = l.trials
+	}
 	dtype, ok := types[w.DType]
 	if !ok {
 		dtype = tensor.Float32
@@ -138,6 +158,10 @@ func (l *Library) convolution(w *Work) []units.Bytes {
 		if e.Kind == tape.Alloc && p.Tape().Owners[e.Owner].Category == tape.Workspace {
 			sizes = append(sizes, e.Size)
 		}
+	}
+	if first := w.Benchmark && !l.trials.Settled && !l.tried[string(key)]; first {
+		l.tried[string(key)] = true // the next time it takes what was chosen
+		return sizes
 	}
 	l.seen[string(key)] = sizes
 	return sizes

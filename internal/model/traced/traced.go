@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/document"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
@@ -195,6 +196,11 @@ func (t *Trace) Later() (state, all units.Bytes) {
 	return 0, 0
 }
 
+// Benchmark tells whether convolutions were tried out (torch.backends.cudnn.benchmark).
+func (t *Trace) Benchmark() bool {
+	return slices.ContainsFunc(t.Works, func(w Work) bool { return w.Benchmark })
+}
+
 // Bounded tells whether some size is only bounded: it depends on data.
 func (t *Trace) Bounded() bool {
 	for _, o := range t.Owners {
@@ -257,13 +263,16 @@ func (w *writer) write(e event, least bool) {
 		w.out.Events = append(w.out.Events, tape.Event{Kind: tape.Mark, Owner: uint32(e.a)})
 		w.library.backward = w.trace.Moments[e.a].Phase == torch.PhaseBackward
 	case worked:
-		kept, scratch := w.library.take(&w.trace.Works[e.a])
+		work := &w.trace.Works[e.a]
+		kept, scratch := w.library.take(work)
 		library := uint32(len(w.out.Owners) - 1)
 		for _, size := range kept {
 			w.alloc(size, library)
 		}
 		for _, size := range scratch {
-			w.free(w.alloc(size, library), size)
+			id := w.alloc(size, library)
+			w.out.Events[len(w.out.Events)-1].Elastic = work.elastic()
+			w.free(id, size)
 		}
 	}
 }

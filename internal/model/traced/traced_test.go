@@ -150,3 +150,29 @@ func TestWhatLaterStepsRunBeside(t *testing.T) {
 		t.Errorf("state %d, in all %d; want 2000 and 3000", state, all)
 	}
 }
+
+func TestTrialsAreTakenOnce(t *testing.T) {
+	t.Parallel()
+	tried := strings.Replace(header, `"groups":1}`, `"groups":1,"benchmark":true}`, 1)
+	trace, err := Read(strings.NewReader(tried), written([4]int64{worked, 1}, [4]int64{worked, 1}, [4]int64{worked, 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := func(l Library) (out []units.Bytes) {
+		for _, e := range trace.Tape(l, false).Events {
+			if e.Kind == tape.Alloc {
+				if out = append(out, e.Size); !e.Elastic {
+					t.Error("a workspace of cuDNN's is not elastic")
+				}
+			}
+		}
+		return out
+	}
+	with, without := sizes(NewLibrary(eager.H200(), nil)), sizes(NewLibrary(eager.H200(), nil).Settled())
+	if !trace.Benchmark() || len(with) < 1 || len(with) < len(without) {
+		t.Errorf("with trials %v, without %v", with, without)
+	}
+	if n := len(without); n == 3 && (with[len(with)-1] != without[2] || without[0] != without[2]) {
+		t.Errorf("what was chosen changes: %v, %v", with, without)
+	}
+}

@@ -39,7 +39,7 @@ func (f *fitting) foresee() (*forecast.Question, error) {
 	case errors.As(err, &interrupted):
 		return nil, Interrupted{interrupted.Outcome.Asked}
 	case err != nil:
-		f.say("no prediction: %s. The run itself will tell.", inOneLine(err))
+		f.say("no prediction: %s. Starting the run without one.", inOneLine(err))
 		return nil, nil
 	}
 	return q, nil
@@ -137,7 +137,7 @@ func (f *fitting) startWith(q *forecast.Question, limits attempt.Limits) attempt
 	quiet()
 	switch {
 	case err != nil:
-		f.say("no prediction: %s. The run itself will tell.", inOneLine(err))
+		f.say("no prediction: %s. Starting the run without one.", inOneLine(err))
 		return attempt.Plan{Split: 1}
 	case !a.Changed && a.Fits:
 		f.say("predicted peak %s of %s GiB free: it fits as it is.", a.Before.GiBString(1), a.Room.GiBString(1))

@@ -221,7 +221,7 @@ func Changes(plan attempt.Plan, notes []probenotes.Process) []string {
 		lines = append(lines, fmt.Sprintf("seen in effect: %s.", orNothing(first.Applied)))
 	}
 	if first.BrokeOff && first.Split > 1 {
-		lines = append(lines, fmt.Sprintf("the script left its loop by its own count: %d micro-batches were %d optimizer steps, not %d.", first.Micro, first.Steps, first.Micro))
+		lines = append(lines, fmt.Sprintf("the script ended its loop by its own count: %d micro-batches were %d optimizer steps, not %d.", first.Micro, first.Steps, first.Micro))
 	}
 	return lines
 }

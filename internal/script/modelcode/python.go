@@ -32,6 +32,9 @@ func (r *Reader) Interpreter() (string, error) {
 	return p.Path, nil
 }
 
+// Bare is the same without a look at what is installed there.
+func (r *Reader) Bare() (string, error) { return r.interpreter() }
+
 // find looks for the interpreter and the versions it has. What it found is remembered beside the graphs: starting Python takes longer than a prediction.
 func (r *Reader) find() (*python, error) {
 	path, err := r.interpreter()

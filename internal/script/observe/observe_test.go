@@ -61,7 +61,7 @@ func TestAFailureIsNotSaidToHaveNothingToDoWithMemory(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
 		"exit 7":     "sh ended with code 7; no memory error was seen.",
-		"kill -9 $$": "it or one of its processes was killed (SIGKILL), by whom is not known; no memory error was seen.",
+		"kill -9 $$": "the command or one of its processes was killed (SIGKILL); by whom is not known. No memory error was seen.",
 		"exit 0":     "no GPU memory was seen in use.",
 	} {
 		if res, _, _ := observed(t, Request{Args: sh(script)}); res.text() != want {

@@ -56,7 +56,7 @@ func Help(args []string) error {
 		watchOver(child, args[2], os.Stdin)
 		return nil
 	}
-	return errors.New("helper: this is not for people")
+	return errors.New("internal helper: do not run it directly")
 }
 
 // watchOver waits until plimsoll says that all is well or is gone.

@@ -82,9 +82,9 @@ func (e Evidence) judge() Verdict {
 		return Verdict{Kind: printed, Printed: true, Lines: []string{fmt.Sprintf("%s ended with code %d after it printed a memory error.", e.Program, end.Code)}}
 	case end.Killed && end.KernelKills > 0:
 		return Verdict{Kind: HostMemory, Lines: []string{e.withPeak(
-			"it or a part of it was killed, and the kernel's out-of-memory killer acted meanwhile: host memory ran out, not the GPU's (fewer DataLoader workers, smaller host caches).")}}
+			"the command or one of its processes was killed, and the kernel's out-of-memory killer was active at that time: host memory ran out, not the GPU's (fewer DataLoader workers, smaller host caches).")}}
 	case end.Killed:
-		return Verdict{Kind: Killed, Lines: []string{e.withPeak("it or one of its processes was killed (SIGKILL), by whom is not known; no memory error was seen.")}}
+		return Verdict{Kind: Killed, Lines: []string{e.withPeak("the command or one of its processes was killed (SIGKILL); by whom is not known. No memory error was seen.")}}
 	default:
 		return Verdict{Kind: Failed, Lines: []string{e.withPeak(e.failure())}}
 	}

@@ -193,7 +193,7 @@ func (in fitIn) ask(r roots) (question, error) {
 type lintIn struct {
 	Paths  []string `json:"paths" jsonschema:"Python files, notebooks or folders"`
 	Select []string `json:"select,omitempty" jsonschema:"apply only these rules, for example LM003; ALL for the quiet ones too"`
-	Ignore []string `json:"ignore,omitempty" jsonschema:"leave these rules out"`
+	Ignore []string `json:"ignore,omitempty" jsonschema:"skip these rules"`
 	Tests  bool     `json:"tests,omitempty" jsonschema:"read test files in folders too"`
 }
 
@@ -207,7 +207,10 @@ func (in lintIn) ask(r roots) (question, error) {
 	if err != nil {
 		return question{}, err
 	}
-	f := flags{"lint", "--json"}
+	f := flags{"lint", "--json", "--no-cache"}
+	for _, folder := range r.folders() {
+		f.text("within", folder)
+	}
 	for _, rule := range in.Select {
 		f.text("select", rule)
 	}

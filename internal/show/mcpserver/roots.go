@@ -117,6 +117,24 @@ func (r roots) allows(path string) bool {
 	return (len(r.client) == 0 && !r.asked || underAny(path, r.client)) && (len(r.own) == 0 || underAny(path, r.own))
 }
 
+// folders are those under which everything may be read.
+func (r roots) folders() []string {
+	if len(r.own) == 0 || len(r.client) == 0 && !r.asked {
+		return append(append([]string{}, r.client...), r.own...)
+	}
+	var both []string
+	for _, c := range r.client {
+		for _, o := range r.own {
+			if underAny(c, []string{o}) {
+				both = append(both, c)
+			} else if underAny(o, []string{c}) {
+				both = append(both, o)
+			}
+		}
+	}
+	return both
+}
+
 func underAny(path string, folders []string) bool {
 	for _, f := range folders {
 		if rel, err := filepath.Rel(f, path); err == nil && filepath.IsLocal(rel) {

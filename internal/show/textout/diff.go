@@ -20,7 +20,7 @@ func Diff(s *screen.Screen, d *report.Diff) {
 	c := diffColumns(s)
 	s.Line("  ", screen.Pad("", c.name), screen.PadLeft("before", c.before), screen.PadLeft("after", c.after), screen.PadLeft("change", c.change))
 	levelRow(s, "peak in use", d.Before.Peak.Requested, d.After.Peak.Requested)
-	levelRow(s, "peak held from CUDA", d.Before.Peak.Reserved, d.After.Peak.Reserved)
+	levelRow(s, "peak reserved by PyTorch", d.Before.Peak.Reserved, d.After.Peak.Reserved)
 	if d.Before.PerStep != 0 || d.After.PerStep != 0 {
 		levelRow(s, "growth per step", d.Before.PerStep, d.After.PerStep)
 	}
@@ -52,7 +52,7 @@ func diffVerdict(d *report.Diff) string {
 	change := d.After.Peak.Requested - d.Before.Peak.Requested
 	switch {
 	case change == 0 && d.After.Peak.Reserved != d.Before.Peak.Reserved:
-		return fmt.Sprintf("The same amount is in use at the peak (%s), but %s is held from CUDA instead of %s.", d.After.Peak.Requested, d.After.Peak.Reserved, d.Before.Peak.Reserved)
+		return fmt.Sprintf("The same amount is in use at the peak (%s), but %s is reserved by PyTorch instead of %s.", d.After.Peak.Requested, d.After.Peak.Reserved, d.Before.Peak.Reserved)
 	case change == 0:
 		return fmt.Sprintf("The peak is the same to the byte: %s.", d.After.Peak.Requested)
 	case change > 0:

@@ -43,7 +43,7 @@ func doctorVerdict(d *report.Doctor) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "Nothing wrong was found."
+		return "No problems found."
 	}
 	verdict := strings.Join(parts, ", ") + "."
 	if count[report.Error] == 0 { // nothing before it says what is counted

@@ -27,7 +27,7 @@ func TestTheDoctorsReportReadsWell(t *testing.T) {
 			{Severity: report.Remark, Title: "GPU 0: the driver lets go of the card when nobody uses it", Evidence: []string{"persistence mode is off: every first start takes seconds longer"},
 				Remedies: []report.Remedy{rule("switch persistence on", "sudo nvidia-smi -pm 1 -i 0")}},
 		},
-		Fine:    []string{"cards are sound (ECC, row remapping)", "the host has memory to spare"},
+		Fine:    []string{"cards are healthy (ECC, row remapping)", "the host has memory to spare"},
 		Unknown: []string{"the CUDA toolkit and PyTorch fit together"},
 	}
 	var out bytes.Buffer

@@ -31,7 +31,7 @@ func Fit(s *screen.Screen, f *report.Fit, verbose bool) {
 		nothingFits(s, f)
 	} else {
 		best := fitting[0]
-		s.Paragraph(0, fmt.Sprintf("%s configurations; the fastest that fits takes about %s a step (±%.0f %%).%s", units.Count(f.Considered), milliseconds(best.StepMS), 100*best.Uncertainty, sameTraining(fitting)))
+		s.Paragraph(0, fmt.Sprintf("%s configurations; the fastest that fits takes about %s per step (±%.0f %%).%s", units.Count(f.Considered), milliseconds(best.StepMS), 100*best.Uncertainty, sameTraining(fitting)))
 		s.Blank()
 		planTable(s, fitting[:min(len(fitting), shownPlans)])
 		planDetails(s, f, best)
@@ -137,7 +137,7 @@ func methodTable(s *screen.Screen, f *report.Fit) {
 func FitHeadline(f *report.Fit) string {
 	for _, p := range f.Plans {
 		if p.Fits {
-			return fmt.Sprintf("Of %s configurations the one to take needs about %s a step (±%.0f %%) and %s of %s.", units.Count(f.Considered),
+			return fmt.Sprintf("Of %s configurations the recommended one takes about %s per step (±%.0f %%) and %s of %s.", units.Count(f.Considered),
 				milliseconds(p.StepMS), 100*p.Uncertainty, p.Peak.Device.Short(), f.Capacity.Short())
 		}
 	}

@@ -30,7 +30,7 @@ func held(s *screen.Screen, d *report.Device) {
 		s.Hanging("  "+screen.PadLeft(h.Bytes.Short(), 9)+"  ", screen.Plain, screen.Clean(HolderWords(&h)))
 	}
 	if !d.Walk.Complete {
-		s.Hanging("             ", screen.Faint, "The walk through the process ended at its limit: what it did not reach has no name.")
+		s.Hanging("             ", screen.Faint, "The search through the process's objects reached its limit: what it did not reach has no name.")
 	}
 }
 
@@ -48,7 +48,7 @@ func HolderWords(h *report.Holder) string {
 		text += " (" + strings.Join(more, ", ") + ")"
 	}
 	if h.PerStep > 0 {
-		text += fmt.Sprintf("; it grew by %s, %s a step", tensors(h.TensorsPerStep), h.PerStep.Short())
+		text += fmt.Sprintf("; it grew by %s, %s per step", tensors(h.TensorsPerStep), h.PerStep.Short())
 	}
 	if len(h.Also) > 0 {
 		text += "; also held by " + strings.Join(h.Also, ", ")

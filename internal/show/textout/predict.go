@@ -35,7 +35,7 @@ func Predict(s *screen.Screen, r *report.Prediction) {
 	predictedCategories(s, r)
 	s.Blank()
 	s.Hanging("  ", screen.Plain, phasesLine(r))
-	s.Paragraph(2, fmt.Sprintf("%s allocated · %s held from CUDA · %s seen by the driver", r.Peak.Allocated.Short(), r.Peak.Reserved.Short(), r.Peak.Device.Short()))
+	s.Paragraph(2, fmt.Sprintf("%s allocated · %s reserved · %s seen by the driver", r.Peak.Allocated.Short(), r.Peak.Reserved.Short(), r.Peak.Device.Short()))
 	largestLine(s, r)
 	if r.Range != nil {
 		s.Hanging("  ", screen.Plain, screen.Clean(fmt.Sprintf("between %s and %s allocated: %s", r.Range.Low.Short(), r.Range.High.Short(), r.Range.Why)))
@@ -85,7 +85,7 @@ func predictVerdict(r *report.Prediction) (string, screen.Ink) {
 // tightSentence says how a job gets through that has no room to spare.
 func tightSentence(r *report.Prediction) string {
 	safe := r.Safe + r.ByCategory["context"]
-	text := fmt.Sprintf("completes in the %s available, where %s (at most %s) would be held on a larger card", r.Capacity.Short(), r.Peak.Device.Short(), safe.Short())
+	text := fmt.Sprintf("completes in the %s available, where %s (at most %s) would be reserved on a larger card", r.Capacity.Short(), r.Peak.Device.Short(), safe.Short())
 	if l := r.Limited; l != nil && l.Retries > 0 {
 		text += fmt.Sprintf("; the allocator has to release its cache %s, and each time the card waits", times(l.Retries))
 		if l.Declined > 0 {
@@ -93,7 +93,7 @@ func tightSentence(r *report.Prediction) string {
 		}
 		return text + "."
 	}
-	return text + "; there is less to spare than the prediction may be off."
+	return text + "; the margin is smaller than the possible error of the prediction."
 }
 
 func wasWere(n int) string {

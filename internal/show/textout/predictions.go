@@ -21,7 +21,7 @@ func PredictDiff(s *screen.Screen, d *report.PredictDiff) {
 	s.Blank()
 	c := diffColumns(s)
 	s.Line("  ", screen.Pad("", c.name), screen.PadLeft("before", c.before), screen.PadLeft("after", c.after), screen.PadLeft("change", c.change))
-	levelRow(s, "peak held from CUDA", d.Peak.Before, d.Peak.After)
+	levelRow(s, "peak reserved by PyTorch", d.Peak.Before, d.Peak.After)
 	s.Blank()
 	for _, c := range d.ByCategory {
 		levelRow(s, c.Category, c.Before, c.After)
@@ -57,7 +57,7 @@ func PredictDiffMarkdown(w io.Writer, d *report.PredictDiff) error {
 	row := func(name string, c report.AmountChange) {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", markdown(name), c.Before.Short(), c.After.Short(), signed(c.After-c.Before))
 	}
-	row("peak held from CUDA", d.Peak)
+	row("peak reserved by PyTorch", d.Peak)
 	for _, c := range d.ByCategory {
 		row(c.Category, c.AmountChange)
 	}

@@ -188,7 +188,7 @@ func blocks(n int) string {
 func replayNotes(s *screen.Screen, r *report.Replay) {
 	notes := settingNotes(r)
 	if r.TorchIs == "fit" {
-		notes = append(notes, fmt.Sprintf("The file does not name its PyTorch; the rules of %s were used (--torch sets it).", r.Torch))
+		notes = append(notes, fmt.Sprintf("The file does not say which PyTorch wrote it; the rules of %s were used (--torch sets it).", r.Torch))
 	}
 	for _, w := range r.Warnings {
 		notes = append(notes, sentence(screen.Clean(w))+".")

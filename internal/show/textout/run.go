@@ -22,7 +22,7 @@ func predictRun(s *screen.Screen, r *report.Prediction) {
 	s.Blank()
 	chart(s, r)
 	s.Blank()
-	s.Line(fmt.Sprintf("  %s allocated at most · %s held from CUDA on a card without limit", run.MaxAllocated.Short(), run.MaxReserved.Short()))
+	s.Line(fmt.Sprintf("  %s allocated at most · %s reserved by PyTorch on a card without limit", run.MaxAllocated.Short(), run.MaxReserved.Short()))
 	s.Line(fmt.Sprintf("  %s may be held here · %s were, at most", run.Limited.Room.Short(), run.Limited.Reserved.Short()))
 	if run.Least > 0 {
 		s.Line(fmt.Sprintf("  the run needs %s to be held", run.Least.Short()))
@@ -71,7 +71,7 @@ func runVerdict(r *report.Prediction) (string, screen.Ink) {
 	if f.Eval {
 		where = fmt.Sprintf("in the evaluation after step %s", units.Count(f.Step))
 	}
-	text := fmt.Sprintf("Does not fit: the run dies %s, on a batch of %d × %s", where, f.Shape[0], units.Count(f.Shape[1]))
+	text := fmt.Sprintf("Does not fit: the run fails %s, on a batch of %d × %s", where, f.Shape[0], units.Count(f.Shape[1]))
 	if f.Sample >= 0 {
 		text += fmt.Sprintf(" (sample %s is the longest)", units.Count(f.Sample))
 	}
@@ -81,7 +81,7 @@ func runVerdict(r *report.Prediction) (string, screen.Ink) {
 			text += ", at " + f.Where
 		}
 	}
-	text += fmt.Sprintf(": %s asked for, and no room after the cache was released.", f.Asked.Short())
+	text += fmt.Sprintf(": %s requested, and no room after the cache was released.", f.Asked.Short())
 	if run.Orders > 1 {
 		text += fmt.Sprintf(" %d of %d orders of the samples fail, the latest at step %s.", run.Failing, run.Orders, units.Count(f.Last))
 	}

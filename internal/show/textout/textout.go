@@ -97,9 +97,9 @@ func verdict(r *report.Explain) (string, screen.Ink) {
 	}
 	d := SpokenOf(r)
 	if d.Events == 0 {
-		return fmt.Sprintf("The file has no history of GPU %d, only its state when it was written: %s in use, %s held from CUDA.", d.Device, d.End.Requested, d.End.Reserved), screen.Bold
+		return fmt.Sprintf("The file has no history of GPU %d, only its state when it was written: %s in use, %s reserved by PyTorch.", d.Device, d.End.Requested, d.End.Reserved), screen.Bold
 	}
-	text := fmt.Sprintf("GPU %d never ran out of memory here: at most %s in use, %s held from CUDA.", d.Device, d.Peak.Requested, d.Peak.Reserved)
+	text := fmt.Sprintf("GPU %d never ran out of memory here: at most %s in use, %s reserved by PyTorch.", d.Device, d.Peak.Requested, d.Peak.Reserved)
 	if worst := firstOf(r, report.Error, report.Warning); worst != nil {
 		text += " But " + lowerFirst(worst.Title) + "."
 	}
@@ -191,7 +191,7 @@ func levels(s *screen.Screen, r *report.Explain, d *report.Device) {
 	if d.Events == 0 {
 		left = fmt.Sprintf("%s in use", d.End.Requested)
 	}
-	right := fmt.Sprintf("%s held from CUDA", d.Peak.Reserved)
+	right := fmt.Sprintf("%s reserved by PyTorch", d.Peak.Reserved)
 	if 2+levelWidth+screen.Columns(right) > s.Width() {
 		s.Line("  ", left)
 		s.Line("  ", right)

@@ -216,7 +216,7 @@ func (tr *tracer) reserved() {
 		default:
 			continue
 		}
-		tr.write(traceEvent{Name: "held from CUDA (bytes)", Phase: "C", Time: tr.traceTime(i), PID: tr.t.Device, Args: map[string]any{"reserved": held}})
+		tr.write(traceEvent{Name: "reserved by PyTorch (bytes)", Phase: "C", Time: tr.traceTime(i), PID: tr.t.Device, Args: map[string]any{"reserved": held}})
 	}
 }
 

@@ -122,9 +122,9 @@ func (s scene) findings(width, height int) []string {
 		return fill(nil, height)
 	}
 	if len(v.Findings) == 0 {
-		text := "Nothing wrong to be seen."
+		text := "No problems found."
 		if v.Watched.Seconds() < 90 {
-			text = "Nothing wrong to be seen yet; a slope needs a minute and a half of readings."
+			text = "No problems so far; growth shows after a minute and a half of readings."
 		}
 		if len(v.Problems) > 0 {
 			text = "Cannot see everything: " + v.Problems[0]

@@ -10,14 +10,14 @@ import (
 // keys are those of htop where htop has one for the purpose. There is none to end a process.
 var keys = []struct{ key, does string }{
 	{"Up Down PgUp PgDn Home End", "move the selection (also k and j)"},
-	{"F3 / F4 \\", "filter by PID, command, user, job; Esc drops it"},
+	{"F3 / F4 \\", "filter by PID, command, user, job; Esc clears it"},
 	{"F6 >", "sort by the next of memory, growth, PID, user"},
 	{"M G N U", "sort by memory, growth, PID, user"},
-	{"I", "turn the order around"},
+	{"I", "reverse the order"},
 	{"Tab", "one card after the other, then all"},
 	{"c", "curve of the card or of the selected process"},
 	{"w", "who holds its memory (under plimsoll run)"},
-	{"Z", "hold the screen still; readings go on"},
+	{"Z", "pause the screen; readings go on"},
 	{"F1 h ?", "this help"},
 	{"F10 q", "quit"},
 }
@@ -30,7 +30,7 @@ func (s scene) help(width, height int) []string {
 	}
 	lines = append(lines, "")
 	for _, text := range []string{
-		"growth: what a process holds for good, a minute; a sawtooth has none. sure: how unlikely it is that this is chance. full in: when the card is full at that growth.",
+		"growth: memory a process gains and does not give back, per minute; a sawtooth has none. sure: how likely the growth is real. full in: when the card is full at that growth.",
 		"dead: the memory outlived its process. ?: the driver does not say. allocated, cached, step: processes started under plimsoll run.",
 	} {
 		for _, line := range screen.Wrap(text, width-4) {
@@ -47,7 +47,7 @@ func (s scene) footer(width int) string {
 	}
 	text := "F1 help  F4 filter  F6 sort: " + st.Sort.String() + "  Tab card  c curve  Z pause  q quit"
 	if st.Filter != "" {
-		text = "Filter: " + st.Filter + " (Esc drops it)  " + text
+		text = "Filter: " + st.Filter + " (Esc clears it)  " + text
 	}
 	return p.cell(text, width, screen.Faint)
 }

@@ -214,7 +214,7 @@ func nobody(v watch.View, st State) string {
 	case st.Filter != "" || st.CardID != "":
 		return "  no process matches; Esc shows all"
 	case len(v.Problems) > 0:
-		return "  no process to be seen: " + v.Problems[0]
+		return "  no process to show: " + v.Problems[0]
 	}
 	return "  no process holds memory on these cards"
 }

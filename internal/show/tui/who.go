@@ -22,7 +22,7 @@ func (s scene) who(width, height int) []string {
 	case t.Held == nil && t.Asks == 0:
 		lines = append(lines, "  It does not listen: its script uses SIGUSR2 itself.")
 	case t.Held == nil:
-		lines = append(lines, "  Asked. It answers between two lines of Python, within seconds as a rule.")
+		lines = append(lines, "  Asked. It answers when Python runs its next line, usually within seconds.")
 	default:
 		lines = append(lines, s.holders(t.Held, width)...)
 	}

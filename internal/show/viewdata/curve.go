@@ -31,7 +31,7 @@ type Curve struct {
 	// Phases names what the program was doing; Phase is an index into it for each column.
 	Phases []string `json:"phases"`
 	Phase  []uint8  `json:"phase"`
-	// Reserved is the most held from CUDA in the column.
+	// Reserved is the most reserved by PyTorch in the column.
 	Reserved []units.Bytes `json:"reserved"`
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Bands of what has no holder.
 const (
-	goneBefore = "gone before the look"
+	goneBefore = "freed before the inspection"
 	otherHeld  = "other holders"
 	noModule   = "no module"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-// Map is the memory held from CUDA at an instant, by address.
+// Map is the memory reserved by PyTorch at an instant, by address.
 type Map struct {
 	Instant
 	Used     units.Bytes `json:"used"`   // by what is alive
@@ -20,7 +20,7 @@ type Map struct {
 	More     int         `json:"more_segments"`
 }
 
-// Segment is a contiguous range held from CUDA. Pages of an expandable segment that touch are one.
+// Segment is a contiguous range reserved by PyTorch. Pages of an expandable segment that touch are one.
 type Segment struct {
 	Address    string      `json:"address"`
 	Size       units.Bytes `json:"size"`

@@ -23,12 +23,12 @@ type Index struct {
 
 	lastAlloc int // tape event of the last allocation; -1: there is none
 
-	held     []held   // what was held from CUDA, at each change
+	held     []held   // what was reserved by PyTorch, at each change
 	segments []uint32 // trace events that take or give back memory
 	latest   []uint32 // by block of allocations: the last of their deaths
 }
 
-// held is what was held from CUDA from an event on.
+// held is what was reserved by PyTorch from an event on.
 type held struct {
 	event uint32
 	bytes units.Bytes

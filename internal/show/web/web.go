@@ -93,11 +93,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		http.Error(w, "this page can only be read", http.StatusMethodNotAllowed)
+		http.Error(w, "this page is read-only", http.StatusMethodNotAllowed)
 		return
 	}
 	if r.Host != s.host && r.Host != "localhost"+s.host[strings.LastIndexByte(s.host, ':'):] {
-		http.Error(w, "this page is for this machine", http.StatusForbidden)
+		http.Error(w, "this page is served to this machine only", http.StatusForbidden)
 		return
 	}
 	token, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")

@@ -1,4 +1,4 @@
-"""Runs written modules that cut a model among processes: torchrun check_parallel.py FOLDER NAME…, one process a card. A training step has to give the loss
+"""Runs written modules that cut a model among processes: torchrun check_parallel.py FOLDER NAME…, one process per card. A training step has to give the loss
 and the gradients of the whole model in one process, for every family the plans are made for."""
 import copy
 import json

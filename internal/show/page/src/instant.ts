@@ -68,7 +68,7 @@ export function allocation(a: Allocation, timed: boolean, onGo: (event: number) 
   const go = (i: Instant) => h("button", { class: "link", onclick: () => onGo(i.event) }, moment(i, timed));
   const life = a.born && a.died ? count(a.died.event - a.born.event) + " events" + (timed ? ", " + duration(a.died.time_us - a.born.time_us) : "") : "to the end of the recording";
   const facts: [string, Child][] = [
-    ["size", size(a.bytes) + " (" + count(a.bytes) + " bytes)"], ["for", h("span", {}, swatch(colorOf(a.category, 0)), a.category)], ["asked for in", a.phase],
+    ["size", size(a.bytes) + " (" + count(a.bytes) + " bytes)"], ["for", h("span", {}, swatch(colorOf(a.category, 0)), a.category)], ["requested in", a.phase],
     ["made", a.born ? go(a.born) : "before the history began"], ["freed", a.died ? go(a.died) : "never"], ["lived", life],
     ["address", a.address], ["alike", plural(a.alike, "allocation") + " of this stack and size"],
   ];
@@ -97,10 +97,10 @@ export function happenings(all: Happening[], at: number, onPick: (id: number) =>
 
 // settings is the what-if table; choosing a row draws its curve.
 export function settings(w: WhatIf, chosen: string, onChoose: (conf: string) => void): HTMLElement {
-  if (!w.replay) return h("p", { class: "lead" }, "Nothing can be said: " + (w.refuse || "no replay") + ".");
+  if (!w.replay) return h("p", { class: "lead" }, "No answer: " + (w.refuse || "no replay") + ".");
   const r = w.replay, f = r.fidelity, out = h("div", {});
   replace(out, h("p", { class: "lead" }, f.exact
-    ? "The recorded run is reproduced exactly: " + count(f.events) + " events, every address equal. So the rows below may be believed."
+    ? "The recorded run is reproduced exactly: " + count(f.events) + " events, every address equal. The rows below can be trusted."
     : "Only " + percent(f.address_matches, f.allocations) + " of the addresses are reproduced: take the rows below as a hint."));
   const most = Math.max(...r.settings.map((s: any) => s.peak.reserved));
   const limited = r.capacity > 0;

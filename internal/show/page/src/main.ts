@@ -174,7 +174,7 @@ class Page {
       if (late()) return;
       this.about.textContent = "";
       this.panel.replaceChildren(all.length ? instant.happenings(all, at, (id) => this.go({ alloc: id }), (event) => this.go({ at: event }))
-        : h("p", { class: "lead" }, this.source.stored ? "This file carries no single events; plimsoll view shows them." : "This snapshot has no history."));
+        : h("p", { class: "lead" }, this.source.stored ? "This file does not include single events; plimsoll view shows them." : "This snapshot has no history."));
     } else {
       const a = await this.source.alive(d, at);
       if (late()) return;
@@ -259,7 +259,7 @@ class Page {
     const item = (key: HTMLElement, name: string, value: string, share: string) => h("div", { class: "item" }, h("div", {}, key, name), h("div", { class: "amount" }, value, h("span", { class: "faint" }, share)));
     const shown = stackOrder(r.names).reverse().filter((b) => c.bands[b].some((v) => v > 0));
     replace(this.legend,
-      item(h("span", { class: "dash solid" }), "held from CUDA", size(r.reserved, 1), ""),
+      item(h("span", { class: "dash solid" }), "reserved by PyTorch", size(r.reserved, 1), ""),
       this.state.conf && item(h("span", { class: "dash" }), "held under " + this.state.conf, "", ""),
       ...shown.map((b) => item(swatch(colorOf(r!.names[b], b)), r!.names[b], size(r!.values[b], 1), percent(r!.values[b], r!.high))));
   }

@@ -1,4 +1,4 @@
-// The memory held from CUDA at an instant: a bar for each segment, its blocks by what they are for, gaps left empty.
+// The memory reserved by PyTorch at an instant: a bar for each segment, its blocks by what they are for, gaps left empty.
 
 import { canvas2d, h, replace } from "./dom";
 import { plural, size } from "./format";
@@ -49,9 +49,9 @@ export class MemoryMapView {
     this.map = m;
     const unused = m.reserved - m.used;
     replace(this.head,
-      size(m.reserved) + " held from CUDA in " + plural(m.segments.length + m.more_segments, "segment") + ", " + size(m.used) + " of it in use. ",
-      unused > 0 && size(unused) + " lies unused. ", m.cached > 0 && size(m.cached) + " of that is in empty segments, which PyTorch can give back. ",
-      m.pinned > 0 && size(m.pinned) + " is in segments that mostly lie empty but are pinned by a tensor (marked).");
+      size(m.reserved) + " reserved by PyTorch in " + plural(m.segments.length + m.more_segments, "segment") + ", " + size(m.used) + " of it in use. ",
+      unused > 0 && size(unused) + " is unused. ", m.cached > 0 && size(m.cached) + " of that is in empty segments, which PyTorch can give back. ",
+      m.pinned > 0 && size(m.pinned) + " is in segments that are mostly empty but pinned by a tensor (marked).");
     this.note.textContent = "Point at a segment; click a block to see its allocation." + (m.segments.some((s) => s.expandable) ? " ↔ can give back single pages." : "");
     this.draw();
   }

@@ -21,8 +21,8 @@ export function planned(f: Fit): HTMLElement[] {
       h("div", { class: "middle" },
         list("The least that would fit", (f.least || []).map((l) => l.action + (l.changes_numerics ? " (changes numerics)" : ""))),
         shown.length > 0 && h("section", { class: "card", id: "scatter" }, h("div", { class: "bar-row" }, h("h2", {}, "Memory against the time of a step"), h("span", { class: "grow" }), key()), scatter.canvas, scatter.readout),
-        shown.length > 0 && h("section", { class: "card" }, h("h2", {}, "Plans, the one to take first"), scatter.table())),
-      h("div", { class: "side-box" }, best >= 0 && changes("The plan to take", all[best]), f.numerics && changes("If numerics might change", f.numerics),
+        shown.length > 0 && h("section", { class: "card" }, h("h2", {}, "Plans, best first"), scatter.table())),
+      h("div", { class: "side-box" }, best >= 0 && changes("Recommended plan", all[best]), f.numerics && changes("If numerics might change", f.numerics),
         list("Also tried", (f.alternatives || []).map((a) => a.what + ": " + a.why)), list("Notes", f.warnings), list("Assumed", f.assumptions))),
   ];
 }

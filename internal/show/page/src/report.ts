@@ -17,11 +17,11 @@ export function tile(value: string, label: string, attributes: Record<string, un
 export function tiles(d: any): HTMLElement {
   const out = h("div", { class: "tiles" });
   out.append(tile(size(d.peak.requested), "in use at the peak", { "data-peak": d.peak.requested }));
-  out.append(tile(size(d.peak.reserved), "held from CUDA at most", { "data-reserved": d.peak.reserved }));
+  out.append(tile(size(d.peak.reserved), "reserved by PyTorch at most", { "data-reserved": d.peak.reserved }));
   const oom = d.oom[d.oom.length - 1];
   if (oom) {
     out.append(tile(size(oom.capacity), oom.capacity_from === "bounds" ? "limit, inferred" : "limit"));
-    out.append(tile(size(oom.requested), "asked for and not given", {}, true));
+    out.append(tile(size(oom.requested), "requested and refused", {}, true));
   } else out.append(tile(size(d.end.requested), "in use at the end"));
   if (d.steps.count) out.append(tile(count(d.steps.count), d.steps.count === 1 ? "training step" : "training steps"));
   if (d.steps.growth_per_step) out.append(tile("+" + size(d.steps.growth_per_step), "more every step", {}, true));
@@ -31,8 +31,8 @@ export function tiles(d: any): HTMLElement {
 // sentence is the headline of a recording that the report's own headline does not speak of.
 export function sentence(d: any): string {
   const who = base(d.input) + ", GPU " + d.device, oom = d.oom[d.oom.length - 1];
-  const held = size(d.peak.requested) + " in use at the peak, " + size(d.peak.reserved) + " held from CUDA.";
-  return oom ? who + " ran out of memory: " + size(oom.requested) + " asked for; " + held : who + " never ran out of memory: " + held;
+  const held = size(d.peak.requested) + " in use at the peak, " + size(d.peak.reserved) + " reserved by PyTorch.";
+  return oom ? who + " ran out of memory: " + size(oom.requested) + " requested; " + held : who + " never ran out of memory: " + held;
 }
 
 export function categories(d: any): HTMLElement {
@@ -56,7 +56,7 @@ export function findings(r: any, d: any): HTMLElement {
   const mine = (f: any) => !d || !f.input || r.devices.length < 2 || (f.input === d.input && f.device === d.device) || (f.also || []).includes(d.input);
   const here = r.findings.filter(mine), elsewhere = r.findings.filter((f: any) => !mine(f));
   const out = h("section", { class: "card findings" }, h("h2", {}, here.length ? "Findings" : "No findings"));
-  if (!here.length) out.append(h("p", { class: "lead" }, "Nothing in this recording calls for a change."));
+  if (!here.length) out.append(h("p", { class: "lead" }, "Nothing in this recording needs to change."));
   here.forEach((f: any, i: number) => out.append(finding(f, i === 0)));
   if (elsewhere.length) out.append(h("h3", {}, "In other recordings"), ...elsewhere.map((f: any) => finding(f, false, base(f.input) + " · GPU " + f.device)));
   const notes = new Set<string>([...(r.notes || [])]);
@@ -112,7 +112,7 @@ export function comparison(d: any): HTMLElement {
   const head = (name: string) => h("tr", {}, h("th", {}, name), h("th", { class: "number" }, "before"), h("th", { class: "number" }, "after"), h("th", { class: "number" }, "change"));
   return h("section", { class: "card wide" }, h("h2", {}, "What changed"),
     h("p", { class: "lead" }, base(d.before.input) + " → " + base(d.after.input) + ", at their peaks"),
-    region("what changed", h("table", { class: "rows" }, head("peak"), row("in use", d.before.peak.requested, d.after.peak.requested), row("held from CUDA", d.before.peak.reserved, d.after.peak.reserved),
+    region("what changed", h("table", { class: "rows" }, head("peak"), row("in use", d.before.peak.requested, d.after.peak.requested), row("reserved by PyTorch", d.before.peak.reserved, d.after.peak.reserved),
       head("category"), ...d.by_category.map((c: any) => row(h("span", {}, swatch(colorOf(c.category, 0)), c.category), c.before, c.after)),
       head("line"), ...d.by_line.slice(0, shownLines).map((c: any) => row(h("span", {}, swatch(colorOf(c.category, 0)), c.where && c.where.file ? place(c.where) : (c.where && c.where.function) || "(no line)"), c.before, c.after)))),
     d.by_line.length > shownLines && h("p", { class: "faint" }, plural(d.by_line.length - shownLines, "line") + " with smaller changes not shown; plimsoll diff --json has them all."));

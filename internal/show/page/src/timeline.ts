@@ -336,7 +336,7 @@ export class Timeline {
       g.lineTo(x, top + 9);
       g.fill();
       if (f === this.overview.failures[this.overview.failures.length - 1]) {
-        const near = x > left + plot.w / 2, text = "out of memory: " + size(f.requested) + " asked for";
+        const near = x > left + plot.w / 2, text = "out of memory: " + size(f.requested) + " requested";
         const row = this.limit ? Y(this.limit) - 11 : top + 12; // beside the label of the limit, below it where there is no room
         const room = near ? x - left : left + plot.w - x;
         this.tag(g, text, x + (near ? -12 : 12), room > g.measureText(text).width + 190 ? row : row + 40, near ? "right" : "left");

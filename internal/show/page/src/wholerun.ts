@@ -21,7 +21,7 @@ export function overRun(p: Prediction, run: Run): HTMLElement | null {
     const m = all[at];
     replace(readout, h("div", { class: "value" }, size(m.allocated)), h("div", { class: "label" }, (cursor < 0 ? "highest, " : "") + (m.evaluation ? "evaluation after step " : "step ") + count(m.step) + ", longest sample " + count(m.longest)));
     const item = (c: string, name: string, v: string) => h("div", { class: "item" }, h("div", {}, swatch(c), name), h("div", { class: "amount" }, v));
-    replace(legend, item(used, "allocated", size(m.allocated, 1)), item(held, "held from CUDA", size(m.reserved, 1)), item(trouble, "cache released", count(m.retries || 0)));
+    replace(legend, item(used, "allocated", size(m.allocated, 1)), item(held, "reserved by PyTorch", size(m.reserved, 1)), item(trouble, "cache released", count(m.retries || 0)));
   };
   const draw = (canvas: HTMLCanvasElement) => {
     const most = Math.max(...all.map((m) => Math.max(m.reserved, m.allocated)));

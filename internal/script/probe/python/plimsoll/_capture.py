@@ -28,7 +28,7 @@ def attach(torch, report):
         capture.fail(f"a capture needs PyTorch {OLDEST[0]}.{OLDEST[1]} or newer, this is {torch.__version__}; any environment with a newer one will do")
     gone = _internals.missing(torch, _internals.FOR_CAPTURES)
     if gone:
-        capture.fail(f"PyTorch {torch.__version__} has changed what a capture rests on: {', '.join(gone)}")
+        capture.fail(f"PyTorch {torch.__version__} changed internals that a capture depends on: {', '.join(gone)}")
     try:
         _attach(torch, capture)
     except Exception as problem:  # running on would train for real
@@ -39,7 +39,7 @@ def _attach(torch, capture):
     _pretend.a_gpu(torch, capture)
     _pretend.without_initialisation(torch)
     _shapes.install(torch)
-    _pretend.kernels_of_triton(lambda *args, **kwargs: capture.fail("the step runs a Triton kernel, whose gradient is no operator's"))
+    _pretend.kernels_of_triton(lambda *args, **kwargs: capture.fail("the step runs a Triton kernel, whose backward is not a PyTorch operator"))
     when_imported("torch.utils.data.dataloader", _pretend.loaders_at_home)
     when_imported("torch.utils.data.dataloader", capture.watch_loaders)
     capture.install()
@@ -352,7 +352,7 @@ class Capture:
             self.fail("the script makes no optimizer: it updates its weights by hand")
         if self.loss is None and roots:
             if id(roots[0]) not in self.produced:
-                self.fail("backward starts from a tensor that no model in training made")
+                self.fail("backward() starts from a tensor that no model in training produced")
             self.loss = roots[0]
             self.held = _graph.held_by_script(self.torch, self.nodes, self.loss)
             self.beside = self.lies_beside()
@@ -432,7 +432,7 @@ class Capture:
             _frames.strip(error)
             why, place = f"{type(error).__name__}: {str(error)[:600]}", _place_of(error)
             if self.asked is not None:
-                why += f" (tensors have no values in a capture: the one asked for at {_spelled(self.asked)} was made up)"
+                why += f" (tensors have no values in a capture: the value read at {_spelled(self.asked)} was made up)"
         _files.write_json(os.path.join(self.report, "failure.json"),
                           {"schema": "plimsoll.capture-failure/1", "why": why, "file": place[0], "line": place[1]})
 

@@ -122,7 +122,7 @@ class Chunked:
         if Ranks(self.torch).several() and self.inner is self.outer:
             self.refuse("several ranks train together without DistributedDataParallel")
         if getattr(getattr(self.inner, "config", None), "use_cache", False):
-            self.inner.config.use_cache = False  # a cache of keys and values is of no use in training
+            self.inner.config.use_cache = False  # a KV cache is of no use in training
 
     def _refuse_ignored(self, args, kwargs):
         """A mean over targets of which some are ignored counts differently in each part."""

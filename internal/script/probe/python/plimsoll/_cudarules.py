@@ -187,29 +187,51 @@ def _recurrent(torch, library, trace):
         shape = (steps, batch, x.shape[-1])
         return shape, (gates, weights[1].shape[0] // gates, layers, directions, int(dropout), sum(w.numel() for w in weights))
 
+    def ordered(t, batch_first):
+        """cuDNN wants [steps, batch, features] in one piece."""
+        return t.transpose(0, 1).contiguous() if batch_first else t.contiguous()
+
     class Cudnn(torch.autograd.Function):
+        """_cudnn_rnn and _cudnn_rnn_backward (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cudnn/RNN.cpp): the input of batch_first is copied in both;
+        backward makes the gradients of input and states whether or not anyone asks for them, and zeros where none came."""
+
         @staticmethod
         def forward(ctx, x, gates, layers, directions, batch_first, dropout, train, states, *tensors):
             hidden_states, weights = tensors[:states], tensors[states:]
-            out = x.new_empty((*x.shape[:-1], directions * weights[1].shape[1]))
+            ctx.layer, ctx.batch_first = layer(x, gates, layers, directions, batch_first, dropout, hidden_states, weights), batch_first
+            # flatten_parameters passes over bfloat16, so that the weights are packed in every forward pass (torch/backends/cudnn/__init__.py, CUDNN_TENSOR_DTYPES).
+            packed = x.new_empty(sum(w.numel() for w in weights)) if x.dtype == torch.bfloat16 else None
+            inputs = ordered(x, batch_first)
+            out = x.new_empty((*inputs.shape[:-1], directions * hidden_states[0].shape[-1]))  # a projected state is narrower than the hidden one
+            if batch_first:
+                out = out.transpose(0, 1)
             last = tuple(h.new_empty(h.shape) for h in hidden_states)
-            ctx.layer = layer(x, gates, layers, directions, batch_first, dropout, hidden_states, weights)
             if train:
                 reserve = trace.reserved(x, ctx.layer)
-                ctx.save_for_backward(x, *hidden_states, *weights, out, reserve)
+                ctx.save_for_backward(x, *hidden_states, *weights, out, reserve, packed)
             trace.worked("rnn", x, ctx.layer)
             ctx.shapes = [t.shape for t in (x, *hidden_states, *weights)]
             return (out, *last)
 
         @staticmethod
-        def backward(ctx, *grads):
-            like = next(g for g in grads if g is not None)
-            made = [like.new_empty(shape) if needed else None
-                    for shape, needed in zip(ctx.shapes, (ctx.needs_input_grad[0], *ctx.needs_input_grad[8:]))]
+        def backward(ctx, grad, *last):
+            x, *kept = ctx.saved_tensors
+            states = kept[: len(last)]
+            inputs = ordered(x, ctx.batch_first)
+            into = None if grad is None else ordered(grad, ctx.batch_first)
+            missing = [s.new_empty(s.shape) for s, g in zip(states, last) if g is None]
+            like = x if grad is None else grad
+            made = [like.new_empty(shape) if needed or i <= len(states) else None
+                    for i, (shape, needed) in enumerate(zip(ctx.shapes, (ctx.needs_input_grad[0], *ctx.needs_input_grad[8:])))]
             trace.worked("rnn_backward", like, ctx.layer)
+            del inputs, into, missing
+            made = [m if needed else None for m, needed in zip(made, (ctx.needs_input_grad[0], *ctx.needs_input_grad[8:]))]
             return (made[0], *([None] * 7), *made[1:])
 
     def run(gates, x, states, weights, dropout, layers, train, bidirectional, batch_first):
+        if torch.is_autocast_enabled("cpu"):
+            lower = torch.get_autocast_dtype("cpu")
+            x, states, weights = x.to(lower), [s.to(lower) for s in states], [w.to(lower) for w in weights]
         return Cudnn.apply(x, gates, layers, 2 if bidirectional else 1, batch_first, train and dropout > 0, train, len(states), *states, *weights)
 
     def lstm(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):

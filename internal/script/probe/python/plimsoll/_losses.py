@@ -63,7 +63,7 @@ def _onward(node, name, divisors, factors):
     ways = [parent for parent, _ in node.next_functions if parent is not None]
     if name.startswith(("Mul", "Div")):
         if len(ways) != 1:
-            raise Unclear("the loss multiplies or divides what is learnt by what is learnt")
+            raise Unclear("the loss multiplies or divides one trained quantity by another")
         value = _number(node)
         if name.startswith("Mul"):
             return [(ways[0], divisors, (*factors, value))]

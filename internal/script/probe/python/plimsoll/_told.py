@@ -62,7 +62,7 @@ class Holders(list):
     def __repr__(self):
         lines = [f"{size(h['bytes']):>11}  {title(h)}" + (f" ({h['count']} tensors)" if h["count"] > 1 else "") + also(h) for h in self[:20]]
         walk = self.found["walk"]
-        rest = "" if walk["complete"] else f"; the walk ended early ({walk['stopped']})"
+        rest = "" if walk["complete"] else f"; the search ended early ({walk['stopped']})"
         total = sum(d["allocated"] for d in self.found["devices"])
         return "\n".join([*lines, f"{100 * self.share:.1f} % of {size(total)} have a name, found in {walk['seconds']:.2f} s{rest}"])
 

@@ -30,7 +30,7 @@ def attach(torch, report):
         trace.fail(f"a trace needs PyTorch {OLDEST[0]}.{OLDEST[1]} or newer, this is {torch.__version__}")
     gone = _internals.missing(torch, _internals.FOR_TRACES)
     if gone:
-        trace.fail(f"PyTorch {torch.__version__} has changed what this rests on: {', '.join(gone)}")
+        trace.fail(f"PyTorch {torch.__version__} changed internals that this depends on: {', '.join(gone)}")
     try:
         trace.install()
     except Exception as problem:  # running on would train for real
@@ -385,7 +385,7 @@ class Trace:
     def worked(self, op, x, layer):
         """A recurrent layer ran: (steps, batch, features) and its numbers."""
         shape, numbers = layer
-        self.event(WORK, self.works.at((op, str(x.dtype).removeprefix("torch."), shape, numbers, (), (), (), (), False, 1, (), False)), 0, 0)
+        self.event(WORK, self.works.at((op, str(x.dtype).removeprefix("torch."), shape, numbers, (), (), (), (), False, 1, (), False, False)), 0, 0)
 
     def reserved(self, x, layer):
         """What cuDNN leaves for backward. How large it is, is told by the work before it; here it has a byte."""
@@ -477,7 +477,7 @@ class Trace:
         _frames.strip(error)
         why = f"{type(error).__name__}: {str(error)[:600]}"
         if self.asked is not None:
-            why += f" (tensors have no values in a prediction: the one asked for at {_spelled(self.asked)} was made up)"
+            why += f" (tensors have no values in a prediction: the value read at {_spelled(self.asked)} was made up)"
         self.finish("failed", why, _place_of(error))
 
     def finish(self, how, why="", place=None):
@@ -550,11 +550,11 @@ def _shaped(value, make):
 
 
 # Operators that take memory of their library's beside their results: cuDNN's convolutions, cuBLAS.
-WORK_FIELDS = ("op", "dtype", "x", "w", "y", "stride", "padding", "dilation", "transposed", "groups", "wants", "channels_last")
+WORK_FIELDS = ("op", "dtype", "x", "w", "y", "stride", "padding", "dilation", "transposed", "groups", "wants", "channels_last", "benchmark")
 
 
 def _product(func, args, kwargs, out):
-    return ("addmm" if "addmm" in str(func) else "mm", "", (), (), (), (), (), (), False, 1, (), False)
+    return ("addmm" if "addmm" in str(func) else "mm", "", (), (), (), (), (), (), False, 1, (), False, False)
 
 
 def _convolution(func, args, kwargs, out):
@@ -570,7 +570,7 @@ def _convolution_backward(func, args, kwargs, out):
 def _described(op, x, w, y, stride, padding, dilation, transposed, groups, wants):
     last = lambda t: t.dim() == 4 and not t.is_contiguous() and t.stride(1) == 1
     return (op, str(x.dtype).removeprefix("torch."), tuple(x.shape), tuple(w.shape), tuple(y.shape), tuple(stride), tuple(padding), tuple(dilation),
-            bool(transposed), groups, wants, last(x) or last(w))
+            bool(transposed), groups, wants, last(x) or last(w), bool(sys.modules["torch"].backends.cudnn.benchmark))
 
 
 WORKS = {"mm": _product, "bmm": _product, "addmm": _product, "baddbmm": _product, "convolution": _convolution, "convolution_backward": _convolution_backward}

@@ -1,0 +1,31 @@
+package eager
+
+import "github.com/plimsoll/plimsoll/internal/model/cudnn"
+
+// Benchmark is torch.backends.cudnn.benchmark = True: the first call of every shape tries all plans, later ones run the fastest
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cudnn/Conv_v8.cpp, get_plans_from_find). Nil is False, the default.
+type Benchmark struct {
+	Settled bool // leaves the trials out: what is needed once they are over
+	tried   map[convCall]bool
+}
+
+type convCall struct {
+	conv cudnn.Conv
+	pass cudnn.Pass
+}
+
+// mode tells how the plan of a call is chosen, and remembers that it was.
+func (b *Benchmark) mode(c cudnn.Conv, p cudnn.Pass) cudnn.Mode {
+	if b == nil {
+		return cudnn.Heuristic
+	}
+	call := convCall{c, p}
+	if b.Settled || b.tried[call] {
+		return cudnn.Chosen
+	}
+	if b.tried == nil {
+		b.tried = map[convCall]bool{}
+	}
+	b.tried[call] = true
+	return cudnn.Trial
+}
