@@ -296,6 +296,9 @@ func checkFiles(ctx context.Context, o lintOptions, settings workspace.Settings,
 func fixFiles(o lintOptions, settings workspace.Settings, results []workspace.Result) (int, error) {
 	w, all := workspace.New(settings), 0
 	for _, r := range results {
+		if len(r.Findings) == 0 {
+			continue
+		}
 		text, fixed, err := w.Fix(r.Path, r.Source, o.Unsafe)
 		if err == nil && fixed > 0 {
 			err = workspace.Write(r.Path, text)
@@ -316,6 +319,9 @@ func diffFiles(ctx context.Context, env Env, o lintOptions, settings workspace.S
 	}
 	w, changed := workspace.New(settings), false
 	for _, r := range results {
+		if len(r.Findings) == 0 {
+			continue
+		}
 		text, fixed, err := w.Fix(r.Path, r.Source, o.Unsafe)
 		if err != nil {
 			return unreadable(fmt.Errorf("fix %s: %w", r.Path, err))

@@ -134,7 +134,7 @@ func (o *predictOptions) captureInto(env Env, args []string) (forget func(), err
 	if o.Jobs != "" {
 		return nil, oneModel()
 	}
-	return o.jobFlags.capture(env, capture.Request{Args: args, Dir: o.Capture, Limit: o.Follow, Whole: o.WholeRun})
+	return o.jobFlags.capture(env, capture.Request{Args: args, Dir: o.Capture, Limit: o.Follow, Whole: o.WholeRun, Epochs: o.Epochs})
 }
 
 func oneModel() error {

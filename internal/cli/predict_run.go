@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +17,9 @@ import (
 	"github.com/plimsoll/plimsoll/internal/answer/wholerun"
 	"github.com/plimsoll/plimsoll/internal/model/lengths"
 	"github.com/plimsoll/plimsoll/internal/script/capture"
+	"github.com/plimsoll/plimsoll/internal/script/modelcode"
 	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // runFlags describe a whole run: how long its samples are, and how they become batches.
@@ -42,21 +43,21 @@ type runFlags struct {
 
 func (f *runFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.Lengths, "lengths", "", "predict the whole run: a file with the length of every sample, or a distribution such as lognormal:130,0.7,max=1024")
+	flags.StringVar(&f.Lengths, "lengths", "", "predict the whole run: a file with the length of every sample, a column of a data set (dataset:NAME,column=input_ids), or a distribution such as lognormal:130,0.7,max=1024")
 	f.Sampler = lengths.Random
 	addWord(flags, &f.Sampler, "sampler", "with --lengths: "+strings.Join(setup.Words(lengths.Samplers()), ", "), lengths.ParseSampler)
 	flags.Uint64Var(&f.Seed, "seed", 1, "with --lengths: seed for the first order of the samples")
 	flags.IntVar(&f.Orders, "orders", 8, "with --lengths: how many orders of the samples to simulate, where they are shuffled")
-	flags.IntVar(&f.Steps, "steps", 0, "with --lengths: training batches (default: one epoch; 1,000 for a distribution)")
-	flags.IntVar(&f.Epochs, "epochs", 0, "with --lengths: passes over the samples (default 1)")
+	flags.IntVar(&f.Steps, "steps", 0, "with --lengths or --whole-run: training batches (default: one epoch; 1,000 for a distribution)")
+	flags.IntVar(&f.Epochs, "epochs", 0, "with --lengths or --whole-run: passes over the samples (default 1; of a script: what its Trainer says)")
 	flags.IntVar(&f.MaxLength, "truncate", 0, "with --lengths: samples are cut at this length")
 	flags.IntVar(&f.MaxTokens, "max-tokens", 0, "with --sampler tokens: most padded tokens in a batch")
 	flags.BoolVar(&f.DropLast, "drop-last", false, "with --lengths: leave out a short last batch")
-	flags.StringVar(&f.EvalLengths, "eval-lengths", "", "with --lengths: a file with the length of every sample of the evaluation, or a distribution")
+	flags.StringVar(&f.EvalLengths, "eval-lengths", "", "with --lengths: the same for the evaluation")
 	flags.IntVar(&f.EvalBatch, "eval-batch", 0, "with --eval-lengths: samples in a batch (default: as --batch)")
-	flags.IntVar(&f.EvalEvery, "eval-every", 0, "with --eval-lengths: training batches between evaluations (default: once, at the end)")
+	flags.IntVar(&f.EvalEvery, "eval-every", 0, "with --eval-lengths or --whole-run: training batches between evaluations (default: once, at the end; of a script: after each epoch)")
 	flags.IntVar(&f.EmptyEvery, "empty-cache-every", 0, "with --lengths: the script calls torch.cuda.empty_cache() after this many batches")
-	flags.BoolVar(&f.WholeRun, "whole-run", false, "with a command: predict a whole epoch; the lengths are those its own sampler and collate function make")
+	flags.BoolVar(&f.WholeRun, "whole-run", false, "with a command: predict its whole run; batches are those its own samplers and collate functions make, evaluation included")
 	flags.BoolVar(&f.NoRemedies, "no-remedies", false, "with --lengths: do not look for what would make the run safe")
 }
 
@@ -99,7 +100,9 @@ func answerRun(q wholerun.Question, remedies bool) (*report.Prediction, error) {
 		return nil, err
 	}
 	step := q.Job
-	step.Seq, step.AttentionMask = run.Longest, "padded"
+	if run.Longest > 0 {
+		step.Seq, step.AttentionMask = run.Longest, "padded"
+	}
 	res, err := predict.Run(step, q.Source, q.Machine)
 	if err != nil {
 		return nil, err
@@ -130,7 +133,7 @@ func (o *predictOptions) question(env Env, j fileJob, m predict.Machine) (wholer
 		}
 	}
 	var err error
-	if q.Lengths, err = readLengths(env, "--lengths", o.Lengths); err != nil {
+	if q.Lengths, err = o.readLengths(env, "--lengths", o.Lengths); err != nil {
 		return q, err
 	}
 	q.Lengths.Cap = o.MaxLength
@@ -146,7 +149,7 @@ func (o *predictOptions) question(env Env, j fileJob, m predict.Machine) (wholer
 	if o.EvalLengths == "" {
 		return q, nil
 	}
-	evaluated, err := readLengths(env, "--eval-lengths", o.EvalLengths)
+	evaluated, err := o.readLengths(env, "--eval-lengths", o.EvalLengths)
 	if err != nil {
 		return q, err
 	}
@@ -170,8 +173,20 @@ func (o *predictOptions) longest(q *wholerun.Question) int {
 	return slices.Max(lengths.Cap(q.Lengths.Known, o.MaxLength))
 }
 
-// readLengths reads a file, standard input (-), or a distribution.
-func readLengths(env Env, flag, text string) (wholerun.Lengths, error) {
+// readLengths reads a file, standard input (-), a column of a data set, or a distribution.
+func (o *predictOptions) readLengths(env Env, flag, text string) (wholerun.Lengths, error) {
+	if strings.HasPrefix(text, modelcode.DatasetPrefix) {
+		d, err := modelcode.ParseDataset(text)
+		if err != nil {
+			return wholerun.Lengths{}, usageError("%s: %w", flag, err)
+		}
+		d.Download = o.Download
+		all, err := newModelFiles(env, o.Python).code.Lengths(d)
+		if err != nil {
+			return wholerun.Lengths{}, unreadable(fmt.Errorf("%s: %w", flag, err))
+		}
+		return wholerun.Lengths{Known: all, Source: d.Name}, nil
+	}
 	if lengths.IsDistribution(text) {
 		d, err := lengths.ParseDistribution(text)
 		if err != nil {
@@ -200,16 +215,19 @@ func readLengths(env Env, flag, text string) (wholerun.Lengths, error) {
 	return wholerun.Lengths{Known: all, Source: name}, nil
 }
 
-// predictOwnRun predicts an epoch of a captured script, with the batches of its own loader.
+// predictOwnRun predicts the run of a captured script, with the batches of its own loaders.
 func (o *predictOptions) predictOwnRun(env Env, cmd *cobra.Command) error {
 	found, err := capture.ReadBatches(filepath.Dir(o.JobFile))
+	for flag, n := range map[string]int{"steps": o.Steps, "epochs": o.Epochs, "eval-every": o.EvalEvery, "empty-cache-every": o.EmptyEvery} {
+		if n < 0 {
+			return usageError("--%s: a positive number is needed", flag)
+		}
+	}
 	switch {
 	case err != nil:
 		return unreadable(err)
 	case len(found.Batches) == 0:
 		return unreadable(fmt.Errorf("--whole-run: %s; give the lengths with --lengths and the model with --config instead", found.Why))
-	case len(found.Config) == 0:
-		return unreadable(errors.New("--whole-run: the script's model is not from transformers, so only the length of its first batch is known"))
 	}
 	m, err := o.machine()
 	if err != nil {
@@ -219,30 +237,96 @@ func (o *predictOptions) predictOwnRun(env Env, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	j := fileJob{Job: captured.Job}
-	j.Source, j.Graph, j.Config, j.Loss, j.LossOutput, j.Input, j.CheckpointModules = "hf", "", found.Config, "", "", nil, nil
-	if found.Attn == string(setup.EagerAttention) {
-		j.Attn = setup.EagerAttention
-	}
-	q := wholerun.Question{Machine: m, EmptyEvery: o.EmptyEvery, Lengths: wholerun.Lengths{Source: "the script's own loader"}}
-	if q.Batches, err = ownBatches(found.Batches); err != nil {
+	q, err := o.ownQuestion(found)
+	if err != nil {
 		return unreadable(err)
 	}
-	for _, b := range q.Batches {
-		j.Batch, j.Seq = max(j.Batch, b.Samples), max(j.Seq, b.Longest)
+	q.Machine = m
+	j, err := ownJob(captured, found, &q)
+	if err != nil {
+		return unreadable(err)
 	}
-	if !found.Complete {
-		j.Notes = append(j.Notes, fmt.Sprintf("the first %d batches of the epoch were looked at; %s", len(q.Batches), cmp.Or(found.Why, "there was no time for more")))
-	}
+	j.Notes = append(j.Notes, ownNotes(found, &q)...)
 	if q.Source, err = newModelFiles(env, o.Python).source(&j); err != nil {
 		return err
 	}
 	q.Job = j.Job
+	stop := progress(env, func() string { return "simulating the run" })
 	r, err := answerRun(q, !o.NoRemedies)
+	stop()
 	if err != nil {
 		return usageError("%w", err)
 	}
 	return o.print(env, cmd, *r)
+}
+
+// ownQuestion is the run as its loaders make it.
+func (o *predictOptions) ownQuestion(found capture.Batches) (wholerun.Question, error) {
+	q := wholerun.Question{EmptyEvery: o.EmptyEvery, Lengths: wholerun.Lengths{Source: "the script's own loader"}}
+	var err error
+	if q.Batches, err = ownBatches(found.Batches); err != nil {
+		return q, err
+	}
+	if q.Eval, err = ownBatches(found.Eval); err != nil {
+		return q, err
+	}
+	steps := cmp.Or(o.Steps, found.MaxSteps, len(q.Batches))
+	for seen := q.Batches; len(q.Batches) < steps && len(q.Batches) < longestOwnRun; { // a run of so many steps begins anew where its data end
+		q.Batches = append(q.Batches, seen...)
+	}
+	q.Batches = q.Batches[:min(steps, len(q.Batches))]
+	if q.EvalEvery = cmp.Or(o.EvalEvery, found.EvalEvery); q.EvalEvery == 0 {
+		q.EvalAfter = slices.DeleteFunc(slices.Clone(found.Epochs), func(at int) bool { return at > len(q.Batches) })
+	}
+	return q, nil
+}
+
+// longestOwnRun bounds the batches of a script's run.
+const longestOwnRun = 1_000_000
+
+// ownJob is the captured job for batches of any shape: a model of transformers from its configuration, any other from the graph of its step, which is right as
+// long as only the number of samples differs.
+func ownJob(captured fileJob, found capture.Batches, q *wholerun.Question) (fileJob, error) {
+	j := captured
+	j.Batch, j.Seq = 0, 0
+	for _, b := range q.Batches {
+		j.Batch, j.Seq = max(j.Batch, b.Samples), max(j.Seq, b.Longest)
+	}
+	if len(found.Config) > 0 {
+		j = fileJob{Job: j.Job}
+		j.Source, j.Graph, j.Config, j.Loss, j.LossOutput, j.Input, j.CheckpointModules = "hf", "", found.Config, "", "", nil, nil
+		if found.Attn == string(setup.EagerAttention) {
+			j.Attn = setup.EagerAttention
+		}
+		return j, nil
+	}
+	first := q.Batches[0].Longest
+	for _, b := range slices.Concat(q.Batches, q.Eval) {
+		if b.Longest != first {
+			return j, fmt.Errorf("--whole-run: the script's model is not from transformers, and its batches differ in length (%d and %d tokens): "+
+				"of such a model only the step of its first batch is known", first, b.Longest)
+		}
+	}
+	for _, all := range [][]lengths.Batch{q.Batches, q.Eval} {
+		for i := range all {
+			all[i].Longest = 0
+		}
+	}
+	j.Seq = captured.Seq
+	return j, nil
+}
+
+// ownNotes say what of a script's run was not seen.
+func ownNotes(found capture.Batches, q *wholerun.Question) []string {
+	var out []string
+	if !found.Complete {
+		out = append(out, fmt.Sprintf("%s batches of the script's loader were looked at, in %d of %d epochs; %s",
+			units.Count(len(found.Batches)), len(found.Epochs), max(found.Meant, 1), cmp.Or(found.Why, "there was no time for more")))
+	}
+	if len(q.Eval) > 0 && len(found.Config) == 0 {
+		out = append(out, "evaluation runs the training graph without gradients")
+	}
+	return out
 }
 
 // ownBatches reads the batches a capture wrote.
@@ -252,7 +336,7 @@ func ownBatches(all [][3]any) ([]lengths.Batch, error) {
 		samples, ok := b[0].(float64)
 		tokens, also := b[1].(float64)
 		padded, too := b[2].(bool)
-		if !ok || !also || !too || samples < 1 || tokens < 1 {
+		if !ok || !also || !too || samples < 1 || tokens < 0 {
 			return nil, fmt.Errorf("batch %d of the capture is %v, and should be samples, tokens, padded", i+1, b)
 		}
 		out[i] = lengths.Batch{Samples: int(samples), Longest: int(tokens), Padded: padded, At: -1}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/script/probe/probetest"
 )
 
 // smallRun is a run of a small model with one long sample, which is in the eleventh batch.
@@ -65,6 +66,7 @@ func TestWholeRunsRefuseClearly(t *testing.T) {
 		"a sampler's typo":       {2, "did you mean", []string{"--lengths", "constant:40", "--sampler", "randon"}},
 		"epochs of nothing":      {2, "--steps", []string{"--lengths", "constant:40", "--epochs", "2"}},
 		"tokens without number":  {2, "tokens", []string{"--lengths", "constant:40", "--sampler", "tokens"}},
+		"a data set's typo":      {2, "column=", []string{"--lengths", "dataset:x,colum=y"}},
 		"steps alone":            {2, "--lengths", []string{"--steps", "10"}},
 		"evaluation alone":       {2, "--lengths", []string{"--eval-lengths", "constant:40"}},
 		"whole run of no script": {2, "command", []string{"--whole-run"}},
@@ -88,5 +90,31 @@ func TestADrawnRunWithEvaluationAndAccumulation(t *testing.T) {
 	}
 	if r.Run.Steps != 60 || r.Run.Evaluated != 3 || r.Run.Orders != 2 || r.Run.Failing != 0 || r.Verdict != report.Fits || len(r.Run.Curve) == 0 {
 		t.Errorf("%s", stdout)
+	}
+}
+
+// TestTheWholeRunOfAScript predicts scripts with their own loaders: two epochs of 21 samples of many lengths in batches of four, an evaluation after each; and
+// images, whose batches have no length.
+func TestTheWholeRunOfAScript(t *testing.T) {
+	t.Parallel()
+	python := probetest.Warm(t)
+	scripts := filepath.Join("..", "script", "capture", "testdata")
+	text := runs(t, nil, "predict", "--whole-run", "--epochs", "2", "--gpu", "l4", "--json", "--", python, filepath.Join(scripts, "lengths.py"))
+	text.wants(t, 0)
+	var r report.Prediction
+	if err := json.Unmarshal([]byte(text.stdout), &r); err != nil {
+		t.Fatal(err, text.stdout)
+	}
+	if r.Run == nil || r.Run.Steps != 12 || r.Run.Evaluated != 2 || r.Run.Longest != 25 || r.Verdict != report.Fits || r.Run.Orders != 1 {
+		t.Errorf("%s", text.stdout)
+	}
+	images := runs(t, nil, "predict", "--whole-run", "--steps", "20", "--gpu", "l4", "--json", "--", python, filepath.Join(scripts, "vision.py"), "-b", "8")
+	images.wants(t, 0)
+	r = report.Prediction{}
+	if err := json.Unmarshal([]byte(images.stdout), &r); err != nil {
+		t.Fatal(err, images.stdout)
+	}
+	if r.Run == nil || r.Run.Steps != 20 || r.Run.Longest != 0 || r.Verdict != report.Fits {
+		t.Errorf("%s", images.stdout)
 	}
 }

@@ -1,7 +1,7 @@
 """Exports models of timm 0.6 for scripts/brackets.sh: graphs.py BRACKETS.csv FOLDER [--seed N] [--verdicts N].
 
 Writes the training graph of every sampled model, its batch left open, to FOLDER/MODEL-SIZE.json.gz, without weights; why a model could not be exported goes
-to FOLDER/MODEL-SIZE.failed. What is there already is kept. The sample itself is FOLDER/sample-SEED.csv.
+to FOLDER/MODEL-SIZE.failed. Where the batch cannot be left open there is a graph for each: MODEL-SIZE-BATCH.json.gz. What is there already is kept. The sample itself is FOLDER/sample-SEED.csv.
 """
 
 import argparse
@@ -35,26 +35,36 @@ def sampled(path, seed, verdicts):
     return out
 
 
-def build(name):
-    """The model as timm's benchmark.py of 2022 makes it, in training mode."""
+def build(name, **pooling):
     import timm
 
-    try:
-        model = timm.create_model(name, pretrained=False, global_pool="fast")
-    except (TypeError, AssertionError):  # transformers have no such pooling
-        model = timm.create_model(name, pretrained=False)
-    return model.to("meta").train()
+    return timm.create_model(name, pretrained=False, **pooling).to("meta").train()
 
 
-def export(name, size, out):
-    model = build(name)
-    x = torch.empty(4, 3, size, size, device="meta")
-    batch = torch.export.Dim("batch", min=2, max=8192)
-    program = torch.export.export(model, (x,), dynamic_shapes=({0: batch},), strict=False)
-    data = serialize(program).exported_program
+def graph(name, size, samples=None, **pooling):
+    """The training graph of a model as timm's benchmark.py of 2022 makes it; its batch is left open, or has so many samples."""
+    x = torch.empty(samples or 4, 3, size, size, device="meta")
+    shapes = None if samples else ({0: torch.export.Dim("batch", min=2, max=8192)},)
+    return torch.export.export(build(name, **pooling), (x,), dynamic_shapes=shapes, strict=False)
+
+
+def save(program, out):
     with gzip.GzipFile(out + ".part", "wb", 6, mtime=0) as f:
-        f.write(data)
+        f.write(serialize(program).exported_program)
     os.replace(out + ".part", out)
+
+
+def export(name, size, batches, stem):
+    try:
+        program = graph(name, size, global_pool="fast")
+    except Exception:  # noqa: BLE001 most transformers have no such pooling, and each says so in its own way
+        try:
+            program = graph(name, size)
+        except Exception:  # noqa: BLE001 code that computes with the batch as a number of Python's: Swin's windows
+            for samples in batches:
+                save(graph(name, size, samples), f"{stem}-{samples}.json.gz")
+            return
+    save(program, stem + ".json.gz")
 
 
 def main():
@@ -78,12 +88,13 @@ def main():
     for row in rows:
         name, size = row["model"], int(row["img_size"])
         stem = f"{args.folder}/{name}-{size}"
-        if os.path.exists(stem + ".json.gz") or os.path.exists(stem + ".failed"):
+        batches = sorted({int(r[c]) for r in rows for c in ("batch_that_ran", "next_batch_tried") if r["model"] == name})
+        if any(os.path.exists(stem + end) for end in (".json.gz", ".failed", f"-{batches[-1]}.json.gz")):
             continue
         if time.monotonic() - begun > args.seconds:
             raise SystemExit("more to do")
         try:
-            export(name, size, stem + ".json.gz")
+            export(name, size, batches, stem)
         except Exception as e:  # noqa: BLE001 any model of a thousand may fail in its own way
             with open(stem + ".failed", "w") as f:
                 f.write(f"{type(e).__name__}: {str(e).strip()[:400]}\n")

@@ -15,7 +15,7 @@ import (
 // Shape is what of a batch decides its memory.
 type Shape struct {
 	Batch  int
-	Seq    int // tokens of its longest sample
+	Seq    int // tokens of its longest sample; 0: as the job says
 	Target int // tokens of its longest target, for encoder-decoder models
 	Padded bool
 }
@@ -36,7 +36,10 @@ func NewShapes(j job.Job, src Source, m Machine) *Shapes {
 // job is the job with batches of a shape.
 func (s *Shapes) job(sh Shape) job.Job {
 	j := s.j
-	j.Batch, j.Seq, j.AttentionMask = sh.Batch, sh.Seq, job.MaskFull
+	j.Batch, j.AttentionMask = sh.Batch, job.MaskFull
+	if sh.Seq > 0 {
+		j.Seq = sh.Seq
+	}
 	if j.Loop == setup.Plain {
 		j.Loop = setup.Kept
 	}

@@ -26,7 +26,8 @@ type Question struct {
 	Steps      int             // training batches; 0: Epochs decides
 	Epochs     int             // 0 is 1
 	Eval       []lengths.Batch
-	EvalEvery  int // training batches between evaluations; 0: after the last
+	EvalEvery  int   // training batches between evaluations; 0: after the last
+	EvalAfter  []int // training batches after which one happens, where they are known: EvalEvery is then not asked
 	EmptyEvery int
 	Orders     int // of the samples to try; 0 is 1
 }
@@ -75,7 +76,10 @@ func (q *Question) schedule(order int) (*Schedule, []int, error) {
 	if len(r.Train) > longestRun {
 		return nil, nil, fmt.Errorf("%d batches are more than is simulated (%d): give --steps", len(r.Train), longestRun)
 	}
-	if len(q.Eval) > 0 {
+	switch {
+	case len(q.Eval) > 0 && q.EvalAfter != nil:
+		r.EvalAfter = q.EvalAfter
+	case len(q.Eval) > 0:
 		for i := max(q.EvalEvery, 1); q.EvalEvery > 0 && i <= len(r.Train); i += q.EvalEvery {
 			r.EvalAfter = append(r.EvalAfter, i)
 		}

@@ -541,6 +541,8 @@ func (f *follower) unpack(t *pysource.Sequence, v Value, s pysource.Stmt, x pyso
 		}
 		if i < len(v.Items) && len(v.Items) == len(t.Items) && !v.dict() {
 			part = v.Items[i]
+		} else if part.HasGraph() && labels(item) {
+			part = part.detached() // gathered together with outputs: classes and indices have no graph
 		}
 		var from pysource.Expr = x
 		if values != nil && len(values.Items) == len(t.Items) {
@@ -548,6 +550,12 @@ func (f *follower) unpack(t *pysource.Sequence, v Value, s pysource.Stmt, x pyso
 		}
 		f.bindExpr(item, part, s, from)
 	}
+}
+
+// labels tells whether a name promises classes or indices, which are whole numbers.
+func labels(x pysource.Expr) bool {
+	n := strings.ToLower(Last(Key(x)))
+	return anyOf(n, "y", "gt", "idx", "index", "indices", "ids") || strings.HasSuffix(n, "label") || strings.HasSuffix(n, "labels") || strings.HasSuffix(n, "target") || strings.HasSuffix(n, "targets")
 }
 
 func isCall(x pysource.Expr) bool { _, ok := x.(*pysource.Call); return ok }

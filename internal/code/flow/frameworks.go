@@ -9,18 +9,25 @@ type framework struct {
 	quiet []string
 }
 
-// frameworks lists the conventions that the analysis relies on. Sources, as of November 2026:
-//   - Lightning: the evaluation and prediction loops run under inference_mode or no_grad
-//     (https://github.com/Lightning-AI/pytorch-lightning/blob/2.5.0/src/lightning/pytorch/loops/utilities.py, _no_grad_context).
+// frameworks lists the conventions that the analysis relies on, each read in the source it names:
+//   - Lightning: the evaluation and prediction loops' run, with all hooks they call, is under inference_mode or no_grad
+//     (https://github.com/Lightning-AI/pytorch-lightning/blob/2.6.0/src/lightning/pytorch/loops/utilities.py, _no_grad_context;
+//     evaluation_loop.py and prediction_loop.py, run).
 //   - Hugging Face Trainer: compute_metrics gets NumPy arrays, preprocess_logits_for_metrics runs after prediction_step, whose own
 //     body opens no_grad: an override of prediction_step does not
-//     (https://github.com/huggingface/transformers/blob/v4.57.0/src/transformers/trainer.py, prediction_step).
-//   - torchmetrics: update runs under set_grad_enabled(False) unless asked otherwise (metric.py, _wrap_update).
-//   - Ignite: create_supervised_evaluator opens no_grad; Metric.update and compute are called by it.
-//   - fastai: Learner._do_epoch_validate opens no_grad; Callback.after_validate and the metrics' accumulate run inside.
-//   - mmengine: val_step and test_step are called by loops whose run_iter is decorated with no_grad (runner/loops.py).
-//   - fairseq: Trainer.valid_step opens no_grad around task.valid_step; criterions' reduce_metrics gets numbers.
-//   - Keras 3 on torch: TorchTrainer.test_step and predict_step run under no_grad (backend/torch/trainer.py).
+//     (https://github.com/huggingface/transformers/blob/v5.17.0/src/transformers/trainer.py, prediction_step).
+//   - torchmetrics: update runs under set_grad_enabled(False) unless forward asks otherwise
+//     (https://github.com/Lightning-AI/torchmetrics/blob/v1.9.0/src/torchmetrics/metric.py, _wrap_update).
+//   - Ignite: the step of create_supervised_evaluator opens no_grad
+//     (https://github.com/pytorch/ignite/blob/00384fa46cfaf6132044f3aa834fc0274e92f0e7/ignite/engine/__init__.py, supervised_evaluation_step).
+//   - fastai: validate and get_preds go through _do_epoch_validate, which opens no_grad around the events of validation; metrics detach what
+//     they accumulate (https://github.com/fastai/fastai/blob/5bc369c27846819edb825253fbb7bec0213cc2cb/fastai/learner.py, AvgMetric, AvgLoss).
+//   - mmengine: val_step, test_step and the evaluator's process are called by run_iter, which is decorated with no_grad
+//     (https://github.com/open-mmlab/mmengine/blob/001950a28b5ec91d190a4201e77c22db9d467b36/mmengine/runner/loops.py, ValLoop, TestLoop).
+//   - fairseq: Trainer.valid_step opens no_grad around task.valid_step; criterions' reduce_metrics gets numbers
+//     (https://github.com/facebookresearch/fairseq/blob/4a67371a46db2629d5eecf486600a4a8c79f6d56/fairseq/trainer.py, valid_step).
+//   - Keras 3 on torch: make_test_function and make_predict_function call test_step and predict_step under no_grad
+//     (https://github.com/keras-team/keras/blob/02b3d3d3abfc5eb27234f2c2f3c35ca8e26f31f9/keras/src/backend/torch/trainer.py).
 var frameworks = []framework{
 	{
 		bases: []string{"LightningModule", "Callback", "LightningDataModule", "LightningCLI"},
@@ -28,7 +35,7 @@ var frameworks = []framework{
 			"validation_step", "test_step", "predict_step", "validation_epoch_end", "test_epoch_end", "validation_step_end", "test_step_end",
 			"on_validation_epoch_end", "on_test_epoch_end", "on_predict_epoch_end", "on_validation_epoch_start", "on_test_epoch_start", "on_validation_start",
 			"on_validation_end", "on_test_end", "on_validation_batch_end", "on_test_batch_end", "on_predict_batch_end", "on_validation_batch_start",
-			"after_validate", "after_fit", "on_predict_end",
+			"after_validate", "on_predict_end",
 		},
 	},
 	{bases: []string{"Trainer", "Seq2SeqTrainer", "SFTTrainer", "DPOTrainer", "TrainerCallback"}, quiet: []string{"compute_metrics", "preprocess_logits_for_metrics"}},

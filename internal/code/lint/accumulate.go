@@ -150,12 +150,32 @@ func spoils(s *flow.Scope, t training, zero *flow.Call) *flow.Call {
 	if conditional == nil {
 		return nil
 	}
-	for _, b := range t.backs {
-		if len(b.call.Ctx.Branches(t.loop)) == 0 {
-			return conditional
-		}
+	if alwaysBack(t) {
+		return conditional
 	}
 	return nil
+}
+
+// alwaysBack tells whether every turn of a loop runs a backward: one without a condition, or one on either side of it
+// (scaler.scale(loss).backward() if there is a scaler, else loss.backward()).
+func alwaysBack(t training) bool {
+	sides := map[pysource.Expr]int{}
+	for _, b := range t.backs {
+		branches := b.call.Ctx.Branches(t.loop)
+		if len(branches) == 0 {
+			return true
+		}
+		if len(branches) == 1 {
+			side := 1
+			if branches[0].Else {
+				side = 2
+			}
+			if sides[branches[0].Test] |= side; sides[branches[0].Test] == 3 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // zeroInMicroLoop is the other shape of LM010: a loop of micro-batches that clears, and a step after it.

@@ -14,7 +14,7 @@ func retainGraph(p *pass) {
 		backs := p.backwards(s)
 		for i, b := range backs {
 			loop := b.call.Ctx.InnermostLoop()
-			if !b.retain || b.create || loop == nil || !builtInside(s, b, loop) || needsGraphAgain(s, backs[i+1:], b, loop) || p.carriedOver(s, b, loop) {
+			if !b.retain || b.create || loop == nil || !builtInside(s, b, loop) || needsGraphAgain(s, backs[i+1:], b, loop) || p.carriedOver(s, b, loop) || p.mayShareGraph(s, b, loop) {
 				continue
 			}
 			fix := "drop retain_graph here; where several losses share a graph, retain it for all but the last backward, or add the losses up"
@@ -61,6 +61,71 @@ func (p *pass) carriedOver(s *flow.Scope, b backward, l *flow.Loop) bool {
 		}
 	}
 	return false
+}
+
+// mayShareGraph tells whether the loss is computed from something that was there before the loop and that nothing is known of: features of a
+// style image, given as an argument, bring a graph that every iteration's backward goes through.
+func (p *pass) mayShareGraph(s *flow.Scope, b backward, l *flow.Loop) bool {
+	for _, bind := range s.Binds {
+		if bind.Expr != nil && bind.Ctx.Inside(l) && bind.Value.Shares(b.value) && p.opaque(s, bind.Expr, l) {
+			return true
+		}
+	}
+	return p.opaque(s, b.call.Recv, l)
+}
+
+// opaque tells whether an expression takes in a value from before a loop that may be anything.
+func (p *pass) opaque(s *flow.Scope, x pysource.Expr, l *flow.Loop) bool {
+	switch x := x.(type) {
+	case *pysource.Call:
+		for _, a := range x.Args {
+			if p.opaque(s, a.Value, l) {
+				return true
+			}
+		}
+		if f, ok := x.Func.(*pysource.Attribute); ok && s.Holds(flow.Key(f.X)).Kind != flow.Unknown {
+			return p.opaque(s, f.X, l)
+		}
+	case *pysource.Binary:
+		return p.opaque(s, x.Left, l) || p.opaque(s, x.Right, l)
+	case *pysource.Sequence:
+		for _, item := range x.Items {
+			if p.opaque(s, item, l) {
+				return true
+			}
+		}
+	case *pysource.Subscript:
+		return p.opaque(s, x.X, l)
+	case *pysource.Name, *pysource.Attribute:
+		return p.opaqueName(s, flow.Key(x), l)
+	}
+	return false
+}
+
+func (p *pass) opaqueName(s *flow.Scope, key string, l *flow.Loop) bool {
+	first, rest, _ := strings.Cut(key, ".")
+	if first == "self" {
+		first, _, _ = strings.Cut(rest, ".")
+	}
+	if key == "" || p.m.Imports[first] != "" || p.m.Functions[first] != nil || p.m.Classes[first] != nil || config(first) {
+		return false
+	}
+	bound := s.Func != nil && (hasParam(s.Func.Node, first) || first != key && s.Func.Class != nil)
+	for _, b := range s.Binds {
+		if b.Name != key && b.Name != first {
+			continue
+		}
+		if bound = true; b.Ctx.Inside(l) {
+			return false
+		}
+	}
+	return bound && s.Holds(key).Kind == flow.Unknown && !isTarget(key, l)
+}
+
+// config knows names of settings and numbers.
+func config(name string) bool {
+	return oneOf(strings.ToLower(name), "args", "cfg", "config", "hparams", "hp", "params", "device", "dtype", "epoch", "step", "alpha", "beta", "gamma", "weight", "weights", "true", "false") ||
+		strings.HasPrefix(name, "lambda") || strings.HasPrefix(name, "n_") || strings.HasPrefix(name, "num_") || strings.ToUpper(name) == name
 }
 
 // reportedIn tells whether another rule has a finding within a loop.

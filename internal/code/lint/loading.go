@@ -176,11 +176,10 @@ func loadWithoutMap(p *pass) {
 
 // loader tells whether a call loads a checkpoint, and where its map_location stands.
 func loader(c *flow.Call) (place int, ok bool) {
-	if place, ok = loaders[c.Name]; ok {
-		return place, true
-	}
 	last := flow.Last(c.Name)
 	switch {
+	case c.Name == "torch.load":
+		return loaders[c.Name], true
 	case last == "load_state_dict_from_url":
 	case strings.HasPrefix(c.Name, "mmengine.") || strings.HasPrefix(c.Name, "mmcv."):
 	default:
@@ -194,6 +193,15 @@ func loader(c *flow.Call) (place int, ok bool) {
 func besideModel(s *flow.Scope) bool {
 	for _, c := range s.Calls {
 		if c.RecvValue.Kind == flow.Model && (c.Method == "cuda" || c.Method == "to" && len(c.Node.Args) > 0 && gpuDevice(c.Node.Args[0].Value)) {
+			return true
+		}
+	}
+	for _, b := range s.Binds { // model = build(args).cuda()
+		c, ok := b.Expr.(*pysource.Call)
+		if !ok || b.Value.Kind != flow.Model {
+			continue
+		}
+		if a, ok := c.Func.(*pysource.Attribute); ok && (a.Attr == "cuda" || a.Attr == "to" && len(c.Args) > 0 && gpuDevice(c.Args[0].Value)) {
 			return true
 		}
 	}
@@ -269,7 +277,14 @@ func partOf(x, part pysource.Node) bool {
 // wholeModel tells whether what is loaded is used as a model itself: model = torch.load(path).
 func (p *pass) wholeModel(s *flow.Scope, load *flow.Call) bool {
 	for _, b := range s.Binds {
-		if b.Expr == pysource.Expr(load.Node) && b.Value.Kind == flow.Model {
+		if b.Expr == nil || b.Value.Kind != flow.Model {
+			continue
+		}
+		x := b.Expr
+		if part, ok := x.(*pysource.Subscript); ok { // torch.load(path)["model"]
+			x = part.X
+		}
+		if x == pysource.Expr(load.Node) {
 			return true
 		}
 	}
@@ -290,7 +305,9 @@ func (p *pass) smallOrInMemory(s *flow.Scope, c *pysource.Call) bool {
 		return true
 	}
 	return words(path, func(w string) bool {
-		w = strings.ToLower(w)
+		if w = strings.ToLower(w); oneOf(w, "args", "config") {
+			return false // args.resume is a path among the settings, not the settings
+		}
 		for _, part := range []string{"bytesio", "buffer", "scaler", "schedul", "rng", "metadata", "tokenizer", "vocab", "dataset", "stats", "cached", "feature", "result", "predict", "embedding", "label", "target", "args", "config", "opt_state"} {
 			if strings.Contains(w, part) {
 				return true

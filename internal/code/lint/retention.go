@@ -383,7 +383,7 @@ func nowAndThen(st *flow.Store, loop *flow.Loop) bool {
 // dataLoop finds the loop around a store that runs over data: a loader, or something whose elements go through a model.
 func (p *pass) dataLoop(s *flow.Scope, st *flow.Store) *flow.Loop {
 	for l := st.Ctx.InnermostLoop(); l != nil; l = l.Parent {
-		if l.Kind == flow.LoaderLoop || l.Kind == flow.OtherLoop && p.fedByTarget(s, l) {
+		if l.Kind == flow.LoaderLoop || l.Kind == flow.OtherLoop && p.overData(l) && p.fedByTarget(s, l) {
 			return l
 		}
 		if l.Kind != flow.OtherLoop {
@@ -391,6 +391,15 @@ func (p *pass) dataLoop(s *flow.Scope, st *flow.Store) *flow.Loop {
 		}
 	}
 	return nil
+}
+
+// overData tells whether a loop runs over what may be large: what a call gives, or something named like data. A list of codes is short.
+func (p *pass) overData(l *flow.Loop) bool {
+	short := strings.ToLower(flow.Last(flow.Key(l.Iter)))
+	if c, ok := l.Iter.(*pysource.Call); ok && flow.Key(c.Func) == "enumerate" && len(c.Args) > 0 {
+		short = strings.ToLower(flow.Last(flow.Key(c.Args[0].Value)))
+	}
+	return !strings.HasSuffix(short, "_list")
 }
 
 // fedByTarget tells whether a model call in the loop gets the loop's variable, so that the loop runs over data.

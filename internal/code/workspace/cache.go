@@ -15,7 +15,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
 	"github.com/plimsoll/plimsoll/internal/code/lint"
@@ -46,6 +45,7 @@ type Cache struct {
 type entry struct {
 	Path    string
 	Source  sum
+	Stamp   stamp    // of the file when it was read
 	Modules []string // the modules it imports, as written
 	Asked   []asked  // what the analysis wanted to know of other files
 	Offers  sum      // of Exports
@@ -67,8 +67,11 @@ const (
 	maxFolder  = 256 << 20
 )
 
+// checksum is the length of what tells a damaged file.
+const checksum = 8
+
 // cacheFormat changes when entries are written differently.
-const cacheFormat = "plimsoll lint cache 2\n"
+const cacheFormat = "plimsoll lint cache 3\n"
 
 // MemoryCache is one that is not kept.
 func MemoryCache() *Cache { return &Cache{entries: map[string]*entry{}, pool: newPool(), run: 1} }
@@ -104,19 +107,10 @@ func ProgramKey(version string) string {
 // decode reads what encode wrote. Anything else leaves the cache empty.
 func (c *Cache) decode(data []byte) {
 	body, ok := bytes.CutPrefix(data, []byte(cacheFormat))
-	if !ok || len(body) < sha256.Size || sha256.Sum256(body[sha256.Size:]) != [sha256.Size]byte(body[:sha256.Size]) {
+	if !ok || len(body) < checksum || xxhash.Sum64(body[checksum:]) != binary.BigEndian.Uint64(body) {
 		return
 	}
-	z, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(2*maxEntries), zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		return
-	}
-	defer z.Close()
-	text, err := z.DecodeAll(body[sha256.Size:], nil)
-	if err != nil {
-		return
-	}
-	r := reader{rest: text}
+	r := reader{rest: body[checksum:]}
 	kept := newPool()
 	kept.read(&r)
 	var entries []*entry
@@ -146,6 +140,7 @@ func (e *entry) write(out []byte) []byte {
 	for _, a := range e.Asked {
 		out = packBytes(out, []byte(a.Module), []byte(a.Offers))
 	}
+	out = binary.AppendVarint(binary.AppendVarint(out, e.Stamp.Size), e.Stamp.Time)
 	return binary.AppendUvarint(out, e.Run)
 }
 
@@ -162,23 +157,20 @@ func (e *entry) read(r *reader) {
 			return
 		}
 	}
+	e.Stamp = stamp{r.signed(), r.signed()}
 	e.Run = uint64(r.number())
 }
 
-func (c *Cache) encode() ([]byte, error) {
+// encode writes the cache as it is: to pack it would take longer than to read the files again.
+func (c *Cache) encode() []byte {
 	parts, entries := c.kept()
 	text := parts.write(nil)
 	text = binary.AppendUvarint(text, uint64(len(entries)))
 	for _, e := range entries {
 		text = e.write(text)
 	}
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return nil, err
-	}
-	body := z.EncodeAll(text, nil)
-	total := sha256.Sum256(body)
-	return slices.Concat([]byte(cacheFormat), total[:], body), z.Close()
+	total := binary.BigEndian.AppendUint64(nil, xxhash.Sum64(text))
+	return slices.Concat([]byte(cacheFormat), total, text)
 }
 
 // kept is what to write: the entries used last, as far as there is room. Parts of the pool that no entry needs any more stay until the pool is
@@ -216,10 +208,7 @@ func (c *Cache) Save() error {
 	if c.file == "" || c.added == 0 || c.added < len(c.entries)/worthSaving {
 		return nil
 	}
-	data, err := c.encode()
-	if err != nil {
-		return err
-	}
+	data := c.encode()
 	folder := filepath.Dir(c.file)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
@@ -278,6 +267,21 @@ func (c *Cache) find(path string, source sum) *entry {
 	return e
 }
 
+// untouched gives the entry of a file that was not written since.
+func (c *Cache) untouched(path string, at stamp) *entry {
+	if c == nil || at == (stamp{}) {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entries[path]
+	if e == nil || e.Stamp != at {
+		return nil
+	}
+	e.Run = c.run
+	return e
+}
+
 // put keeps what was seen. A text that is not UTF-8 is not kept: JSON could not say exactly what was seen in it.
 func (c *Cache) put(u *unit, seen []asked) {
 	if c == nil || u.err != nil {
@@ -290,7 +294,7 @@ func (c *Cache) put(u *unit, seen []asked) {
 		return
 	}
 	u.offers = offers
-	e := &entry{Path: u.path, Source: u.source, Modules: u.modules, Asked: seen, Offers: offers, Exports: packed, Run: c.run}
+	e := &entry{Path: u.path, Source: u.source, Stamp: u.stamp, Modules: u.modules, Asked: seen, Offers: offers, Exports: packed, Run: c.run}
 	e.Uses, err = json.Marshal(u.report.Uses)
 	if err == nil && len(u.report.Findings)+len(u.report.Suppressions) > 0 {
 		e.Report, err = json.Marshal(lint.Report{Findings: u.report.Findings, Suppressions: u.report.Suppressions})

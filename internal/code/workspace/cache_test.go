@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -196,3 +197,33 @@ func TestCachesAreUsedAtOnce(t *testing.T) {
 type panics struct{}
 
 func (panics) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
+
+// A file that is as large and as old as when it was read is taken as it was; one with another time or size is read.
+func TestAFileIsReadAgainWhenItsTimeOrSizeChanged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.py")
+	old := time.Now().Add(-time.Hour)
+	say := func(text string, at time.Time) string {
+		t.Helper()
+		write(t, dir, "a.py", text)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	c := workspace.MemoryCache()
+	bad, good := "import torch\nmodel = torch.nn.DataParallel(model)\n", "import torch\nmodel = torch.nn.DataParallels(mode)\n"
+	say(bad, old)
+	first := answer(t, dir, c)
+	if say(good, old); answer(t, dir, c) != first {
+		t.Error("a file of the same size and time was read again")
+	}
+	if say(good, old.Add(time.Minute)); answer(t, dir, c) == first {
+		t.Error("a file with another time was not read again")
+	}
+	say(bad+"x = 1\n", old.Add(time.Minute))
+	if got := answer(t, dir, c); got != answer(t, dir, nil) {
+		t.Errorf("a file of another size was not read again: %s", got)
+	}
+}

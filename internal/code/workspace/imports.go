@@ -64,10 +64,10 @@ func joinModule(module, name string) string {
 // resolver finds the files that imports of the files of one folder mean: relative ones from the folder, absolute ones beside it, from the folder
 // that holds its package, and from the folders that people put on the path.
 type resolver struct {
-	exists func(string) bool
-	begins func(dir, name string) bool // there may be a module or package of that name in a folder
-	dir    string
-	roots  []string
+	w     *Workspace
+	dir   string
+	roots []string
+	ups   map[int]string // the folder that so many dots mean
 
 	mu    sync.Mutex
 	known map[string]string // by module
@@ -85,7 +85,7 @@ func (w *Workspace) resolver(path string) *resolver {
 	if root := w.packageRoot(dir); root != dir {
 		roots = append(roots, root)
 	}
-	r = &resolver{exists: w.exists, begins: w.begins, dir: dir, roots: append(roots, filepath.Join(roots[len(roots)-1], "..")), known: map[string]string{}}
+	r = &resolver{w: w, dir: dir, roots: append(roots, filepath.Join(roots[len(roots)-1], "..")), ups: map[int]string{}, known: map[string]string{}}
 	w.mu.Lock()
 	w.resolvers[dir] = r
 	w.mu.Unlock()
@@ -115,21 +115,67 @@ func (r *resolver) look(module string) string {
 	}
 	bases := r.roots
 	if dots > 0 {
-		bases = []string{filepath.Join(r.dir, strings.Repeat("../", dots-1))}
-	}
-	first, _, _ := strings.Cut(name, ".")
-	for _, base := range bases {
-		if !r.begins(base, first) {
-			continue
+		if r.ups[dots] == "" {
+			r.ups[dots] = filepath.Join(r.dir, strings.Repeat("../", dots-1))
 		}
-		target := filepath.Join(base, filepath.FromSlash(strings.ReplaceAll(name, ".", "/")))
-		for _, candidate := range []string{target + ".py", filepath.Join(target, "__init__.py")} {
-			if r.exists(candidate) {
-				return candidate
-			}
+		bases = []string{r.ups[dots]}
+	}
+	for _, base := range bases {
+		if found := r.w.module(base, name); found != "" {
+			return found
 		}
 	}
 	return ""
+}
+
+// module finds the file of a dotted name below a folder. Folders are entered one by one: most names lead nowhere at the first of them.
+func (w *Workspace) module(dir, name string) string {
+	for {
+		first, rest, more := strings.Cut(name, ".")
+		if !more {
+			if path := below(dir, first+".py"); w.has(dir, first+".py", isFile) {
+				return path
+			}
+		}
+		if !w.has(dir, first, isFolder) {
+			return ""
+		}
+		if dir, name = below(dir, first), rest; !more {
+			if w.has(dir, "__init__.py", isFile) {
+				return below(dir, "__init__.py")
+			}
+			return ""
+		}
+	}
+}
+
+// below is filepath.Join for a clean folder and a plain name.
+func below(dir, name string) string {
+	switch {
+	case dir == ".":
+		return name
+	case strings.HasSuffix(dir, string(filepath.Separator)):
+		return dir + name
+	}
+	return dir + string(filepath.Separator) + name
+}
+
+// has tells whether a folder holds a file or folder of that name. What an editor holds need not be on disk.
+func (w *Workspace) has(dir, name string, want kind) bool {
+	if len(w.open) > 0 {
+		if want == isFolder {
+			return true
+		}
+		return w.exists(below(dir, name))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	names := w.list(dir)
+	if !w.blind[dir] {
+		return names[name] == want
+	}
+	info, err := os.Stat(below(dir, name))
+	return err == nil && info.IsDir() == (want == isFolder)
 }
 
 // packageRoot climbs out of a package: the first folder without __init__.py, which absolute imports start from.
@@ -157,14 +203,6 @@ func (w *Workspace) exists(path string) bool {
 	}
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
-}
-
-// begins tells whether a folder may hold a module or package: most names of packages are those of installed ones, and lead nowhere at once.
-func (w *Workspace) begins(dir, name string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	names := w.list(dir)
-	return len(w.open) > 0 || w.blind[dir] || names[name] == isFolder || names[name+".py"] == isFile
 }
 
 // kind is what stands under a name in a folder.

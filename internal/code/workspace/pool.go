@@ -200,6 +200,16 @@ func (r *reader) number() int {
 	return int(n)
 }
 
+func (r *reader) signed() int64 {
+	n, size := binary.Varint(r.rest)
+	if size <= 0 {
+		r.bad, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
 func (r *reader) numbers() []int {
 	n := r.number()
 	if n > len(r.rest) {

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
 	"github.com/plimsoll/plimsoll/internal/code/lint"
@@ -44,8 +45,9 @@ type Workspace struct {
 // unit is one file: its text, the files of the project it imports, and, once it was checked, what was seen in it.
 type unit struct {
 	path    string
-	src     []byte
-	source  sum // of src
+	src     []byte // nil while nobody needs it: its stamp says that it is as it was
+	source  sum    // of src
+	stamp   stamp  // of the file; zero for what an editor holds
 	err     error
 	modules []string // that it imports, as written
 	imports []string // the files of the project among them
@@ -88,7 +90,7 @@ func (w *Workspace) Looked() int { return int(w.looked.Load()) }
 // Result is what was found in one file.
 type Result struct {
 	Path     string
-	Source   []byte
+	Source   []byte // nil where nothing was found and the cache knew the file
 	Findings []lint.Finding
 	Err      error
 }
@@ -102,12 +104,16 @@ func (w *Workspace) Check(ctx context.Context, files []string, jobs int) ([]Resu
 	results := make([]Result, len(files))
 	for i, path := range files {
 		u := w.units[filepath.Clean(path)]
-		results[i] = Result{Path: path, Source: u.src, Err: u.err}
+		results[i] = Result{Path: path, Err: u.err}
 		if u.report != nil {
 			opts := w.settings.For(path)
 			opts.Quiet = quiet
 			results[i].Findings = u.report.Choose(opts)
 		}
+		if len(results[i].Findings) > 0 {
+			w.need(u)
+		}
+		results[i].Source = u.src
 	}
 	return results, nil
 }
@@ -179,9 +185,7 @@ func (w *Workspace) unit(path string) *unit {
 	if u != nil {
 		return u
 	}
-	src, err := w.read(path)
-	u = w.newUnit(path, src)
-	u.err = err
+	u = w.fresh(path)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if other := w.units[path]; other != nil {
@@ -189,6 +193,27 @@ func (w *Workspace) unit(path string) *unit {
 	}
 	w.units[path] = u
 	return u
+}
+
+// fresh is a file that was not checked yet. One that the cache knows by its size and time is not read.
+func (w *Workspace) fresh(path string) *unit {
+	at := w.stamp(path)
+	if e := w.cache.untouched(path, at); e != nil {
+		u := &unit{path: path, source: e.Source, stamp: at, modules: e.Modules}
+		w.resolve(u)
+		return u
+	}
+	src, err := w.read(path)
+	u := w.newUnit(path, src)
+	u.err, u.stamp = err, at
+	return u
+}
+
+// need reads the text of a file that was taken from the cache.
+func (w *Workspace) need(u *unit) {
+	if u.src == nil && u.err == nil {
+		u.src, u.err = w.read(u.path)
+	}
 }
 
 // newUnit is a text that was not checked yet.
@@ -199,13 +224,18 @@ func (w *Workspace) newUnit(path string, src []byte) *unit {
 	} else {
 		u.modules = modules(path, src)
 	}
-	r := w.resolver(path)
+	w.resolve(u)
+	return u
+}
+
+// resolve finds the files of the project among what a file imports.
+func (w *Workspace) resolve(u *unit) {
+	r := w.resolver(u.path)
 	for _, module := range u.modules {
-		if found := r.find(module); found != "" && found != path && !slices.Contains(u.imports, found) {
+		if found := r.find(module); found != "" && found != u.path && !slices.Contains(u.imports, found) {
 			u.imports = append(u.imports, found)
 		}
 	}
-	return u
 }
 
 // modules lists what a text imports.
@@ -231,6 +261,9 @@ func (w *Workspace) checkUnit(u *unit) {
 			u.report, u.offers, u.known = report, e.Offers, e
 			return
 		}
+	}
+	if w.need(u); u.err != nil {
+		return
 	}
 	w.looked.Add(1)
 	var seen []asked
@@ -352,6 +385,23 @@ func (w *Workspace) imported(u *unit) func(module string) *unit {
 		}
 		return other
 	}
+}
+
+// stamp tells by a file's size and time whether it was written since. The zero stamp tells nothing.
+type stamp struct{ Size, Time int64 }
+
+// settled is how old a file has to be for its time to be trusted: one that is written twice within the clock's grain looks the same.
+const settled = 2 * time.Second
+
+func (w *Workspace) stamp(path string) stamp {
+	if _, held := w.open[path]; held || w.cache == nil {
+		return stamp{}
+	}
+	info, err := os.Stat(path)
+	if err != nil || time.Since(info.ModTime()) < settled {
+		return stamp{}
+	}
+	return stamp{info.Size(), info.ModTime().UnixNano()}
 }
 
 // maxSource is the largest file that is read; a notebook carries its pictures along.

@@ -32,7 +32,8 @@ type Request struct {
 	Stderr io.Writer
 	Card   *Card           // the card the script is to believe in; nil: a plausible one
 	Stop   <-chan struct{} // when closed, the capture is given up; nil: never
-	Whole  bool            // follow the loader that feeds the step to the end of its epoch
+	Whole  bool            // follow the loader that feeds the step to the end of its run
+	Epochs int             // of a whole run: passes over the data; 0: as many as the script says
 	Limit  time.Duration   // how long a first training step is waited for; 0: as long as it takes
 }
 
@@ -65,13 +66,18 @@ func ReadPlace(dir string) (Place, error) {
 	return p, nil
 }
 
-// Batches are what a script's own loader makes in an epoch, and the model they go into.
+// Batches are what a script's own loaders make in its run, and the model they go into.
 type Batches struct {
-	Batches  [][3]any        `json:"batches"`  // samples, tokens of the longest, whether any is padding
-	Complete bool            `json:"complete"` // the epoch was seen to its end
-	Why      string          `json:"why"`      // what was in the way
-	Config   json.RawMessage `json:"config"`   // of a model of transformers
-	Attn     string          `json:"attn"`
+	Batches   [][3]any        `json:"batches"`    // samples, tokens of the longest (0: no token ids), whether any is padding
+	Epochs    []int           `json:"epochs"`     // batches at the end of every epoch that was seen
+	Meant     int             `json:"meant"`      // epochs of the run
+	Complete  bool            `json:"complete"`   // all of them were seen to their ends
+	Why       string          `json:"why"`        // what was in the way
+	Eval      [][3]any        `json:"eval"`       // of one evaluation
+	EvalEvery int             `json:"eval_every"` // batches between evaluations; 0: after each epoch
+	MaxSteps  int             `json:"max_steps"`  // batches of the run, where the script says so
+	Config    json.RawMessage `json:"config"`     // of a model of transformers
+	Attn      string          `json:"attn"`
 }
 
 // ReadBatches reads what a capture that followed the loader left.
@@ -135,11 +141,15 @@ func Run(r Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	env := probe.Environ(r.Env, python, probe.Settings{Mode: probe.Capture, Report: dir, Card: card, Whole: r.Whole})
+	env := probe.Environ(r.Env, python, probe.Settings{Mode: probe.Capture, Report: dir, Card: card, Whole: r.Whole, Epochs: r.Epochs})
 	stop, begun := r.Stop, time.Now()
+	limit := r.Limit
+	if r.Whole {
+		limit += wholeRun
+	}
 	if r.Limit > 0 {
 		var done func()
-		stop, done = bounded(r.Stop, r.Limit)
+		stop, done = bounded(r.Stop, limit)
 		defer done()
 	}
 	outcome, err := runner.Run(runner.Command{Args: probe.Args(r.Args, python), Env: env, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Stop: stop})
@@ -194,6 +204,9 @@ func Trace(r Request, limit time.Duration) (*traced.Trace, error) {
 	}
 	return readTrace(dir, outcome)
 }
+
+// wholeRun is what going through a script's loaders may take beyond that (SECONDS in _batches.py, for training and a last batch of it).
+const wholeRun = 150 * time.Second
 
 // grace is what a command gets beyond its time to write down what was seen.
 const grace = 20 * time.Second

@@ -64,7 +64,8 @@ type Settings struct {
 	Run    string // which run this is, so that its notes and processes are told from those of others
 	Card   string // of a capture: the card the script is to believe in, as JSON; empty: a plausible one
 
-	Whole   bool    // of a capture: the script's loader is followed to the end of its epoch
+	Whole   bool    // of a capture: the script's loader is followed to the end of its run
+	Epochs  int     // of a whole run: passes over the data; 0: as many as the script says
 	Seconds float64 // of a trace: how long the script is followed; 0: as long as the probe thinks right
 }
 
@@ -100,7 +101,7 @@ func Environ(base []string, dir string, s Settings) []string {
 		"PLIMSOLL_CARD": s.Card, "PLIMSOLL_KEEP": s.Keep, Mark: s.Run,
 	}
 	if s.Whole {
-		set["PLIMSOLL_WHOLE"] = "1"
+		set["PLIMSOLL_WHOLE"] = strconv.Itoa(s.Epochs)
 	}
 	if s.Seconds > 0 {
 		set["PLIMSOLL_SECONDS"] = strconv.FormatFloat(s.Seconds, 'f', -1, 64)

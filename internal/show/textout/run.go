@@ -37,8 +37,13 @@ func predictRun(s *screen.Screen, r *report.Prediction) {
 }
 
 func runSentence(run *report.Run) string {
-	text := fmt.Sprintf("%s of up to %s tokens", counted(run.Steps, "batch"), units.Count(run.Longest))
-	text = strings.Replace(text, "batchs", "batches", 1)
+	text := units.Count(run.Steps) + " batches"
+	if run.Steps == 1 {
+		text = "1 batch"
+	}
+	if run.Longest > 0 {
+		text += fmt.Sprintf(" of up to %s tokens", units.Count(run.Longest))
+	}
 	if run.Samples > 0 {
 		text += fmt.Sprintf(" · %s samples from %s, %s", units.Count(run.Samples), run.Lengths, run.Sampler)
 	} else {
@@ -48,6 +53,14 @@ func runSentence(run *report.Run) string {
 		text += " · " + counted(run.Evaluated, "evaluation")
 	}
 	return text
+}
+
+// batchShape is the samples of a batch and the tokens of the longest, where it has tokens.
+func batchShape(shape []int) string {
+	if shape[1] == 0 {
+		return counted(shape[0], "sample")
+	}
+	return fmt.Sprintf("%d × %s", shape[0], units.Count(shape[1]))
 }
 
 // runVerdict is the answer in a sentence or two.
@@ -71,7 +84,7 @@ func runVerdict(r *report.Prediction) (string, screen.Ink) {
 	if f.Eval {
 		where = fmt.Sprintf("in the evaluation after step %s", units.Count(f.Step))
 	}
-	text := fmt.Sprintf("Does not fit: the run fails %s, on a batch of %d × %s", where, f.Shape[0], units.Count(f.Shape[1]))
+	text := fmt.Sprintf("Does not fit: the run fails %s, on a batch of %s", where, batchShape(f.Shape))
 	if f.Sample >= 0 {
 		text += fmt.Sprintf(" (sample %s is the longest)", units.Count(f.Sample))
 	}

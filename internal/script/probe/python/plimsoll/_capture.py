@@ -55,7 +55,8 @@ class Capture:
         self.autocast, self.scaler = None, False
         self.exporting, self.step = False, None
         self.batch_sizes, self.in_step = [], None
-        self.batches = _batches.Batches(torch) if os.environ.get("PLIMSOLL_WHOLE") else None
+        whole = os.environ.get("PLIMSOLL_WHOLE")
+        self.batches = _batches.Batches(torch, int(whole)) if whole else None
         self.optimizers = weakref.WeakSet()
         self.repeats = _again.Repeats(torch, 1)
         self.taken = []  # steps of other optimizers in the same iteration, each with its optimizer and its line
@@ -108,6 +109,8 @@ class Capture:
         def __init__(loader, *args, **kwargs):
             original(loader, *args, **kwargs)
             self.batch_sizes.append(loader.batch_size)
+            if self.batches is not None:
+                self.batches.made(loader)
 
         module.DataLoader.__init__ = __init__
         following = _frames.around(module._BaseDataLoaderIter.__next__, self._deeper, self._shallower)
