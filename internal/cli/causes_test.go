@@ -242,27 +242,34 @@ func count(b bool) int {
 	return 0
 }
 
+// bin is the answers of one range of confidence.
+type bin struct {
+	name                     string
+	from                     float64
+	answers, right, accepted int
+}
+
+// binned counts answers about programs with a mistake by what they claim.
+func binned(all []answered) []bin {
+	bins := []bin{{name: "95 % and more", from: 0.95}, {name: "85 to 94 %", from: 0.85}, {name: "70 to 84 %", from: 0.7}, {name: "50 to 69 %", from: 0.5}, {name: "below 50 %"}}
+	for i := range all {
+		a := &all[i]
+		if a.healthy() || !a.said {
+			continue
+		}
+		b := &bins[slices.IndexFunc(bins, func(b bin) bool { return a.first.Confidence >= b.from })]
+		b.answers++
+		b.right += count(a.right)
+		b.accepted += count(a.accepted)
+	}
+	return bins
+}
+
 // calibration prints claimed against true, as docs/findings.md shows it.
 func calibration(t *testing.T, all []answered) {
-	bins := []struct {
-		name string
-		from float64
-	}{{"95 % and more", 0.95}, {"85 to 94 %", 0.85}, {"70 to 84 %", 0.7}, {"50 to 69 %", 0.5}, {"below 50 %", 0}}
 	t.Log("| claimed | answers | the cause | it, or true as well |")
 	t.Log("|---|---|---|---|")
-	above := 2.0
-	for _, b := range bins {
-		n, right, accepted := 0, 0, 0
-		for i := range all {
-			a := &all[i]
-			if a.healthy() || !a.said || a.first.Confidence < b.from || a.first.Confidence >= above {
-				continue
-			}
-			n++
-			right += count(a.right)
-			accepted += count(a.accepted)
-		}
-		above = b.from
-		t.Logf("| %s | %d | %d (%.0f %%) | %d (%.0f %%) |", b.name, n, right, 100*float64(right)/float64(max(1, n)), accepted, 100*float64(accepted)/float64(max(1, n)))
+	for _, b := range binned(all) {
+		t.Logf("| %s | %d | %d (%.0f %%) | %d (%.0f %%) |", b.name, b.answers, b.right, 100*float64(b.right)/float64(max(1, b.answers)), b.accepted, 100*float64(b.accepted)/float64(max(1, b.answers)))
 	}
 }

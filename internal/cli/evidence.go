@@ -97,7 +97,34 @@ func expand(path string) ([]string, error) {
 		err = fmt.Errorf("folder %s is empty", path)
 	}
 	slices.Sort(files)
-	return slices.DeleteFunc(files, isHolders), err
+	return ownRecordings(slices.DeleteFunc(files, isHolders)), err
+}
+
+// alive are the recordings that plimsoll run makes of a process before it fails, or in place of a failure, the more telling first: rank0-17.growth.pickle beside rank0-17.pickle.
+var alive = []string{".growth.pickle", ".peak.pickle"}
+
+// ownRecordings leaves out recordings of a process for which there is a more telling one: the one of its failure, else the one that shows growth.
+func ownRecordings(files []string) []string {
+	has := map[string]bool{}
+	for _, f := range files {
+		if stem, _, ok := strings.Cut(f, ".pickle"); ok {
+			has[stem] = true
+		}
+	}
+	return slices.DeleteFunc(files, func(f string) bool {
+		for i, when := range alive {
+			stem, _, ok := strings.Cut(f, when)
+			if !ok {
+				continue
+			}
+			better := has[stem]
+			for _, other := range alive[:i] {
+				better = better || has[strings.TrimSuffix(stem+other, ".pickle")]
+			}
+			return better
+		}
+		return false
+	})
 }
 
 func empty(d fs.DirEntry) bool {

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"compress/gzip"
 	"encoding/json"
+	"io"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -29,8 +32,11 @@ var documents = map[string]struct {
 	report.DoctorSchema:  {reflect.TypeFor[report.Doctor](), "plimsoll doctor --json"},
 	lintout.Schema:       {reflect.TypeFor[lintout.Document](), "plimsoll lint --json"},
 	viewSchema:           {reflect.TypeFor[viewed](), "plimsoll view --json"},
-	observe.Schema:       {reflect.TypeFor[observe.Record](), "run.json of plimsoll run --report"},
-	holders.Schema:       {reflect.TypeFor[holders.File](), "NAME.holders.json.gz beside a recording"},
+	versionSchema:        {reflect.TypeFor[build](), "plimsoll version --json"},
+
+	report.PredictDiffSchema: {reflect.TypeFor[report.PredictDiff](), "plimsoll diff --json of two predictions"},
+	observe.Schema:           {reflect.TypeFor[observe.Record](), "run.json of plimsoll run --report"},
+	holders.Schema:           {reflect.TypeFor[holders.File](), "NAME.holders.json.gz beside a recording"},
 }
 
 func published(name string) *schema.Schema {
@@ -67,6 +73,7 @@ func TestAnswersFollowTheirSchemas(t *testing.T) {
 		report.DoctorSchema:  {{"doctor", "--json"}},
 		report.WatchSchema:   {{"watch", "--demo", "--once", "--json"}},
 		lintout.Schema:       {{"lint", "--json", script}},
+		versionSchema:        {{"version", "--json"}},
 		viewSchema:           {{"view", "--json", "--html", page, recordings + "mlp-adam.pickle.gz"}},
 	} {
 		for _, args := range commands {
@@ -75,5 +82,43 @@ func TestAnswersFollowTheirSchemas(t *testing.T) {
 				t.Errorf("%v: %v; %s", args, err, stderr)
 			}
 		}
+	}
+}
+
+// TestFilesFollowTheirSchemas validates what plimsoll run wrote on a card, and a comparison of two predictions.
+func TestFilesFollowTheirSchemas(t *testing.T) {
+	t.Parallel()
+	found, err := filepath.Glob("../../testdata/bench/unseen/run/v0*/*.holders.json.gz")
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no holders to validate: %v", err)
+	}
+	for _, path := range found {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		unpacked, err := gzip.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(unpacked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := published(holders.Schema).Valid(text); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	folder := t.TempDir()
+	for name, batch := range map[string]string{"base.json": "2", "head.json": "4"} {
+		config := filepath.Join(folder, "config.json")
+		write(t, config, `{"model_type":"gpt2","n_layer":2,"n_embd":64,"n_head":4,"vocab_size":100,"n_positions":64}`)
+		_, stdout, _ := invoke(t, "", "predict", "--json", "--config", config, "--batch", batch, "--seq", "16", "--gpu", "h100")
+		write(t, filepath.Join(folder, name), stdout)
+	}
+	_, stdout, stderr := invoke(t, "", "diff", "--json", filepath.Join(folder, "base.json"), filepath.Join(folder, "head.json"))
+	if err := published(report.PredictDiffSchema).Valid([]byte(stdout)); err != nil {
+		t.Errorf("diff of two predictions: %v; %s", err, stderr)
 	}
 }

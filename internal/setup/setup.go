@@ -230,7 +230,29 @@ func ParseOffload(word string) (Offload, error) {
 }
 
 // ParseSharding reads a word.
-func ParseSharding(word string) (Sharding, error) { return parse("sharding", word, shardings) }
+func ParseSharding(word string) (Sharding, error) {
+	if why := unpredicted[plain(word)]; why != "" {
+		return "", fmt.Errorf("sharding %.30q is not searched: %s", word, why)
+	}
+	return parse("sharding", word, shardings)
+}
+
+// unpredicted are ways to use several cards that people ask for, and what to ask instead: a plan for them would be a guess.
+var unpredicted = map[string]string{
+	// The all-reduce among copies works in place on the reduced shards: torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce.
+	"hsdp":            hybrid,
+	"hybridshard":     hybrid,
+	"cp":              ring,
+	"contextparallel": ring,
+	"ep":              experts,
+	"expertparallel":  experts,
+}
+
+const (
+	hybrid  = "each card needs what fsdp2 over the cards of one group needs: --gpus with that number, --sharding fsdp2"
+	ring    = "what ring attention keeps of other cards' keys and values is not predicted; --seq with the tokens of one card is a lower bound"
+	experts = "how many tokens each card's experts get depends on the data, so their memory is not predicted; fsdp2 shards experts as other layers"
+)
 
 func parse[T ~string](axis, word string, known []T) (T, error) {
 	for _, k := range known {

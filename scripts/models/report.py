@@ -5,6 +5,7 @@ import re
 import sys
 
 KINDS = [
+    ("corrected since, not tried again", ("corrected since",)),
     ("the default configuration is not one that the code builds", ("cannot be built", "needs to be specified", "sub-configuration", "must be divisible", "Padding_idx", "Validation error", "Config' object has no attribute")),
     ("the default configuration is one that the code builds but does not run: it leaves out a number, or its numbers do not fit together", ("Split sizes", "KeyError", "topk()")),
     ("needs a package that was not installed", ("requires the", "ImportError")),

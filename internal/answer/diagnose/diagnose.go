@@ -99,7 +99,7 @@ type rule func(*Case) (claim, bool)
 
 // rules are listed where they are written; where two findings are equally sure, the order of the lists decides.
 func rules() []rule {
-	return slices.Concat(growthRules, loadRules, optimizerRules, allocatorRules, heldRules, parallelRules, activationRules)
+	return slices.Concat(growthRules, loadRules, optimizerRules, allocatorRules, heldRules, parallelRules, activationRules, deadWeightRules)
 }
 
 // Run applies every rule, plays the run without each cause, and puts the causes in order.

@@ -190,7 +190,7 @@ func (c *Case) beforeTraining(l left) bool {
 		}
 		switch c.Phase[e.ID] {
 		case callsite.User:
-			scalar = e.Size <= number
+			scalar = scalar || e.Size <= number
 		case callsite.Forward:
 			rounds += one(scalar)
 			scalar = false

@@ -148,7 +148,11 @@ func outputsHeld(c *Case) (claim, bool) {
 	if c.OOM != nil && 5*sum >= c.InUse && c.try(undo).enough() {
 		f.Severity = report.Error
 	}
-	f.remedy(report.Remedy{Action: "del outputs, loss at the end of the loop body, or move the body into a function", Saves: sum, CheckedBy: report.ByArithmetic}, undo)
+	remedy := undo
+	if c.Holders == nil {
+		remedy = change{} // which variables refer to the results is not known: of three that were tried on a card, deleting two by name was enough once
+	}
+	f.remedy(report.Remedy{Action: "move the loop's body into a function, or del every variable that refers to the step's results (outputs, loss, parts of it) at its end", Saves: sum, CheckedBy: report.ByArithmetic}, remedy)
 	return f, true
 }
 

@@ -1,6 +1,8 @@
 package diagnose_test
 
 import (
+	"slices"
+
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -352,7 +354,49 @@ func libraryDetails() []sickness {
 			}
 			return p
 		}},
+		{"a backbone that was not frozen", "unused-gradients", "train.py", 58, 384 * mib, 384 * mib, func() *program {
+			p := on(16 * gib)
+			p.load()
+			trained, all := p.params, p.backbone()
+			for range 4 {
+				p.trainPart(all, trained)
+			}
+			return p
+		}},
+		{"a backbone that was frozen after two steps", "frozen-state", "train.py", 58, 768 * mib, 768 * mib, func() *program {
+			p := on(16 * gib)
+			p.load()
+			trained, all := p.params, p.backbone()
+			for range 2 {
+				p.trainPart(all, all)
+			}
+			for range 3 {
+				p.trainPart(trained, trained)
+			}
+			return p
+		}},
 	}
+}
+
+// backbone puts four more layers on the card, in line 58, and lists all parameters.
+func (p *program) backbone() []*tensor {
+	all := slices.Clone(p.params)
+	for range 4 {
+		all = append(all, p.get(96*mib, "t:nn/modules/module.py:1355 convert|t:nn/modules/module.py:942 _apply|t:nn/modules/module.py:1373 to|train.py:58 main|train.py:99 <module>"))
+	}
+	return all
+}
+
+// trainPart runs a step in which some parameters get gradients and the optimizer updates some.
+func (p *program) trainPart(gradients, updated []*tensor) {
+	x := p.batch(1)
+	p.forward(1)
+	p.zero()
+	p.params = gradients
+	p.backward()
+	p.params = updated
+	p.step()
+	p.drop(x)
 }
 
 // inference runs the model without a graph: a layer's tensors go when the next has been computed.

@@ -31,7 +31,7 @@ func inputSpike(c *Case) (claim, bool) {
 	usual := c.batchScaled(1 / ratio)
 	usual.usual = true
 	return claim{without: usual, tries: []change{usual, {}, {}}, Finding: report.Finding{
-		ID: "input-spike", Severity: report.Error, Confidence: 0.85, Bytes: act, Where: c.places(stack, c.OOM.Stack),
+		ID: "input-spike", Severity: report.Error, Confidence: 0.85, Bytes: act, Where: uniquePlaces(c.places(stack, c.OOM.Stack), c.runningPlaces()),
 		Title: fmt.Sprintf("this batch is larger than any before it: tensors up to %.1f times as large", ratio),
 		Evidence: []string{
 			fmt.Sprintf("the same line requested at most %s in earlier steps and %s in this one", earlier, now),
@@ -63,6 +63,9 @@ func (c *Case) spike() (ratio float64, earlier, now units.Bytes, stack snapshot.
 		}
 		most[c.Stack[e.ID]] = max(most[c.Stack[e.ID]], e.Size)
 	}
+	if len(since) == 0 {
+		return c.spikeByOrder(from)
+	}
 	for s, size := range since {
 		old := before[s]
 		if old < 64*units.KiB {
@@ -73,6 +76,50 @@ func (c *Case) spike() (ratio float64, earlier, now units.Bytes, stack snapshot.
 		}
 	}
 	return ratio, earlier, now, stack
+}
+
+// spikeByOrder compares the failing step with the one before it request by request, where its stacks were not recorded: the same program asks in the same order. Most of the large requests must have
+// grown, each at least as much as the least that counts; the ratio is the middle one.
+func (c *Case) spikeByOrder(from int) (ratio float64, earlier, now units.Bytes, stack snapshot.StackID) {
+	const few = 3
+	failing := c.requestsIn(from, c.OOM.Event)
+	step := c.StepOf(c.OOM.Event)
+	if c.OOM.Eval || len(failing) < few || step < 2 || step-1 >= len(c.Steps) { // batches of evaluation are no larger steps of training
+		return 0, 0, 0, 0
+	}
+	last := c.requestsIn(c.Steps[step-2], c.Steps[step-1])
+	var ratios []float64
+	for i := range min(len(failing), len(last)) {
+		if last[i] >= 64*units.KiB {
+			ratios = append(ratios, float64(failing[i])/float64(last[i]))
+			if failing[i] > now {
+				earlier, now = last[i], failing[i]
+			}
+		}
+	}
+	if len(ratios) < few {
+		return 0, 0, 0, 0
+	}
+	slices.Sort(ratios)
+	if ratios[len(ratios)/4] < spikes {
+		return 0, 0, 0, 0
+	}
+	return ratios[len(ratios)/2], earlier, now, 0
+}
+
+// requestsIn lists the sizes of what a forward pass, or the program around it, asked for between two events, in order. Requests of a few bytes are left out: they come and go with what is logged.
+func (c *Case) requestsIn(from, to int) []units.Bytes {
+	var out []units.Bytes
+	for i := from + 1; i < to; i++ {
+		e := &c.Tape.Events[i]
+		if e.Kind != tape.Alloc || e.Size < 4*units.KiB {
+			continue
+		}
+		if p := c.phaseOf(e.ID); p == callsite.Forward || p == callsite.User || p == callsite.Data {
+			out = append(out, e.Size)
+		}
+	}
+	return out
 }
 
 // lastQuiet is the event where the failing step began.

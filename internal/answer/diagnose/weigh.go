@@ -69,7 +69,26 @@ func (c *Case) onlyPieces(f *claim) bool {
 // dark tells that nobody can say what most of the memory in use is for: no stacks were recorded, or it was there before the history began. Then only pieces that make up most of what is
 // held are an explanation: on recordings without stacks all that had less were something else (2 right of 2 with 71 and 74 % in pieces, 8 wrong of 8 with at most 28 %).
 func (c *Case) dark() bool {
-	return !c.Certain || !c.Complete && 2*c.By[tape.Other] >= c.InUse
+	return (!c.Certain || !c.Complete && 2*c.By[tape.Other] >= c.InUse) && !c.asUsual()
+}
+
+// asUsual tells that the card has served about as much before, rising from far below as now, and that another setting of the allocator serves it again: then pieces are what is different.
+func (c *Case) asUsual() bool {
+	if c.Frag == nil || !c.Frag.Survives {
+		return false
+	}
+	need, level := c.InUse+c.OOM.Request, c.Tape.Before()
+	rises, low := 0, true
+	for i := range c.OOM.Event {
+		level += c.Tape.Events[i].Change()
+		switch {
+		case 5*level <= 2*need:
+			low = true
+		case low && 5*level >= 4*need:
+			rises, low = rises+1, false
+		}
+	}
+	return rises >= 2 // this one, and one before it
 }
 
 // stillFilling tells that the request failed in the midst of a loop that keeps what it makes: most of what is in use came from the very same line.

@@ -100,8 +100,22 @@ func Conclude(all []Evidence, cases []*diagnose.Case) *report.Explain {
 		r.Findings = append(r.Findings, found...)
 	}
 	r.Findings = merge(ordered(r.Findings, textFindings(texts, cases)))
+	believe(r, cases)
 	r.Outlier = outlier(cases)
 	return r
+}
+
+// believe lowers what findings of recordings claim to what was measured for them.
+func believe(r *report.Explain, cases []*diagnose.Case) {
+	recorded := map[string]bool{}
+	for _, c := range cases {
+		recorded[c.Input] = true
+	}
+	for i := range r.Findings {
+		if f := &r.Findings[i]; recorded[f.Input] {
+			f.Confidence = finding.Believed(f.ID, f.Confidence)
+		}
+	}
 }
 
 // ordered puts errors before warnings and those before notes, and otherwise keeps the order of causes. What only a message knows comes first where it

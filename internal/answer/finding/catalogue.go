@@ -248,6 +248,20 @@ var moments = []Entry{
 		Refuted:  "a step inside a function, whose locals are freed when it returns",
 		Remedies: []Remedy{do(training, "del outputs, loss, or move the body of the loop into a function")},
 	},
+	{
+		ID: "unused-gradients", Severity: report.Remark,
+		Title:    "Gradients are kept that no optimizer uses",
+		Evidence: "at the end of a step there are gradients for which the optimizer keeps no state, while it keeps some for all others",
+		Refuted:  "a second optimizer without state, or gradients that the program itself reads",
+		Remedies: []Remedy{do(training, "freeze what is not trained: for p in backbone.parameters(): p.requires_grad_(False)")},
+	},
+	{
+		ID: "frozen-state", Severity: report.Remark,
+		Title:    "The optimizer keeps state of parameters that are not trained any more",
+		Evidence: "at the end of a step there is optimizer state for parameters without a gradient",
+		Refuted:  "parameters that get gradients in some steps only",
+		Remedies: []Remedy{do(training, "build the optimizer again from the parameters that are trained, or drop optimizer.state[p]")},
+	},
 }
 
 var parts = []Entry{

@@ -34,6 +34,7 @@ func Page() string {
 			}
 		}
 	}
+	b.WriteString("\n" + calibration)
 	return b.String()
 }
 

@@ -91,19 +91,19 @@ func (s *search) predict(k point) memory {
 
 // outside is what lies on a card beside the allocator's memory: the context and, with several cards, NCCL's buffers.
 func (s *search) outside(k point) units.Bytes {
-	return predict.Capacity(s.r.Machine) - predict.Room(s.r.Machine) + shard.NCCL(k.GPUs, s.r.Machine.Card.NVLink > 0)
+	return predict.Context(s.r.Machine) + shard.NCCL(k.GPUs, s.r.Machine.Card.NVLink > 0)
 }
 
 // Margins for what was not measured, as a share of what is needed: less room than that is no room.
 const (
-	spreadMargin   = 0.03 // several cards. Public rows of FSDP2, computed under autocast, lie within 2.5 % (internal/answer/predict, TestFullyShardedRows)
+	spreadMargin   = 0.03 // several cards, by shares of one card's tape. FSDP2 has a tape of its own, and was measured
 	adaptersMargin = 0.02 // adapters, and a base in four bits
 )
 
 // margin is the room that has to be left beyond the safe bound, for what is computed from source code alone.
 func (s *search) margin(k point, safe units.Bytes) units.Bytes {
 	share := 0.0
-	if k.GPUs > 1 {
+	if k.GPUs > 1 && (k.Sharding != setup.FSDP2 || !k.Whole()) {
 		share += spreadMargin
 	}
 	if k.LoRARank > 0 {

@@ -106,7 +106,7 @@ func (r Request) reach(m *report.Method) {
 		return n.Safe
 	}
 	same := predict.NewVariants(r.Source, r.Machine)
-	m.Needs = needs(j, same) + predict.Capacity(r.Machine) - room
+	m.Needs = needs(j, same) + predict.Context(r.Machine)
 	m.LargestBatch = largest(mostSamples, func(n int) bool {
 		k := j
 		k.Batch = n

@@ -342,6 +342,9 @@ func title(j job.Job, src Source) string {
 	if j.LoRARank > 0 {
 		parts = append(parts, fmt.Sprintf("%s %d", map[bool]string{false: "LoRA", true: "DoRA"}[j.DoRA], j.LoRARank))
 	}
+	if j.BaseBits > 0 {
+		parts = append(parts, fmt.Sprintf("%d-bit base", j.BaseBits))
+	}
 	if j.Checkpointing {
 		parts = append(parts, "checkpointed")
 	}

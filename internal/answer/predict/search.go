@@ -150,6 +150,9 @@ func bracket(start, most int, fits func(n int) (bool, units.Bytes)) (low, high i
 // Room is what a process may reserve on a machine.
 func Room(m Machine) units.Bytes { return room(m) }
 
+// Context is what the process takes of the card beside the allocator's memory.
+func Context(m Machine) units.Bytes { return m.context() }
+
 // Capacity is what it may take in all, its context included.
 func Capacity(m Machine) units.Bytes { return m.capacity() }
 

@@ -39,20 +39,21 @@ func TestTheRecorderTellsALifeOnAGPU(t *testing.T) {
 
 func TestStacksAreRecordedAsOftenAsTheirCostAllows(t *testing.T) {
 	t.Parallel()
-	// A step takes 100 without stacks and so much more with them, whatever the clock's unit.
+	// A step takes 100 ms without stacks and so many more with them; it asks for memory so many times.
 	script := `
 from plimsoll._budget import Budget
-for extra in (0, 2, 4, 10, 35, 900):
+for extra, requests in ((0, 1000), (2, 1000), (4, 1000), (10, 1000), (35, 1000), (900, 1000000), (0, 10)):
     budget, now = Budget(), 0.0
     for step in range(2000):
-        now += 100 + (extra if budget.stacks_in(step) else 0)
-        budget.step_done(step, now)
+        now += (100 + (extra if budget.stacks_in(step) else 0)) / 1000
+        budget.step_done(step, now, step * requests)
     late = [step for step in range(1000, 2000) if budget.stacks_in(step)]
-    print(extra, len(late), extra * len(late) / 1000 <= (3 if extra <= 3 else 2.1), budget.stacks_in(0))
+    print(extra, len(late), extra * len(late) / 1000 <= (3 if extra <= 3 else 2.1), budget.stacks_in(0), budget.stacks_in(100))
 `
 	got := python(t, "-c", script)
 	want := strings.Join([]string{
-		"0 1000 True True", "2 1000 True True", "4 333 True True", "10 167 True True", "35 56 True True", "900 2 True True",
+		"0 1000 True True False", "2 1000 True True False", "4 333 True True False", "10 167 True True False", "35 56 True True False", "900 2 True True False",
+		"0 1000 True True True",
 	}, "\n")
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

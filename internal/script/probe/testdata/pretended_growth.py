@@ -16,7 +16,7 @@ memory = {"now": 0, "peak": 0}
 
 def stats(device):
     entry = {"all": {"current": memory["now"], "peak": memory["peak"]}}
-    return {"allocated_bytes": entry, "reserved_bytes": entry}
+    return {"allocated_bytes": entry, "reserved_bytes": entry, "allocation": {"all": {"allocated": 0}}}
 
 
 def hold(size):

@@ -56,6 +56,7 @@ class Recorder:
         self.status_folder = _files.private_folder()
         self.alive, self.used = True, False
         self.device, self.cards, self.cap = None, [], None
+        self.allocations = 0  # requests until now
         self.outside = None  # most bytes used on the card outside this process's allocator
         self.step, self.phase = 0, "load"
         self.peak = {"allocated": 0, "reserved": 0, "step": 0, "phase": "load"}
@@ -233,7 +234,7 @@ class Recorder:
         allocated, _, reserved, _ = self._memory()
         self.history.add([self.step, round(now - self.began, 3), allocated, self.peak["allocated"], reserved])
         self.keeper.stepped(allocated)
-        self.budget.step_done(self.step, now)
+        self.budget.step_done(self.step, now, self.allocations)
         self.step += 1
         self.used = True
         self._enter("forward")
@@ -274,6 +275,7 @@ class Recorder:
         self.device = torch._C._cuda_getDevice()
         stats = torch._C._cuda_memoryStats(self.device)
         allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
+        self.allocations = stats["allocation"]["all"]["allocated"]
         return allocated["current"], allocated["peak"], reserved["current"], reserved["peak"]
 
     def _on_oom(self, device, requested, total, free):
