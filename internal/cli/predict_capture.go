@@ -48,6 +48,8 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 			o.trace, o.script = t, scriptName(args)
 		}
 		return runPredict(env, cmd, *o)
+	case err != nil && (why.Late || late(err)):
+		return unreadable(fmt.Errorf("%w; --follow %s waits longer", why, 5*o.Follow))
 	case err != nil:
 		return failed
 	case !t.Followed():
@@ -59,6 +61,12 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 	}
 	o.trace, o.script = t, scriptName(args)
 	return o.printFollowed(env, cmd, m, why)
+}
+
+// late tells whether a script was not followed for want of time.
+func late(err error) bool {
+	var f capture.Failed
+	return errors.As(err, &f) && f.Late
 }
 
 // printFollowed answers from the trace of a script alone, with the reason why its step is not known operator by operator.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/traced"
 	"github.com/plimsoll/plimsoll/internal/torch"
@@ -49,6 +50,9 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 		if r.Range, err = between(t, m, played.peak); err != nil {
 			return nil, err
 		}
+	}
+	if t.Steps == 1 && t.Ended != traced.AtEnd && t.Ended != traced.Repeats {
+		later(&r, t)
 	}
 	if t.Routed > 0 {
 		routed(&r, t)
@@ -98,6 +102,29 @@ func between(t *traced.Trace, m Machine, high units.Bytes) (*report.Range, error
 	return &report.Range{Low: min(least.peak, high), High: high, Why: why}, nil
 }
 
+// later adds to a prediction from one step what the next ones run beside: the optimizer's state, and to the bound all that the first step left.
+func later(r *report.Prediction, t *traced.Trace) {
+	state, all := t.Later()
+	if state == 0 || r.Phase == torch.PhaseOptimizer || r.Phase == torch.PhaseOther {
+		return
+	}
+	r.Peak.Allocated += state
+	r.Peak.Reserved += state
+	r.Peak.Device += state
+	r.Safe += all
+	r.ByCategory[tape.Optimizer.String()] += state
+	if r.Range != nil {
+		r.Range.High += state
+	}
+	context := r.Peak.Device - r.Peak.Reserved
+	switch {
+	case r.Verdict == report.Fits && r.Peak.Device > r.Capacity:
+		r.Verdict, r.Fits = report.DoesNotFit, false
+	case r.Verdict == report.Fits && r.Safe+context > r.Capacity:
+		r.Verdict = report.Tight
+	}
+}
+
 // routed widens a range by what uneven routing may add. Whatever the shares, as much is kept for backward; in one piece it needs at most as much again for what is let
 // go at once.
 func routed(r *report.Prediction, t *traced.Trace) {
@@ -126,11 +153,15 @@ func reached(t *traced.Trace) []string {
 		said = append(said, fmt.Sprintf("followed for %.0f seconds and %d optimizer steps, until the time limit%s: what comes later is not known (--follow 10m follows further)", t.Seconds, t.Steps, at))
 	case traced.TooMany:
 		said = append(said, fmt.Sprintf("followed for %d optimizer steps%s: what comes later is not known", t.Steps, at))
+	case traced.Repeats:
+		if t.Why == traced.RepeatedLoop {
+			said = append(said, fmt.Sprintf("followed for %d optimizer steps, which repeat: what the script does only after more of them is not known (--follow 10m follows further)", t.Steps))
+		}
 	case traced.Failed:
 		said = append(said, fmt.Sprintf("followed for %d optimizer steps, until the script failed%s: %s", t.Steps, at, t.Why))
 	}
 	if t.Steps == 1 && len(said) > 0 {
-		said = append(said, "only one step was followed: the forward and backward passes of later ones run beside the optimizer's state, so the peak is at least this")
+		said = append(said, "only one step was followed: the optimizer's state, which later ones run beside, was added")
 	}
 	if t.Skipped > 0 {
 		said = append(said, fmt.Sprintf("of every pass over a DataLoader the first batches and the last were followed; %d batches between were not looked at", t.Skipped))

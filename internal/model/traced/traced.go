@@ -32,12 +32,15 @@ const (
 	Failed  = "failed"  // the script failed, or what it does cannot be followed
 )
 
+// RepeatedLoop is why a trace ended that saw steps repeat and no end of their loop: what comes every so many steps may be behind it.
+const RepeatedLoop = "loop"
+
 // Trace is one followed run.
 type Trace struct {
 	Schema  string  `json:"schema"`
 	Torch   string  `json:"torch"`
 	Ended   string  `json:"ended"`
-	Why     string  `json:"why"`  // of a script that failed
+	Why     string  `json:"why"`  // of a script that failed; RepeatedLoop
 	File    string  `json:"file"` // where the script was
 	Line    int     `json:"line"`
 	Steps   int     `json:"steps"` // of optimizers
@@ -157,6 +160,40 @@ func (t *Trace) check() error {
 // Followed tells whether the trace saw enough to speak of: something on a GPU, and the script's end or a whole training step.
 func (t *Trace) Followed() bool {
 	return len(t.events) > 0 && (t.Steps > 0 || t.Ended == AtEnd)
+}
+
+// Later is what lies on the card when a second step begins beyond what did when the first began: the optimizer's state alone, and all of it.
+func (t *Trace) Later() (state, all units.Bytes) {
+	type held struct {
+		size  units.Bytes
+		owner int64
+	}
+	live, level, before := map[int64]held{}, units.Bytes(0), units.Bytes(-1)
+	for _, e := range t.events {
+		switch e.kind {
+		case began:
+			live[e.a] = held{units.Bytes(e.b), e.c}
+			level += units.Bytes(e.b)
+		case ended:
+			level -= live[e.a].size
+			delete(live, e.a)
+		case marked:
+			m := t.Moments[e.a]
+			if before < 0 && m.Phase == torch.PhaseForward {
+				before = level
+			}
+			if m.Step < 2 || before < 0 {
+				continue
+			}
+			for _, h := range live {
+				if t.Owners[h.owner].Category == "optimizer" {
+					state += h.size
+				}
+			}
+			return state, max(level-before, state)
+		}
+	}
+	return 0, 0
 }
 
 // Benchmark tells whether convolutions were tried out (torch.backends.cudnn.benchmark).

@@ -136,6 +136,21 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+func TestWhatLaterStepsRunBeside(t *testing.T) {
+	t.Parallel()
+	text := `{"schema":"plimsoll.trace/1","ended":"time","steps":1,"moments":[{"step":1,"phase":"forward"},{"step":1,"phase":"optimizer"},{"step":2,"phase":"other"}],
+		"owners":[{"category":"parameters"},{"category":"gradients"},{"category":"optimizer"}]}`
+	// Parameters of 1000; a forward pass; gradients of 1000 and state of 2000, which stay, and 300 that do not.
+	trace, err := Read(strings.NewReader(text), written([4]int64{began, 0, 1000, 0}, [4]int64{marked, 0}, [4]int64{began, 1, 1000, 1}, [4]int64{marked, 1},
+		[4]int64{began, 2, 2000, 2}, [4]int64{began, 3, 300, 2}, [4]int64{ended, 3}, [4]int64{marked, 2}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state, all := trace.Later(); state != 2000 || all != 3000 {
+		t.Errorf("state %d, in all %d; want 2000 and 3000", state, all)
+	}
+}
+
 func TestTrialsAreTakenOnce(t *testing.T) {
 	t.Parallel()
 	tried := strings.Replace(header, `"groups":1}`, `"groups":1,"benchmark":true}`, 1)

@@ -105,6 +105,7 @@ type Failed struct {
 	Why  string `json:"why"`
 	File string `json:"file"`
 	Line int    `json:"line"`
+	Late bool   `json:"-"` // the time was over
 }
 
 func (f Failed) Error() string {
@@ -163,7 +164,7 @@ func Run(r Request) (string, error) {
 		return job, nil
 	}
 	if r.Limit > 0 && outcome.Signal != 0 && time.Since(begun) >= r.Limit {
-		return "", Failed{Why: fmt.Sprintf("no training step within %s", r.Limit)}
+		return "", Failed{Why: fmt.Sprintf("no training step within %s", r.Limit), Late: true}
 	}
 	return "", failure(dir, outcome)
 }
@@ -190,12 +191,16 @@ func Trace(r Request, limit time.Duration) (*traced.Trace, error) {
 	env := probe.Environ(r.Env, python, probe.Settings{Mode: probe.Trace, Report: dir, Card: card, Seconds: limit.Seconds()})
 	stop, done := bounded(r.Stop, limit+grace)
 	defer done()
+	begun := time.Now()
 	outcome, err := runner.Run(runner.Command{Args: probe.Args(r.Args, python), Env: env, Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Stop: stop})
 	if err != nil {
 		return nil, err
 	}
 	if outcome.Asked != 0 {
 		return nil, Interrupted{outcome}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "trace.json")); err != nil && outcome.Signal != 0 && time.Since(begun) >= limit {
+		return nil, Failed{Why: fmt.Sprintf("following the script took longer than %s before anything was seen", limit), Late: true}
 	}
 	return readTrace(dir, outcome)
 }

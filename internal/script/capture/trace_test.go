@@ -94,6 +94,37 @@ func TestExpertsGetEqualShares(t *testing.T) {
 	}
 }
 
+// DeepSpeed with one rank: weights in bf16, masters and two moments in fp32, gradients in bf16 and, for the step, in fp32 once.
+func TestDeepSpeedsEngineIsFollowed(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "engine.py")
+	params := units.Bytes(2*2048*4096 + 4096 + 2048)
+	workspaces := 4 * 33 * units.MiB
+	peak := res.Report.Peak.Allocated
+	if trace.Steps != 3 || peak < params*(2+4+8+2+4) || peak > params*(2+4+8+2+4)+workspaces || res.Report.Phase != torch.PhaseOptimizer {
+		t.Errorf("%d steps, peak %s in %s; %d parameters", trace.Steps, peak, res.Report.Phase, params)
+	}
+}
+
+// Layers of 8192 rows and 1024 features keep their input and that of GELU in bf16; weights and gradients are fp32, and a layer's weights are bf16 while it runs.
+func TestFullyShardsMixedPrecisionIsFollowed(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "narrow.py")
+	kept, params := units.Bytes(12*8192*1024*2), units.Bytes(6*1024*1025*4)
+	if peak := res.Report.Peak.Allocated; trace.Steps != 3 || peak < kept+params || peak > kept+2*params+200*units.MiB {
+		t.Errorf("%d steps, peak %s; kept %s", trace.Steps, peak, kept)
+	}
+}
+
+func TestWhatLeavesTheCardIsLaidOutFirst(t *testing.T) {
+	t.Parallel()
+	_, res := followed(t, "pictures.py")
+	picture := units.Bytes(3 * 4096 * 4096 * 4)
+	if peak := res.Report.Peak.Allocated; peak < 2*picture || peak > 2*picture+80*units.MiB {
+		t.Errorf("peak %s; the picture and its copy take %s", peak, 2*picture)
+	}
+}
+
 // A capture runs its graph operator by operator on package eager, a trace follows PyTorch itself: two ways to the same number.
 func TestATraceAgreesWithTheCapture(t *testing.T) {
 	t.Parallel()

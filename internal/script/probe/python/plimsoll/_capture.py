@@ -225,6 +225,10 @@ class Capture:
         calls = (Module.__call__, Module._wrapped_call_impl if hasattr(Module, "_wrapped_call_impl") else None, Module._call_impl)
         return function.__self__ if getattr(function, "__func__", None) in calls else None
 
+    def narrow(self, module, dtype):
+        """Of fully_shard with a mixed-precision policy."""
+        self.fail("fully_shard computes in another type than its parameters have, which a graph does not say; the script is followed instead")
+
     def engine(self, refuse):
         """Of DeepSpeed: its ranks' parts are no graph's."""
         return lambda module: setattr(module, "initialize", refuse)

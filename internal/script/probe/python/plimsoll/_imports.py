@@ -4,10 +4,27 @@ import sys
 
 def when_imported(name, call):
     """Run call(module) once, right after the module was imported; at once when it already is."""
-    if name in sys.modules:
-        _quietly(call, sys.modules[name])
-    else:
+    module = sys.modules.get(name)
+    if module is None:
         sys.meta_path.insert(0, _Finder(name, call))
+    elif getattr(getattr(module, "__spec__", None), "_initializing", False):
+        _when_done(module, call)  # it is being imported, and imports who asks
+    else:
+        _quietly(call, module)
+
+
+def _when_done(module, call):
+    """importlib says on a module's spec that it is done, whether it succeeded or not (importlib/_bootstrap.py, _load_unlocked)."""
+    spec = module.__spec__
+
+    class Waiting(type(spec)):
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+            done = sys.modules.get(self.name)  # a module may put another in its place
+            if name == "_initializing" and not value and done is not None:
+                _quietly(call, done)
+
+    spec.__class__ = Waiting
 
 
 class _Finder:

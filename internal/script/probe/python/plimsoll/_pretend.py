@@ -285,11 +285,12 @@ def _refusals(torch, capture):
         """Of one process: the whole model is its share, and the step is that of the model without it."""
         if int(os.environ.get("WORLD_SIZE") or 1) > 1:
             sharded()
-        narrow = ", computed in the parameters' own type (a mixed-precision policy keeps less for backward)" if getattr(mp_policy, "param_dtype", None) else ""
-        capture.note(f"fully_shard was left out: this is one process with the whole model{narrow}; --gpus N --sharding fsdp2 predicts one rank's share")
+        capture.note("fully_shard was left out: this is one process with the whole model; --gpus N --sharding fsdp2 predicts one rank's share")
         for part in module if isinstance(module, (list, tuple)) else [module]:
             for name in SHARDED:
                 object.__setattr__(part, name, lambda *args, **kwargs: None)
+            if getattr(mp_policy, "param_dtype", None) is not None:
+                capture.narrow(part, mp_policy.param_dtype)
         return module
 
     def without_sharding(module):

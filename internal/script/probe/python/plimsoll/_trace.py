@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 
-from . import _again, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _loops, _places, _pretend, _routing, _shadow, _shapes, _tracemode
+from . import _again, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _loops, _narrow, _places, _pretend, _routing, _shadow, _shapes, _tracemode
 from ._imports import when_imported
 
 OLDEST = (2, 4)
@@ -107,7 +107,10 @@ class Trace:
 
     def hurried(self):
         """Half of the time is over: loops end after one round."""
-        return time.monotonic() - self.begun > self.limit / 2
+        return self.while_over(2)
+
+    def while_over(self, part):
+        return time.monotonic() - self.begun > self.limit / part
 
     def _modules(self):
         nn, trace = self.torch.nn, self
@@ -214,8 +217,8 @@ class Trace:
         self.enter("other", "other")
         if self.highest > self.since_highest:
             self.since_highest, self.since = self.highest, self.steps
-        if self.steps - self.since > _loops.LIKE and not self.loops.passes:
-            self.finish("repeats")
+        if self.steps - self.since > _loops.LIKE and not self.loops.passes and self.while_over(4):
+            self.finish("repeats", "loop")
 
     since_highest = 0
 
@@ -236,6 +239,9 @@ class Trace:
                 yield
             finally:
                 self.category = before
+
+    def narrow(self, module, dtype):
+        _narrow.install(self, module, dtype)
 
     def engine(self, refuse):
         return _deepspeed.install(self, refuse)
@@ -260,6 +266,11 @@ class Trace:
     def to_cpu(self, tensor, change=lambda t: t):
         with self.fake:
             made = change(tensor.clone() if not tensor.requires_grad else tensor.view_as(tensor))
+        if not tensor.is_contiguous() and (made.dtype != tensor.dtype or tensor.untyped_storage().nbytes() != tensor.numel() * tensor.element_size()):
+            # Laid out in one piece before it leaves the card
+            # (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/Copy.cu, copy_requires_temporaries).
+            with self.torch.no_grad(), self.recording("other"):
+                tensor.contiguous()
         if made is tensor:
             made = tensor.view_as(tensor)
         setattr(made, _places.MARK, self.torch.device("cpu"))
