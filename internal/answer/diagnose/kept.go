@@ -215,27 +215,26 @@ func functionOf(in *holders.Place) string {
 
 // exceptionFrames: tracebacks of exceptions that something keeps hold frames of functions that have ended, and those their tensors.
 func exceptionFrames(c *Case) (claim, bool) {
-	for _, k := range c.keptFrames() {
-		if 5*k.bytes < c.InUse {
-			break
-		}
-		undo := change{never: k.ids}
-		f := claim{without: undo, Finding: report.Finding{
-			ID: "exception-holds-tensors", Severity: report.Error, Confidence: 0.93, Bytes: k.bytes, Where: uniquePlaces(placesOf(k.in), c.runningPlaces()),
-			Title: fmt.Sprintf("stored exceptions keep %s alive: %s of %s", k.bytes, k.name, k.in.Function),
-			Evidence: []string{
-				fmt.Sprintf("%s in %s belong to calls of %s that have ended: only tracebacks of exceptions still refer to them", k.bytes, tensors(len(k.ids)), k.in.Function),
-				"an exception's traceback keeps the frames it passed through alive, and their tensors with them, as long as the exception is stored",
-			},
-		}}
-		if !k.told {
-			f.Confidence = 0.85
-			f.Evidence[0] = fmt.Sprintf("%s in %s belong to several calls of %s, of which at most one is still running: something keeps the frames of the others, as the traceback of an exception that is stored does", k.bytes, tensors(len(k.ids)), k.in.Function)
-		}
-		f.remedy(saving(k.bytes, "keep the text, not the exception: errors.append(repr(e)); or traceback.clear_frames(e.__traceback__) before it is stored; retry after the except block, not inside it"), undo)
-		return f, true
+	kept := c.keptFrames()
+	if len(kept) == 0 || 5*kept[0].bytes < c.InUse {
+		return claim{}, false
 	}
-	return claim{}, false
+	k := kept[0]
+	undo := change{never: k.ids}
+	f := claim{without: undo, Finding: report.Finding{
+		ID: "exception-holds-tensors", Severity: report.Error, Confidence: 0.93, Bytes: k.bytes, Where: uniquePlaces(placesOf(k.in), c.runningPlaces()),
+		Title: fmt.Sprintf("stored exceptions keep %s alive: %s of %s", k.bytes, k.name, k.in.Function),
+		Evidence: []string{
+			fmt.Sprintf("%s in %s belong to calls of %s that have ended: only tracebacks of exceptions still refer to them", k.bytes, tensors(len(k.ids)), k.in.Function),
+			"an exception's traceback keeps the frames it passed through alive, and their tensors with them, as long as the exception is stored",
+		},
+	}}
+	if !k.told {
+		f.Confidence = 0.85
+		f.Evidence[0] = fmt.Sprintf("%s in %s belong to several calls of %s, of which at most one is still running: something keeps the frames of the others, as the traceback of an exception that is stored does", k.bytes, tensors(len(k.ids)), k.in.Function)
+	}
+	f.remedy(saving(k.bytes, "keep the text, not the exception: errors.append(repr(e)); or traceback.clear_frames(e.__traceback__) before it is stored; retry after the except block, not inside it"), undo)
+	return f, true
 }
 
 func placesOf(in *holders.Place) []report.Place {

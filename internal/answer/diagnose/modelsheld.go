@@ -22,23 +22,22 @@ type heldModels struct {
 // modelsHeld: a list or dict of the program's keeps several models, as of earlier trials or epochs. The walk names each parameter by the path inside its model: a path that comes several
 // times under one variable means as many models. It needs no stacks.
 func modelsHeld(c *Case) (claim, bool) {
-	for _, m := range c.heldModels() {
-		if 5*m.bytes < c.InUse {
-			break
-		}
-		undo := change{never: m.ids}
-		f := claim{without: undo, Finding: report.Finding{
-			ID: "model-copies", Severity: c.severity(report.Remark), Confidence: 0.9, Bytes: m.bytes, Where: uniquePlaces(c.runningPlaces(), placesOf(m.name.In)),
-			Title: fmt.Sprintf("%s models are kept by %s: %s", units.Count(m.count), m.name.Name, m.bytes),
-			Evidence: []string{
-				fmt.Sprintf("%s refers to %s models with their parameters, gradients and optimizer state", m.name.Name, units.Count(m.count)),
-				"a model stays on the card, with its gradients and all that its optimizer keeps, as long as something refers to it",
-			},
-		}}
-		f.remedy(saving(m.bytes, "keep what you need of an earlier model (scores, or its state_dict on the CPU) and del the model and its optimizer before the next"), undo)
-		return f, true
+	held := c.heldModels()
+	if len(held) == 0 || 5*held[0].bytes < c.InUse {
+		return claim{}, false
 	}
-	return claim{}, false
+	m := held[0]
+	undo := change{never: m.ids}
+	f := claim{without: undo, Finding: report.Finding{
+		ID: "model-copies", Severity: c.severity(report.Remark), Confidence: 0.9, Bytes: m.bytes, Where: uniquePlaces(c.runningPlaces(), placesOf(m.name.In)),
+		Title: fmt.Sprintf("%s models are kept by %s: %s", units.Count(m.count), m.name.Name, m.bytes),
+		Evidence: []string{
+			fmt.Sprintf("%s refers to %s models with their parameters, gradients and optimizer state", m.name.Name, units.Count(m.count)),
+			"a model stays on the card, with its gradients and all that its optimizer keeps, as long as something refers to it",
+		},
+	}}
+	f.remedy(saving(m.bytes, "keep what you need of an earlier model (scores, or its state_dict on the CPU) and del the model and its optimizer before the next"), undo)
+	return f, true
 }
 
 // heldModels groups what containers keep of models, largest first.
