@@ -100,7 +100,7 @@ var moreResults = map[string]func(o *graphOp) []*eager.Tensor{
 		start := o.int("start", 0)
 		return o.self().Slice(o.int("dim", 0), start, start+o.int("length", 1))
 	}),
-	"as_strided": one(func(o *graphOp) *eager.Tensor { return o.self().AsStrided(o.ints("size"), o.ints("stride")) }),
+	"as_strided":      one(func(o *graphOp) *eager.Tensor { return o.self().AsStrided(o.ints("size"), o.ints("stride")) }),
 	"view_as_complex": one(func(o *graphOp) *eager.Tensor { return o.strided(false) }),
 	"view_as_real":    one(func(o *graphOp) *eager.Tensor { return o.strided(false) }),
 	"unfold":          one(func(o *graphOp) *eager.Tensor { return o.strided(true) }),
