@@ -30,7 +30,7 @@ def answered(rows):
     for torch in sorted({r["torch"] for r in rows}, key=lambda v: [int(n) for n in re.findall(r"\d+", v)[:2]]):
         mine = [r for r in rows if r["torch"] == torch and "outside" not in r]
         fine = [r for r in mine if r["answered"]]
-        cpu = [r["cpu"] for r in fine] or [0]
+        cpu = [r["cpu"] for r in fine if r.get("cpu")] or [0]
         broken = [r for r in mine if "internal error" in r.get("error", "") or "panic" in r.get("error", "")]
         missing = "; ".join(f"{r['command']}: {why(r)}" for r in mine if not r["answered"])
         out.append(f"| {torch} | {len(mine)} | {len(fine)} | {statistics.median(cpu):.0f}, {max(cpu):.0f} | {len(broken)} | {missing or 'none'} |")
