@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -162,7 +163,10 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		}
 	}
 	r := res.Report
-	r.Largest, r.Least = predict.Largest(j.Job, src, m), predict.Least(res.Tape, m)
+	var wait sync.WaitGroup
+	wait.Go(func() { r.Least = predict.Least(res.Tape, m) })
+	r.Largest = predict.Largest(j.Job, src, m)
+	wait.Wait()
 	if o.Moments > 0 {
 		r.Timeline = predict.Moments(res.Tape, min(o.Moments, maxMoments))
 		r.Batches = predict.Batches(j.Job, src, m, r.Largest)
