@@ -15,6 +15,7 @@ type decoder struct {
 	labels int
 	body   func(ids *eager.Tensor) *eager.Tensor    // the last hidden states
 	logits func(hidden *eager.Tensor) *eager.Tensor // the head on all positions
+	head   *eager.Tensor                            // its weight, where it is nothing but a product
 }
 
 // newDecoder starts a model for a task.
@@ -39,7 +40,7 @@ func (d *decoder) addHead(c *hfconfig.Config, width int, words *eager.Tensor, bo
 		if c.Bool("tie_word_embeddings") {
 			head.Tie(words)
 		}
-		d.logits = head.Forward
+		d.logits, d.head = head.Forward, head.Weight
 	case d.spec.Task == "seq-cls" && c.Null("pad_token_id") && d.spec.Batch != 1:
 		return errors.New("a decoder classifies batches of more than one text only with a pad_token_id; set it in the configuration")
 	case d.spec.Task == "seq-cls":
@@ -104,6 +105,10 @@ func (d *decoder) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor
 	c := d.root.Enter(ids, labels)
 	d.spec.cache.begin(c)
 	hidden := c.Let(d.body(ids))
+	if d.spec.Loss != "" {
+		out := c.ReturnAll(append([]*eager.Tensor{d.fusedLoss(hidden, labels)}, d.spec.cache.held()...)...)
+		return out[0], out[1:]
+	}
 	logits := c.Let(d.logits(hidden))
 	var loss *eager.Tensor
 	switch d.spec.Task {
@@ -117,6 +122,21 @@ func (d *decoder) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor
 	}
 	out := c.ReturnAll(append([]*eager.Tensor{loss, logits}, d.spec.cache.held()...)...)
 	return out[0], out[1:]
+}
+
+// fuses tells whether the head is a product that a fused loss computes itself.
+func (d *decoder) fuses() bool { return d.head != nil }
+
+// fusedLoss computes the loss from the last hidden states, without logits of all positions. Labels are padded and shifted as they are for the usual loss.
+func (d *decoder) fusedLoss(hidden, labels *eager.Tensor) *eager.Tensor {
+	c := d.root.Process().Function(hidden, labels)
+	c.Set(&labels, labels.Pad(0, 1))
+	shift := c.Let(labels.Slice(-1, 1, labels.Dim(-1)).Contiguous().View(-1))
+	rows := c.Let(hidden.View(-1, hidden.Dim(-1)))
+	if d.spec.Loss == "liger" {
+		return c.Return(eager.FusedLinearCrossEntropy(rows, d.head, shift))
+	}
+	return c.Return(eager.ChunkedCrossEntropy(rows, d.head, shift, 8))
 }
 
 // lastToken is logits[arange(batch), last_non_pad_token]: the gradient has the size of all logits.
