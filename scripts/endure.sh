@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PLIMSOLL_RUNS=${RUNS:-10000} go test -count=1 -timeout 30m -run 'TestManyShortRuns' -v ./internal/script/runner | grep -v '^==='
-PLIMSOLL_REQUESTS=${REQUESTS:-10000} go test -count=1 -run 'TestTwoHundredClients' -v ./internal/live/listener | grep -v '^==='
+PLIMSOLL_REQUESTS=${REQUESTS:-10000} go test -count=1 -timeout 20m -run 'TestTwoHundredClients|TestServersAnswer|TestTheAgentsServer' -v ./internal/live/listener ./internal/cli | grep -v '^==='
 for seed in ${SEEDS:-1 2 3}; do
 	PLIMSOLL_HOSTILE_SEED=$seed go test -count=1 -run 'TestHostileInputs' -v ./internal/cli | grep -v '^==='
 done
