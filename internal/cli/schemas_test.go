@@ -112,10 +112,10 @@ func TestFilesFollowTheirSchemas(t *testing.T) {
 	}
 	folder := t.TempDir()
 	for _, command := range []string{"exit 0", "echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1", "kill -9 $$"} {
-		invoke(t, "", "run", "--report", folder, "--", "sh", "-c", command)
+		got := runs(t, nil, "run", "--report", folder, "--", "sh", "-c", command)
 		text, err := os.ReadFile(filepath.Join(folder, "run.json"))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v: %s", err, got.stderr)
 		}
 		if err := published(observe.Schema).Valid(text); err != nil {
 			t.Errorf("run.json of %q: %v", command, err)
