@@ -84,7 +84,7 @@ def common(anchors, file):
             f.writelines(f"{n}\n" for n in found)
         if again:
             played = [whole_run(*a, file) for a in anchors]
-            targets = [tuple(t * lengths.sketch(found, *c)[i] / p[i] for i, t in enumerate(published(a[0]))) for a, c, p in zip(anchors, curves, played)]
+            targets = [tuple(t * lengths.sketch(found[:: lengths.BATCH], *c)[i] / p[i] for i, t in enumerate(published(a[0]))) for a, c, p in zip(anchors, curves, played)]
     print(f"one common set of {len(found):,} lengths: median {sorted(found)[len(found) // 2]}, mean {sum(found) / len(found):.1f}, longest {max(found)}; {' '.join(f'{n:.3g}' for n in start)}\n")
 
 

@@ -7,6 +7,7 @@ six published figures of one adapter (fit), so that every other row is a test.
 """
 import bisect
 import random
+from math import exp
 from statistics import NormalDist
 
 SAMPLES, BATCH, BUCKET = 20_000, 4, 80
@@ -29,8 +30,6 @@ class Shape:
         self.median, *self.sigmas, self.longest = numbers
 
     def length(self, z):
-        from math import exp
-
         below, *above = self.sigmas
         log = below * min(z, 0)
         for i, sigma in enumerate(above):
@@ -44,8 +43,9 @@ class Curve:
 
     def __init__(self, lengths, reserved):
         self.x, self.y = lengths, reserved
+        self.table = [self.between(n) for n in range(lengths[-1] + 1)]
 
-    def __call__(self, n):
+    def between(self, n):
         i = min(max(bisect.bisect(self.x, n), 1), len(self.x) - 1)
         a, b = self.x[i - 1], self.x[i]
         return self.y[i - 1] + (n - a) / (b - a) * (self.y[i] - self.y[i - 1])
@@ -59,29 +59,29 @@ def figures(reserved):
     return sum(s) / len(s), s[low] + (at - low) * (s[min(low + 1, len(s) - 1)] - s[low])
 
 
-def sketch(lengths, curve, empty_every):
-    """Mean, 99th percentile and maximum of a run in which the cache grows to its longest batch until it is emptied."""
-    out, now = [], 0
-    for step, n in enumerate(lengths[::BATCH]):  # sorted within buckets: the first of a batch is its longest
-        now = max(now, curve(n))
-        out.append(now)
-        if (step + 1) % empty_every == 0:
-            now = 0
+def sketch(longest, curve, empty_every):
+    """Mean, 99th percentile and maximum of a run with batches so long, in which the cache grows to its longest batch until it is emptied.
+
+    Batches of a bucket get shorter, and the cache is emptied where a bucket begins: the first batch after that is the longest."""
+    out = []
+    for step in range(0, len(longest), empty_every):
+        out += [curve.table[min(longest[step], len(curve.table) - 1)]] * empty_every
     return (*figures(out), max(out))
 
 
 def fit(curves, targets, start):
     """The numbers under which the sketches of some rows come closest to targets: [(curve, empty_every)], [(mean, p99, max)]."""
     z = normals()
+    firsts, some = z[::BATCH], sorted(z)[4::10]  # sorted within buckets: the first of a batch is its longest
 
     def error(numbers):
         shape = Shape(numbers)
-        if min(numbers) <= 0:
+        if min(numbers) <= 0 or numbers[-1] > 768:
             return 1e9
-        lengths = [shape.length(x) for x in z]
-        off = [sum(lengths) / TOKENS - 1]
+        off = [sum(shape.length(x) for x in some) * SAMPLES / len(some) / TOKENS - 1]
+        longest = [shape.length(x) for x in firsts]
         for (curve, every), target in zip(curves, targets):
-            off += [a / b - 1 for a, b in zip(sketch(lengths, curve, every), target)]
+            off += [a / b - 1 for a, b in zip(sketch(longest, curve, every), target)]
         return sum(x * x for x in off)
 
     best, value = list(start), error(start)
