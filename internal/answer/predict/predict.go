@@ -180,7 +180,7 @@ func train(j job.Job, src Source, m Machine, steps int, prepare ...func(*eager.P
 		p.Input("other tensors of the script", tensor.Uint8, int(j.ResidentBytes)).Retain()
 	}
 	o := options(j)
-	o.Steps = steps
+	o.Steps, o.Repeat = steps, m.Observe == nil
 	p.Observe = conv.see
 	if m.Observe != nil {
 		p.Observe = func(w eager.Work) { conv.see(w); m.Observe(w) }

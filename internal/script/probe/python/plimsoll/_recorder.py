@@ -229,15 +229,14 @@ class Recorder:
         if not self.optimizers[type(optimizer).__name__]["leads"]:
             self._enter("forward")
             return  # a second kind of optimizer steps within the same iteration
-        self._note_peak()
         now = time.monotonic()
-        allocated, _, reserved, _ = self._memory()
+        allocated, reserved = self._note_peak()
         self.history.add([self.step, round(now - self.began, 3), allocated, self.peak["allocated"], reserved])
         self.keeper.stepped(allocated)
         self.budget.step_done(self.step, now, self.allocations)
         self.step += 1
         self.used = True
-        self._enter("forward")
+        self._begin("forward")
         if self.device is not None and self.budget.adaptive:
             stacks = self.budget.stacks_in(self.step)
             if stacks != self.with_stacks:
@@ -248,17 +247,22 @@ class Recorder:
         """A phase begins; what was measured until now belongs to the one that ends."""
         if not self.alive:
             return
-        self._try(lambda: self._note_peak())
+        self._try(self._note_peak)
+        self._begin(phase)
+
+    def _begin(self, phase):
         self.phase = phase
         self._try(lambda: self.keeper.entered(phase))
         self.mark(f"{self.step} {phase}")
 
     def _note_peak(self):
-        _, peak, _, reserved_peak = self._memory()
+        """What was reached until now, under the phase that is; returns what is allocated and reserved. Asking the allocator is most of what a phase costs."""
+        allocated, peak, reserved, reserved_peak = self._memory()
         phase = "forward" if self.phase == "load" and self.step == 0 else self.phase
         if peak > self.peak["allocated"]:
             self.peak.update(allocated=peak, step=self.step, phase=phase)
         self.peak["reserved"] = max(self.peak["reserved"], reserved_peak)
+        return allocated, reserved
 
     def mark(self, label):
         """Name this moment: in the marks with its time, and on the allocator's events where this PyTorch can (2.10 on)."""
