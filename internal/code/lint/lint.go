@@ -99,6 +99,7 @@ type pass struct {
 
 // known remembers what several rules ask for.
 type known struct {
+	finder  *finder
 	found   []bool // by word of the finder: whether the file speaks of it
 	backs   map[*flow.Scope][]backward
 	derived map[derivedKey][]string
@@ -172,7 +173,7 @@ func contains(src []byte, words ...string) bool {
 
 func checkModule(m *flow.Module) []Finding {
 	var out []Finding
-	shared := &known{nil, map[*flow.Scope][]backward{}, map[derivedKey][]string{}}
+	shared := &known{finder: search(), backs: map[*flow.Scope][]backward{}, derived: map[derivedKey][]string{}}
 	for i := range rules {
 		r := &rules[i]
 		p := &pass{m, r, &out, shared}

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 )
 
@@ -22,15 +23,15 @@ var spoken = []string{
 	"enable_input_require_grads", "prepare_model_for_kbit_training", "prepare_model_for_int8_training",
 }
 
-var search = sync.OnceValue(func() *finder { return newFinder(spoken) })
-
-func init() {
+var search = sync.OnceValue(func() *finder {
+	words := slices.Clone(spoken)
 	for _, r := range rules {
 		if r.word != "" {
-			spoken = append(spoken, r.word)
+			words = append(words, r.word)
 		}
 	}
-}
+	return newFinder(words)
+})
 
 func newFinder(words []string) *finder {
 	f := &finder{words: map[string]int{}, next: make([][256]uint16, 1), ends: make([][]uint16, 1)}
@@ -91,7 +92,7 @@ func (f *finder) in(text []byte) []bool {
 
 // sourceHas tells whether the file's text contains one of the words.
 func (p *pass) sourceHas(any ...string) bool {
-	f := search()
+	f := p.known.finder
 	if p.known.found == nil {
 		p.known.found = f.in(p.m.File.Source)
 	}
