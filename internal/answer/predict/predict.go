@@ -217,10 +217,14 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	if src.Config == nil {
 		return nil, fmt.Errorf("job without a model")
 	}
-	return families.New(p, src.Config, families.Spec{
+	m, err := families.New(p, src.Config, families.Spec{
 		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
 		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Mask: maskKinds[j.AttentionMask], UseCache: j.UseCache, Code: j.Code,
 	})
+	if err == nil && j.FromHost {
+		m.Root().CreateOnHost()
+	}
+	return m, err
 }
 
 // HasHead tells whether the built-in family of a configuration has a head for the job's task; where it has none, its code may.
@@ -315,6 +319,8 @@ func options(j job.Job) eager.Options {
 	}
 	if j.LoRARank > 0 {
 		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4, Int8: j.BaseBits == 8, DoRA: j.DoRA}
+		o.LoRA.Torchao = j.Code == setup.Torchtune
+		o.LoRA.Half = o.LoRA.Torchao || j.Code == setup.TRL && j.BaseBits > 0
 	}
 	return o
 }
