@@ -54,6 +54,9 @@ class Trace:
         self.names, self.aliases = weakref.WeakKeyDictionary(), {}
         self.notes, self.asked, self.done, self.depth = [], None, False, 0
         self.compiled = False
+        # One thread at a time works on tensors without data: their mode has one state for all of them
+        # (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/_subclasses/fake_tensor.py, in_kernel_invocation), and transformers loads weights in several.
+        self.turn = threading.RLock()
         self.begun = time.monotonic()
         self.limit = float(os.environ.get("PLIMSOLL_SECONDS") or SECONDS)
         self.loops = _loops.Loops(self)
@@ -164,13 +167,14 @@ class Trace:
         def backward(*args, **kwargs):
             if not self.shadow.on:
                 self.shadow.install()
-            with self.during("backward", "activations"), self.recording():
+            # Backward is often called from within the first mode, which is off then: autograd functions of a script's own ask for devices here, too.
+            with self.pretending(), self.during("backward", "activations"), self.recording():
                 run(*args, **kwargs)
             self.backwards += 1
             self.claim_gradients()
 
         def grad(*args, **kwargs):
-            with self.during("backward", "activations"), self.recording():
+            with self.pretending(), self.during("backward", "activations"), self.recording():
                 return gradients(*args, **kwargs)
 
         torch.autograd.backward, torch.autograd.grad = backward, grad
@@ -233,12 +237,13 @@ class Trace:
 
     @contextlib.contextmanager
     def recording(self, category=None):
-        before, self.category = self.category, category or self.category
-        with self.fake, self.operators:
-            try:
-                yield
-            finally:
-                self.category = before
+        with self.turn:
+            before, self.category = self.category, category or self.category
+            with self.fake, self.operators:
+                try:
+                    yield
+                finally:
+                    self.category = before
 
     def narrow(self, module, dtype):
         _narrow.install(self, module, dtype)
@@ -264,7 +269,7 @@ class Trace:
         return made.requires_grad_(tensor.requires_grad) if tensor.is_leaf and tensor.requires_grad else made
 
     def to_cpu(self, tensor, change=lambda t: t):
-        with self.fake:
+        with self.turn, self.fake:
             made = change(tensor.clone() if not tensor.requires_grad else tensor.view_as(tensor))
         if not tensor.is_contiguous() and (made.dtype != tensor.dtype or tensor.untyped_storage().nbytes() != tensor.numel() * tensor.element_size()):
             # Laid out in one piece before it leaves the card

@@ -4,6 +4,7 @@ Everything the script has on its GPU is a tensor without data. The first mode se
 something on a GPU, and answers questions about values that do not exist. The second sees each operator, backward's and the optimizer's too: it tells the trace of
 every storage that begins, and gives results whose size depends on data the largest size they can have.
 """
+import contextlib
 import sys
 import threading
 import weakref
@@ -14,7 +15,7 @@ from ._places import MARK, PINNED
 
 def enter(torch, trace):
     """Switch the first mode on for the rest of the process."""
-    from torch.overrides import TorchFunctionMode
+    from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
     answers = _Answers(torch, trace)
 
@@ -23,6 +24,7 @@ def enter(torch, trace):
             return answers.call(function, args, kwargs or {})
 
     Pretending().__enter__()
+    trace.pretending = lambda: contextlib.nullcontext() if any(isinstance(m, Pretending) for m in _get_current_function_mode_stack()) else Pretending()
     _mode.format_as_numbers(torch, trace.FakeTensor)
     torch.Tensor.record_stream = lambda tensor, stream: None
     bootstrap = threading.Thread._bootstrap_inner
@@ -87,7 +89,7 @@ class _Answers(_mode._Answers):
                 setattr(out, PINNED, True)
             return out
         if not to_gpu and (device is not None or all(map(self.on_cpu, unreal))):
-            with self.trace.fake:
+            with self.trace.turn, self.trace.fake:
                 out = function(*args, **kwargs)
             for t in self.trace.tensors(out):
                 setattr(t, MARK, self.cpu_device)
