@@ -180,7 +180,7 @@ func train(j job.Job, src Source, m Machine, steps int, prepare ...func(*eager.P
 		p.Input("other tensors of the script", tensor.Uint8, int(j.ResidentBytes)).Retain()
 	}
 	o := options(j)
-	o.Steps = steps
+	o.Steps, o.Repeat = steps, m.Observe == nil
 	p.Observe = conv.see
 	if m.Observe != nil {
 		p.Observe = func(w eager.Work) { conv.see(w); m.Observe(w) }
@@ -217,10 +217,14 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	if src.Config == nil {
 		return nil, fmt.Errorf("job without a model")
 	}
-	return families.New(p, src.Config, families.Spec{
+	m, err := families.New(p, src.Config, families.Spec{
 		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
 		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Mask: maskKinds[j.AttentionMask], UseCache: j.UseCache, Code: j.Code,
 	})
+	if err == nil && j.FromHost {
+		m.Root().CreateOnHost()
+	}
+	return m, err
 }
 
 // HasHead tells whether the built-in family of a configuration has a head for the job's task; where it has none, its code may.
@@ -237,6 +241,9 @@ func buildGraph(p *eager.Process, j job.Job, g *exported.Graph) (eager.Model, er
 	}
 	if j.Checkpointing && len(j.CheckpointModules) == 0 {
 		return nil, fmt.Errorf("a graph does not say which calls the script checkpoints: name them in the job's checkpoint_modules, or capture the script (plimsoll predict -- python train.py)")
+	}
+	if !slices.ContainsFunc(g.Values, func(v exported.Value) bool { return v.Role == exported.Parameter }) {
+		return nil, fmt.Errorf("%w of a model: it has no parameters, so there is nothing to train (export the model itself: torch.export.export(model, inputs))", exported.ErrNotGraph)
 	}
 	bound, err := g.Bind(func(s exported.Symbol) (int64, error) { return symbolSize(j, g, s) })
 	if err != nil {
@@ -315,6 +322,8 @@ func options(j job.Job) eager.Options {
 	}
 	if j.LoRARank > 0 {
 		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4, Int8: j.BaseBits == 8, DoRA: j.DoRA}
+		o.LoRA.Torchao = j.Code == setup.Torchtune
+		o.LoRA.Half = o.LoRA.Torchao || j.Code == setup.TRL && j.BaseBits > 0
 	}
 	return o
 }

@@ -29,7 +29,8 @@ type Options struct {
 	ZeroLate   bool // gradients are set to None between forward and backward
 	WholeStep  bool // one function does forward, backward and the optimizer's step: its locals die after it
 	Freeze     []string
-	Steps      int // 0 is 3
+	Steps      int  // 0 is 3
+	Repeat     bool // steps after the second may be copies of it: nobody wants to be told of their operators
 
 	SavedOnHost bool // forward runs under torch.autograd.graph.save_on_cpu(pin_memory=True)
 
@@ -60,8 +61,13 @@ func (p *Process) Train(m Model, o Options) error {
 		if steps == 0 {
 			steps = 3
 		}
+		begun := 0
 		for step := range steps {
-			loop.step(step + 1)
+			last := begun
+			begun = len(p.tape.Events)
+			if step < 2 || !o.Repeat || !repeat(&p.tape, last) {
+				loop.step(step + 1)
+			}
 		}
 	})
 }

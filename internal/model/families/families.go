@@ -80,12 +80,13 @@ var forwards = map[string]builder{
 var others = map[setup.Code]map[string]builder{
 	setup.Torchtitan:     {"Llama": newTitan},
 	setup.Torchtitan2025: {"Llama": newTitan},
+	setup.Torchtune:      {"Llama": newTune},
 }
 
 // New builds the model of a configuration in a process.
 func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	build, ok := forwards[c.Family.Code]
-	if s.Code != "" {
+	if s.Code != "" && s.Code != setup.TRL {
 		if build, ok = others[s.Code][c.Family.Elsewhere]; !ok {
 			return nil, fmt.Errorf("model_type %q: the code of %s for it is not written here", c.Type, s.Code)
 		}
@@ -103,6 +104,11 @@ func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	m, err := build(p, c, s)
 	if err != nil {
 		return nil, err
+	}
+	if _, ok := m.(interface {
+		fused(_, _ *eager.Tensor) *eager.Tensor
+	}); s.Code == setup.TRL && (!ok || s.Task != "causal-lm") {
+		return nil, fmt.Errorf("model_type %q, task %s: TRL's SFTTrainer trains decoders as causal-lm", c.Type, s.Task)
 	}
 	m.Root().CreateOnDevice()
 	return m, nil

@@ -30,6 +30,9 @@ type Job struct {
 
 	Code setup.Code `json:"code,omitempty"` // hf: whose modelling code runs, where it is not transformers'
 
+	// FromHost: the model is made on the host and moved to the card, as from_pretrained does it; else it is made on the card.
+	FromHost bool `json:"from_host,omitempty"`
+
 	Task       string `json:"task,omitempty"`        // hf: what the model is trained for
 	Loss       string `json:"loss,omitempty"`        // graph that ends in logits: cross-entropy
 	LossOutput string `json:"loss_output,omitempty"` // graph: the output the loss is computed from
