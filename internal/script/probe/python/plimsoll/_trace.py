@@ -96,6 +96,7 @@ class Trace:
         _pretend.kernels_of_triton(lambda *args, **kwargs: None)
         _places.install(torch, self.places)
         self.places.unreal = torch.device("cuda", 0)
+        self._addresses()
         self._modules()
         self._backward()
         self._optimizers()
@@ -114,6 +115,12 @@ class Trace:
 
     def while_over(self, part):
         return time.monotonic() - self.begun > self.limit / part
+
+    def _addresses(self):
+        """Storages without data have an address each, too: libraries that save weights tell by it which of them are one."""
+        kind = self.torch.UntypedStorage
+        original = kind.data_ptr
+        kind.data_ptr = lambda storage: original(storage) or storage._cdata
 
     def _modules(self):
         nn, trace = self.torch.nn, self
@@ -167,17 +174,24 @@ class Trace:
         def backward(*args, **kwargs):
             if not self.shadow.on:
                 self.shadow.install()
-            # Backward is often called from within the first mode, which is off then: autograd functions of a script's own ask for devices here, too.
-            with self.pretending(), self.during("backward", "activations"), self.recording():
+            with self.during("backward", "activations"), self.recording():
                 run(*args, **kwargs)
             self.backwards += 1
             self.claim_gradients()
 
         def grad(*args, **kwargs):
-            with self.pretending(), self.during("backward", "activations"), self.recording():
+            with self.during("backward", "activations"), self.recording():
                 return gradients(*args, **kwargs)
 
         torch.autograd.backward, torch.autograd.grad = backward, grad
+        engine = torch.autograd._engine_run_backward
+
+        def run_engine(*args, **kwargs):
+            """PyTorch hands backward() to the first mode, which is off meanwhile: autograd functions of a script's own ask for devices in backward, too."""
+            with self.pretending():
+                return engine(*args, **kwargs)
+
+        torch.autograd._engine_run_backward = run_engine
         torch.Tensor.backward = lambda tensor, gradient=None, retain_graph=None, create_graph=False, inputs=None: backward(
             tensor, gradient, retain_graph, create_graph, inputs=inputs)
 

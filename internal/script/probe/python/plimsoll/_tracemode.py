@@ -216,6 +216,9 @@ class Bounds:
             "index.Tensor": self.index, "repeat_interleave.Tensor": self.repeated, "bincount.default": self.counted, "is_nonzero.default": lambda *a: False,
             "histc.default": lambda func, args, kwargs: args[0].new_empty(args[1] if len(args) > 1 else 100), "nonzero_static.default": None,
             "allclose.default": lambda *a: True, "_pack_padded_sequence.default": self.packed,
+            # Products whose result has a type of its own: only CUDA has them, and 2.11's decomposition of addmm takes the type for a factor.
+            "mm.dtype": self.product, "bmm.dtype": self.product, "addmm.dtype": self.product, "baddbmm.dtype": self.product,
+            "mm.dtype_out": self.into, "bmm.dtype_out": self.into, "addmm.dtype_out": self.into, "baddbmm.dtype_out": self.into,
         }.items():
             packet, _, overload = name.partition(".")
             operator = getattr(getattr(aten, packet, None), overload, None)
@@ -277,6 +280,14 @@ class Bounds:
         each = self.trace.numbers(lengths) if real else [steps] * batch
         data = x.new_empty((sum(each), *x.shape[2:]))
         return data if real else self.told(data), self.trace.on_host([sum(n > t for n in each) for t in range(max(each))])
+
+    def product(self, func, args, kwargs):
+        given = {a.name: value for a, value in zip(func._schema.arguments, args)} | kwargs
+        left, right = (given["mat1"], given["mat2"]) if "mat1" in given else (given["batch1"], given["batch2"]) if "batch1" in given else (given["self"], given["mat2"])
+        return left.new_empty((*left.shape[:-1], right.shape[-1]), dtype=given["out_dtype"])
+
+    def into(self, func, args, kwargs):
+        return kwargs["out"]
 
     def repeated(self, func, args, kwargs):
         size = kwargs.get("output_size")
