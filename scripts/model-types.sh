@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Reads every model type of the installed transformers from its code, built small, and predicts each: the table of docs/measurements/model-types.md. Takes about
-# half an hour on two cores, four minutes on sixteen. MODEL_TYPES names the folder of what was read, which is gone on with; results go to its results.jsonl.
+# twenty minutes of CPU. MODEL_TYPES names the folder of what was read, which is gone on with; results go to its results.jsonl. Arguments go to sweep.py, such as
+# --again for what failed, or --only 'bert*'.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PLIMSOLL_PYTHON:-$(scripts/python-env.sh)}
@@ -8,11 +9,7 @@ folder=${MODEL_TYPES:-$(mktemp -d)}
 binary=$(mktemp)
 trap 'rm -f "$binary"' EXIT
 CGO_ENABLED=0 go build -o "$binary" ./cmd/plimsoll
-cores=$(nproc)
-for ((i = 0; i < cores; i++)); do
-  PYTHONPATH=internal/script/probe/python CUDA_VISIBLE_DEVICES= HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 "$python" scripts/models/sweep.py "$folder" --shard "$i/$cores" &
-done
-wait
+PYTHONPATH=internal/script/probe/python CUDA_VISIBLE_DEVICES= HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 "$python" scripts/models/sweep.py "$folder" "$@"
 "$python" scripts/models/predict.py "$folder" "$binary" "$folder/results.jsonl"
 "$python" scripts/models/report.py "$folder/results.jsonl" > docs/measurements/model-types.md
 echo "$folder/results.jsonl"

@@ -196,7 +196,7 @@ func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) 
 	if r.Source, err = files.source(&j); err != nil {
 		return r, err
 	}
-	if o.Verify && r.Source.Config != nil {
+	if r.Source.Config != nil {
 		if o.config, err = configText(&j); err != nil {
 			return r, unreadable(err)
 		}
@@ -204,7 +204,8 @@ func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) 
 	r.Job, r.Numerics = j.Job, slices.Contains(o.Allow, "numerics")
 	r.Axes = o.Axes // what is named is fixed
 	if o.Write != "" {
-		model := handed(r)
+		model := o.handed(r)
+		r.Job.FromHost = r.Source.Config != nil && planfile.FromHost(o.Write)
 		o.loop(&r)
 		r.Can = func(s setup.Setup) error { return planfile.Can(o.Write, s, model) }
 	}
@@ -214,6 +215,9 @@ func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) 
 // loop takes from the form that is written whose model it trains and what is kept of a step, where it has a model or a loop of its own.
 func (o *fitOptions) loop(r *plan.Request) {
 	r.Job.Code = planfile.Code(o.Write)
+	if mask := planfile.Mask(o.Write); r.Job.AttentionMask == "" {
+		r.Job.AttentionMask = mask
+	}
 	loop, zeroGrad := planfile.Loop(o.Write)
 	if loop == "" || len(r.Axes.Loop) > 0 {
 		return
@@ -319,7 +323,7 @@ func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
 	if err != nil {
 		return err
 	}
-	text, err := planfile.Write(o.Write, p, handed(r))
+	text, err := planfile.Write(o.Write, p, o.handed(r))
 	if err != nil {
 		return usageError("%w", err)
 	}
@@ -330,10 +334,10 @@ func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
 }
 
 // handed is what the forms need to know of the model.
-func handed(r plan.Request) planfile.Model {
+func (o *fitOptions) handed(r plan.Request) planfile.Model {
 	m := planfile.Model{Hub: r.Source.Config != nil, Title: predict.Title(r.Job, r.Source), Modules: r.Job.CheckpointModules, Seq: r.Job.Seq, Task: r.Job.Task}
 	if m.Hub {
-		m.Family = r.Source.Config.Type
+		m.Family, m.Sizes = r.Source.Config.Type, planfile.SizesOf(r.Source.Config, o.config)
 	}
 	return m
 }

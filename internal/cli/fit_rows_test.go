@@ -22,7 +22,7 @@ func TestWaysThatAreNotPredictedAreRefusedWithWhatToAskInstead(t *testing.T) {
 	for word, want := range map[string]string{"hsdp": "--sharding fsdp2", "context-parallel": "lower bound", "EP": "depends on the data"} {
 		runs(t, nil, with(fitSmall[:len(fitSmall)-1], "--gpus", "8", "--sharding", word)...).wants(t, 2, want)
 	}
-	for word, want := range map[string]string{"trl": "without logits", "unsloth": "kernels of its own", "torchtune": "model code of its own"} {
+	for word, want := range map[string]string{"unsloth": "--write trl"} {
 		runs(t, nil, with(fitSmall[:len(fitSmall)-1], "--write", word)...).wants(t, 2, want)
 	}
 }

@@ -42,7 +42,7 @@ func (o *fitOptions) verify(env Env, r plan.Request, fit *report.Fit) error {
 	if err := c.Check(p.Setup); err != nil {
 		return usageError("%w", err)
 	}
-	text, err := planfile.Write(o.Write, p, handed(r))
+	text, err := planfile.Write(o.Write, p, o.handed(r))
 	if err != nil {
 		return usageError("%w", err)
 	}

@@ -109,7 +109,7 @@ func (o *fitOptions) afterFit(cmd *cobra.Command, r plan.Request, fit *report.Fi
 			break
 		}
 	}
-	format := firstFormat(fit.Plans[0].Setup, handed(r))
+	format := firstFormat(fit.Plans[0].Setup, o.handed(r))
 	if format == "" {
 		return nil
 	}

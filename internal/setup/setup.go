@@ -98,9 +98,11 @@ type Code string
 const (
 	Torchtitan     Code = "torchtitan"         // 0.2
 	Torchtitan2025 Code = "torchtitan-2025-01" // as of January 2025, on PyTorch 2.6
+	TRL            Code = "trl"                // 1.16: transformers' models with a loss of its own
+	Torchtune      Code = "torchtune"          // 0.6
 )
 
-var codes = []Code{Torchtitan, Torchtitan2025}
+var codes = []Code{Torchtitan, Torchtitan2025, TRL, Torchtune}
 
 // Codes lists the words for modelling code other than transformers'.
 func Codes() []Code { return codes }

@@ -1,11 +1,15 @@
-"""Reads every model type of the installed transformers from its code, built small: sweep.py OUT [--seconds N] [--only TYPE,TYPE*] [--shard I/N]
+"""Reads every model type of the installed transformers from its code, built small: sweep.py OUT [--seconds N] [--only TYPE,TYPE*] [--again] [--shard I/N]
 
-OUT gets TYPE.json.gz (the graph), TYPE.job.json (the job), or TYPE.failure (why there is none); what is there already is skipped, so that it can be run in pieces.
+OUT gets TYPE.json.gz (the graph), TYPE.job.json (the job), or TYPE.failure (why there is none); what is there already is skipped, so that it can be run in pieces:
+it stops after so many seconds with status 75 while something is left. Each type is read by a process forked from one that has imported everything, because the
+imports take longer than most types do.
 """
 import argparse
 import gzip
 import json
+import logging
 import os
+import resource
 import signal
 import sys
 import time
@@ -13,14 +17,41 @@ import time
 from plimsoll import _models
 
 LAYERS = 2
-EACH = 60  # seconds at most
-
-
-class TooLong(BaseException):
-    pass
-
+EACH = 60  # seconds of CPU at most
 
 COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "num_decoder_layers", "num_encoder_layers", "depth")
+
+# Numbers that the default configuration of a type leaves out, so that its code does not run with it: as in the family's published checkpoints, or smaller.
+MROPE = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_section": [8, 12, 12]}
+IMAGE = {"vocabulary_map": {"<image>": 8711}}
+LEFT_OUT = {
+    "autoformer": {"prediction_length": 24},
+    "chameleon": IMAGE,
+    "cohere_compass_text": {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [24, 20, 20]}}},
+    "dbrx": {"attn_config": {"rope_theta": 10000.0, "kv_n_heads": 4, "clip_qkv": 8}},
+    "deepseek_v2": {"num_experts_per_tok": 2, "n_routed_experts": 8, "n_group": 1, "topk_group": 1},
+    "dots1": {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1},
+    "emu3": IMAGE,
+    "esm": {"vocab_size": 33, "pad_token_id": 1, "mask_token_id": 32},
+    "glm46v": {"text_config": {"model_type": "glm4v_text", "rope_parameters": MROPE}},
+    "glm4v": {"text_config": {"model_type": "glm4v_text", "rope_parameters": MROPE}},
+    "glm4v_moe": {"text_config": {"model_type": "glm4v_moe_text", "head_dim": 128, "rope_parameters": MROPE}},
+    "glm4v_moe_text": {"head_dim": 128, "rope_parameters": MROPE},
+    "glm4v_text": {"rope_parameters": MROPE},
+    "glm_image": {"text_config": {"model_type": "glm_image_text", "rope_parameters": MROPE}},
+    "glm_image_text": {"rope_parameters": MROPE},
+    "glmga": {"text_config": {"rope_parameters": MROPE}},
+    "hunyuan_v1_dense": {"head_dim": 128},
+    "hunyuan_v1_moe": {"head_dim": 128, "num_experts": 4, "moe_topk": 2},
+    "hunyuan_vl_text": {"head_dim": 128},
+    "idefics3": {"text_config": {"model_type": "llama", "vocab_size": 128259}},
+    "informer": {"prediction_length": 24},
+    "ministral": {"head_dim": 128},
+    "nemotron": {"num_key_value_heads": 8},
+    "smolvlm": {"text_config": {"model_type": "llama", "vocab_size": 128259}},
+    "time_series_transformer": {"prediction_length": 24},
+    "xmod": {"default_language": "en_XX"},
+}
 
 
 def small(given):
@@ -53,23 +84,67 @@ def spread(value):
 
 def described(transformers, kind):
     """The job and its graph, with few layers if the family takes that, else as its default is."""
-    default = {**transformers.CONFIG_MAPPING[kind]().to_dict(), "model_type": kind}
+    default = {**transformers.CONFIG_MAPPING[kind](**LEFT_OUT.get(kind, {})).to_dict(), "model_type": kind}
     problem = None
     for given, sizes in ((small(default), (96, 64)), (small(default), (48, 32)), (default, (48, 32))):
         try:
-            return read(transformers, given, *sizes)
-        except TooLong:
-            raise
+            return read(given, *sizes)
         except Exception as failure:
             problem = problem or failure
     raise problem
 
 
-def read(transformers, given, seq, target):
+def read(given, seq, target):
     job = {"config": given, "batch": 2, "seq": seq, "target_seq": target, "param_dtype": "fp32", "optimizer": "adamw"}
     text = _models.describe(job)
     job["task"] = json.loads(text)["plimsoll"]["task"]
     return job, text
+
+
+def one(transformers, kind, base):
+    """Reads one type, in a process of its own."""
+    begun = resource.getrusage(resource.RUSAGE_SELF)
+    try:
+        job, text = described(transformers, kind)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        seconds = used.ru_utime + used.ru_stime - begun.ru_utime - begun.ru_stime
+        with open(base + ".job.json", "w") as f:
+            json.dump({"id": kind, "source": "hf", "seconds": round(seconds, 2), **job}, f, default=str)
+        with open(base + ".json.gz", "wb") as f:
+            f.write(gzip.compress(text.encode(), 6, mtime=0))
+    except BaseException as problem:
+        failed(base, str(problem) if isinstance(problem, _models.Refused) else f"{type(problem).__name__}: {problem}"[:400])
+
+
+def failed(base, why):
+    with open(base + ".failure", "w") as f:
+        f.write(why)
+
+
+def forked(transformers, kind, base):
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_CPU, (EACH, EACH))
+        signal.alarm(5 * EACH)
+        one(transformers, kind, base)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status and not os.path.exists(base + ".json.gz"):
+        late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGALRM, signal.SIGKILL)
+        failed(base, f"not read within {EACH} seconds of CPU" if late else f"Python ended with status {status}")
+
+
+def warm():
+    """Imports all that reading a model imports."""
+    import torch
+    import transformers
+
+    torch.set_num_threads(1)
+    logging.getLogger("torch").setLevel(logging.CRITICAL)  # inputs that do not fit are tried, too
+    transformers.logging.set_verbosity_error()
+    tiny = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 16, "vocab_size": 32}
+    read(tiny, 8, 8)
+    return transformers
 
 
 def main():
@@ -77,45 +152,29 @@ def main():
     p.add_argument("out")
     p.add_argument("--seconds", type=float, default=1e9)
     p.add_argument("--only", default="")
-    p.add_argument("--shard", default="0/1")
-    p.add_argument("--one-size", action="store_true", help="read each at one size alone: three times as fast")
+    p.add_argument("--shard", default="0/1", help="this process reads every Nth")
+    p.add_argument("--again", action="store_true", help="read again what failed before")
+    p.add_argument("--all-sizes", action="store_true", help="read each at as many sizes as it takes to leave batch and sequence open: three times as slow")
     o = p.parse_args()
-    if o.one_size:
+    if not o.all_sizes:
         sizes_of = _models.sizes_of
         _models.sizes_of = lambda request, symbols, corners=False: sizes_of(request, (), False)
-    import transformers
-
-    def alarm(*args):
-        raise TooLong(f"not read within {EACH} seconds")
-
-    signal.signal(signal.SIGALRM, alarm)
+    begun, left = time.monotonic(), 0
+    transformers = warm()
     os.makedirs(o.out, exist_ok=True)
-    begun = time.monotonic()
-    left = 0
     me, of = map(int, o.shard.split("/"))
     for kind in sorted(transformers.CONFIG_MAPPING.keys())[me::of]:
-        if o.only and not any(kind == w or w.endswith("*") and kind.startswith(w[:-1]) for w in o.only.split(",")):
-            continue
         base = os.path.join(o.out, kind.replace("/", "_"))
-        if any(os.path.exists(base + e) for e in (".json.gz", ".failure")):
+        wanted = not o.only or any(kind == w or w.endswith("*") and kind.startswith(w[:-1]) for w in o.only.split(","))
+        done = os.path.exists(base + ".json.gz") or os.path.exists(base + ".failure") and not o.again
+        if done or not wanted:
             continue
         if time.monotonic() - begun > o.seconds:
             left += 1
             continue
-        signal.alarm(EACH)
-        try:
-            job, text = described(transformers, kind)
-            with open(base + ".job.json", "w") as f:
-                json.dump({"id": kind, "source": "hf", **job}, f, default=str)
-            with open(base + ".json.gz", "wb") as f:
-                f.write(gzip.compress(text.encode(), 6, mtime=0))
-        except BaseException as problem:
-            if isinstance(problem, KeyboardInterrupt):
-                raise
-            with open(base + ".failure", "w") as f:
-                f.write(str(problem) if isinstance(problem, (_models.Refused, TooLong)) else f"{type(problem).__name__}: {problem}"[:400])
-        finally:
-            signal.alarm(0)
+        if os.path.exists(base + ".failure"):
+            os.remove(base + ".failure")
+        forked(transformers, kind, base)
     print(f"{left} left", file=sys.stderr)
     return 75 if left else 0
 

@@ -3,6 +3,7 @@ import gzip
 import os
 import pickle
 import random
+import string
 import struct
 
 
@@ -11,7 +12,7 @@ def mnist(folder):
     for raw in ("MNIST/raw", "FashionMNIST/raw", "raw"):
         to = os.path.join(folder, raw)
         os.makedirs(to, exist_ok=True)
-        for part, count in (("train", 2048), ("t10k", 1024)):
+        for part, count in (("train", 2000), ("t10k", 1000)):
             images = struct.pack(">IIII", 2051, count, 28, 28) + os.urandom(count * 28 * 28)
             labels = struct.pack(">II", 2049, count) + bytes(random.randrange(10) for _ in range(count))
             for name, data in ((f"{part}-images-idx3-ubyte", images), (f"{part}-labels-idx1-ubyte", labels)):
@@ -61,7 +62,7 @@ def characters(folder):
     with open(os.path.join(folder, "meta.pkl"), "wb") as f:
         pickle.dump({"vocab_size": 65, "itos": {}, "stoi": {}}, f)
     with open(os.path.join(folder, "input.txt"), "w") as f:
-        f.write("".join(chr(32 + random.randrange(65)) for _ in range(60000)))
+        f.write("".join(random.choices(string.ascii_letters + " ,.!?;:'-&3$\n", k=60000)))
 
 
 def tokens(folder):
@@ -92,4 +93,70 @@ def masks(folder):
         Image.effect_noise((320, 240), 90).point(lambda v: v > 128 and 1).save(os.path.join(folder, "masks", f"{i:03}_mask.gif"))
 
 
-kinds = {f.__name__: f for f in (mnist, cifar10, words, names, characters, tokens, pictures, masks)}
+def cora(folder):
+    """Planetoid's files of a citation graph of Cora's size: 2,708 papers, 1,433 words, 7 classes."""
+    import numpy
+
+    os.makedirs(folder, exist_ok=True)
+    features = lambda n: (numpy.random.rand(n, 1433) < 0.0127).astype("float32")
+    labels = lambda n: numpy.eye(7, dtype="int32")[numpy.random.randint(0, 7, n)]
+    all_, classes = features(1708), labels(1708)
+    graph = {i: [] for i in range(2708)}
+    for _ in range(5278):
+        a, b = random.sample(range(2708), 2)
+        graph[a].append(b)
+        graph[b].append(a)
+    parts = {"x": all_[:140], "allx": all_, "tx": features(1000), "y": classes[:140], "ally": classes, "ty": labels(1000), "graph": graph}
+    for name, value in parts.items():
+        with open(os.path.join(folder, "ind.cora." + name), "wb") as f:
+            pickle.dump(value, f)
+    with open(os.path.join(folder, "ind.cora.test.index"), "w") as f:
+        f.write("\n".join(map(str, range(1708, 2708))) + "\n")
+
+
+def language(folder):
+    """A small language model of transformers' with a tokenizer, and texts as trainers read them: one folder a kind of data set."""
+    import json
+
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    words = ["<pad>", "<eos>", "<unk>", *(f"w{i}" for i in range(3997))]
+    tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", model_max_length=1024)
+    fast.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
+    fast.save_pretrained(os.path.join(folder, "model"))
+    config = LlamaConfig(vocab_size=4000, hidden_size=512, intermediate_size=1376, num_hidden_layers=6, num_attention_heads=8, num_key_value_heads=4,
+                         max_position_embeddings=1024, pad_token_id=0, bos_token_id=None, eos_token_id=1, dtype=torch.float32)
+    LlamaForCausalLM(config).save_pretrained(os.path.join(folder, "model"))
+    text = lambda least, most: " ".join(random.choices(words[3:], k=random.randint(least, most)))
+    rows = {
+        "texts": lambda: {"text": text(60, 300)},
+        "preferences": lambda: {"prompt": text(20, 40), "chosen": text(40, 120), "rejected": text(40, 120)},
+        "prompts": lambda: {"prompt": text(20, 40)},
+        "instructions": lambda: {"instruction": text(10, 40), "input": "", "output": text(40, 160)},
+    }
+    for name, make in rows.items():
+        os.makedirs(os.path.join(folder, name), exist_ok=True)
+        for part, count in (("train", 96), ("test", 16)):
+            with open(os.path.join(folder, name, part + ".jsonl"), "w") as f:
+                f.writelines(json.dumps(make()) + "\n" for _ in range(count))
+    with open(os.path.join(folder, "texts.txt"), "w") as f:
+        f.writelines(text(60, 300) + "\n" for _ in range(400))
+    with open(os.path.join(folder, "rewards.py"), "w") as f:
+        f.write("def length(completions, **kwargs):\n    return [float(len(c)) for c in completions]\n")
+
+
+def wikitext(folder):
+    """The one file that Lightning's demonstration data set reads."""
+    os.makedirs(folder, exist_ok=True)
+    vocabulary = [f"w{i}" for i in range(33277)]
+    with open(os.path.join(folder, "wikitext-2.txt"), "w") as f:
+        f.write(" ".join(vocabulary) + "\n")
+        for _ in range(200):
+            f.write(" ".join(random.choices(vocabulary, k=20)) + "\n")
+
+
+kinds = {f.__name__: f for f in (mnist, cifar10, words, names, characters, tokens, pictures, masks, cora, language, wikitext)}

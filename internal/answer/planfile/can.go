@@ -118,6 +118,23 @@ func canTrainer(v view) *Refusal {
 	return nil
 }
 
+// canTRL: SFTTrainer is a Trainer with a loss of its own, which it gets from the weights of the head.
+func canTRL(v view) *Refusal {
+	if r := canTrainer(v); r != nil {
+		return r
+	}
+	family, _ := hfconfig.FamilyOf(v.Model.Family)
+	switch {
+	case v.Model.Task != "causal-lm":
+		return refuse("--write trainer", "TRL's SFTTrainer trains language models, not %s", v.Model.Task)
+	case family.Experts:
+		return refuse("--write trainer", "TRL adds a loss over the router's choices, which is not predicted")
+	case v.Sharding != setup.Unsharded && v.Sharding != setup.DDP:
+		return refuse("--write trainer, or --sharding ddp", "TRL gathers the weights of the head of a sharded model, which is not predicted")
+	}
+	return nil
+}
+
 func canAccelerate(v view) *Refusal {
 	if r := first(common(v), onlyTorch(v, "Accelerate's configuration"), quiet(v, "Accelerate's configuration")); r != nil {
 		return r

@@ -39,11 +39,17 @@ func plans() map[string]report.Plan {
 		"eight":            {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "none", Optimizer: "adamw-8bit", Attn: "sdpa", GPUs: 1}, OfLayers: 4, Peak: peak},
 		"lora":             {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "full", Optimizer: "adamw", Attn: "sdpa", GPUs: 1, Adapters: setup.Adapters{LoRARank: 8, LoRATargets: "q_proj,v_proj"}}, OfLayers: 4, Peak: peak},
 		"qlora":            {Setup: setup.Setup{MicroBatch: 2, Accumulate: 1, Precision: "amp-bf16", Checkpointing: "none", Optimizer: "adamw-8bit", Attn: "sdpa", GPUs: 1, Adapters: setup.Adapters{LoRARank: 16, LoRATargets: "all-linear", LoRADropout: 0.05, BaseBits: 4}}, OfLayers: 4, Peak: peak},
+		"tune":             {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "fp32", Checkpointing: "full", Optimizer: "adamw-fused", Attn: "sdpa", GPUs: 1, Code: "torchtune"}, OfLayers: 4, Peak: peak},
+		"tune-lora":        {Setup: setup.Setup{MicroBatch: 2, Accumulate: 1, Precision: "bf16", Checkpointing: "none", Optimizer: "adamw", Attn: "sdpa", GPUs: 1, Code: "torchtune", Adapters: setup.Adapters{LoRARank: 8, LoRATargets: "q_proj,v_proj,o_proj"}}, OfLayers: 4, Peak: peak},
+		"tune-qlora":       {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "bf16", Checkpointing: "full", Optimizer: "adamw-8bit", Attn: "sdpa", GPUs: 1, Code: "torchtune", Conf: "expandable_segments:True", Adapters: setup.Adapters{LoRARank: 16, LoRATargets: "all-linear", LoRADropout: 0.05, BaseBits: 4}}, OfLayers: 4, Peak: peak},
 		"whole":            {Setup: setup.Setup{MicroBatch: 2, Accumulate: 3, Precision: "amp-bf16", Checkpointing: "none", Optimizer: "adamw-fused", Attn: "sdpa", GPUs: 1}, OfLayers: 4, Peak: peak},
 		"zero-offloaded":   {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "bf16", Checkpointing: "none", Optimizer: "adamw", Attn: "sdpa", Offload: "optimizer", GPUs: 2, Sharding: "zero2"}, OfLayers: 4, Peak: peak},
 		"offloaded":        {Setup: setup.Setup{MicroBatch: 2, Accumulate: 2, Precision: "amp-bf16", Checkpointing: "none", Optimizer: "adamw", Attn: "sdpa", Offload: "optimizer", GPUs: 1}, OfLayers: 4, Peak: peak},
 	}
 }
+
+// small are the sizes of the model that check.py trains.
+var small = Sizes{Vocab: 64, Layers: 4, Heads: 2, KeyHeads: 2, HeadDim: 32, Width: 64, Inner: 64, Positions: 2048, Epsilon: 1e-6, RopeBase: 10000, RopeFactor: 1}
 
 // cases are the plans each form is written for.
 var cases = map[string][]string{
@@ -55,6 +61,8 @@ var cases = map[string][]string{
 	"lightning":    {"mixed", "plain"},
 	"axolotl":      {"lora", "qlora", "mixed"},
 	"llamafactory": {"mixed", "purebf16"},
+	"trl":          {"lora", "qlora", "mixed", "selective", "purebf16", "ranks"},
+	"torchtune":    {"tune", "tune-lora", "tune-qlora"},
 	"torchtitan":   {"titan"},
 	"torchrun":     {"sharded", "selective"},
 }
@@ -64,7 +72,7 @@ func modelOf(plan, family string) Model {
 	if plan == "modules" {
 		return Model{Modules: []string{"model.layers.0", "model.layers.1", "model.layers.2"}}
 	}
-	return Model{Hub: true, Family: family, Task: "causal-lm", Seq: 128}
+	return Model{Hub: true, Family: family, Task: "causal-lm", Seq: 128, Sizes: small}
 }
 
 // families are the models a plan is tried on: all that can be cut, for the two plain ways to cut.

@@ -1,7 +1,7 @@
 // Package planfile writes a plan in the form a training framework reads, and reads it back.
 //
 // It takes a plan and what is known of the model and returns text: a plain PyTorch module, TrainingArguments, an Accelerate configuration, a DeepSpeed JSON, an
-// FSDP2 module, Lightning's Trainer arguments, Axolotl's, LLaMA-Factory's and torchtitan's configuration, a torchrun command. The texts are templates in forms/. What is written
+// FSDP2 module, Lightning's Trainer arguments, TRL's SFTConfig, Axolotl's, LLaMA-Factory's, torchtune's and torchtitan's configuration, a torchrun command. The texts are templates in forms/. What is written
 // is the description the memory was predicted from (setup.Lowered): Read gives it back, and tests hold each form to the real library. Refused, with the reason
 // and what to do instead: formats that are not known, and plans a framework has no words for; Can tells so before a search.
 package planfile
@@ -14,6 +14,7 @@ import (
 	"text/template"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/setup"
 )
 
@@ -24,6 +25,8 @@ type Model struct {
 	Title  string // the job in a few words
 	Seq    int    // tokens of one sample, where it has some
 	Task   string // what it is trained for
+
+	Sizes Sizes // of a Llama
 
 	Modules []string // of a model that is not transformers': paths of what may be checkpointed, in the order of their calls
 }
@@ -54,6 +57,7 @@ type format struct {
 	loop     setup.Loop
 	zeroGrad string
 	code     setup.Code // whose modelling code it trains, where it has its own
+	mask     string     // the attention_mask its batches have, "" where the job says it
 }
 
 // formats by name.
@@ -67,6 +71,8 @@ func formats() []format {
 		{name: "lightning", template: "lightning.py.tmpl", can: canLightning, read: readLightning, silent: silentFSDP2, loop: setup.LossOnly, zeroGrad: "before-backward"},
 		{name: "axolotl", template: "axolotl.yaml.tmpl", can: canAxolotl, read: readAxolotl, silent: silentPython, loop: setup.LossOnly},
 		{name: "llamafactory", template: "llamafactory.yaml.tmpl", can: canLlamaFactory, read: readLlamaFactory, silent: silentPython, loop: setup.LossOnly},
+		{name: "trl", template: "trl.py.tmpl", can: canTRL, read: readTRL, silent: silentPython, loop: setup.LossOnly, code: setup.TRL, mask: job.MaskFull},
+		{name: "torchtune", template: "torchtune.yaml.tmpl", can: canTorchtune, read: readTorchtune, silent: silentTorchtune, loop: setup.LossOnly, code: setup.Torchtune},
 		{name: "torchtitan", template: "torchtitan.toml.tmpl", can: canTorchtitan, read: readTorchtitan, silent: silentFSDP2, loop: setup.LossOnly, code: setup.Torchtitan},
 		{name: "torchrun", template: "torchrun.sh.tmpl", can: func(view) *Refusal { return nil }},
 	}
@@ -88,14 +94,23 @@ func Code(name string) setup.Code {
 	return f.code
 }
 
+// FromHost tells that a format begins with a model that from_pretrained made on the host and that is then moved to the card. fully_shard moves it layer by layer,
+// and frameworks with models of their own make them on the card.
+func FromHost(name string) bool {
+	f, _ := find(name)
+	return name != "fsdp2" && (f.code == "" || f.code == setup.TRL)
+}
+
+// Mask is the attention_mask that the batches of a format have; "" where the job says it.
+func Mask(name string) string {
+	f, _ := find(name)
+	return f.mask
+}
+
 // unwritten are frameworks that people ask for, and why their memory is not predicted: a plan for them would be a guess.
 var unwritten = map[string]string{
-	// https://github.com/huggingface/trl/blob/v1.16.0/trl/trainer/sft_trainer.py#L1560 (fused_lm_head)
-	"trl": "TRL's SFTTrainer computes the loss without logits, in chunks of its own, and checkpoints unless told not to, which is not predicted; --write trainer is, and bounds it from above",
 	// https://github.com/unslothai/unsloth/blob/2026.10.9/unsloth/models/llama.py
-	"unsloth": "Unsloth replaces layers, loss and checkpointing by kernels of its own, whose memory is not predicted; --write trainer is",
-	// https://github.com/pytorch/torchtune/blob/v0.6.1/torchtune/modules/transformer.py
-	"torchtune": "torchtune trains model code of its own with a loss in chunks, which is not predicted; --write torch is",
+	"unsloth": "Unsloth replaces layers, loss and checkpointing by kernels of its own, whose memory is not predicted; --write trl gives the same training in TRL, which needs more",
 }
 
 // Unwritten says why a framework that is known has no form here; "" where the name is not known at all.

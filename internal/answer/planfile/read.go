@@ -172,6 +172,13 @@ func readTrainer(text string) (setup.Setup, error) {
 	return s, nil
 }
 
+// readTRL reads SFTConfig, whose words are those of TrainingArguments.
+func readTRL(text string) (setup.Setup, error) {
+	s, err := readTrainer(text)
+	s.Code = setup.TRL
+	return s, err
+}
+
 // trainerOptimizer finds an optimizer by TrainingArguments' words.
 func trainerOptimizer(word, arguments string) torch.Optimizer {
 	for _, a := range torch.Algorithms() {

@@ -26,6 +26,8 @@ type Shapes struct {
 	src Source
 	m   Machine
 	v   *Variants
+
+	known patterns
 }
 
 // NewShapes knows nothing yet.
@@ -85,11 +87,7 @@ func (s *Shapes) Eval(sh Shape) (course.Turn, error) {
 // fresh is the tape of a job that may differ from others in anything but its parameters: only the optimizer's turns are kept.
 func (s *Variants) fresh(j job.Job) (*tape.Tape, error) {
 	if zones := zones(s.src, j); zones != nil {
-		short := make([]int, len(zones))
-		for i, n := range zones {
-			short[i] = deepen.Enough(n)
-		}
-		r := s.record(j, s.src, short)
+		r := s.record(j, s.src, short(zones))
 		if r.err == nil {
 			t := s.turnsOf(j, setup.Cut{}, r.facts)
 			if t.err != nil {
@@ -106,4 +104,13 @@ func (s *Variants) fresh(j job.Job) (*tape.Tape, error) {
 		return nil, err
 	}
 	return p.Tape(), nil
+}
+
+// short are the layers to record of each zone.
+func short(zones []int) []int {
+	out := make([]int, len(zones))
+	for i, n := range zones {
+		out[i] = deepen.Enough(n)
+	}
+	return out
 }

@@ -205,8 +205,25 @@ func (s *Variants) templateOf(j job.Job, c setup.Cut) recorded {
 	return s.wholes.get(passesOf(j, c), func() recorded { return s.record(j, src, nil) })
 }
 
+// errInBackward: passes and optimizer are recorded apart here.
+var errInBackward = errors.New("optimizer_in_backward is predicted for one batch on one card only (plimsoll predict without --lengths and --gpus)")
+
 // record makes the template of a job with so many layers in its zones, nil: the whole model.
 func (s *Variants) record(j job.Job, src Source, zones []int) recorded {
+	if j.InBackward {
+		return recorded{err: errInBackward}
+	}
+	rec, f, err := s.rehearse(j, src, zones)
+	if err != nil {
+		return recorded{err: err}
+	}
+	out := recorded{facts: f}
+	out.template, out.err = deepen.Cut(rec)
+	return out
+}
+
+// rehearse runs two steps of a job with so many layers in its zones, nil: the whole model.
+func (s *Variants) rehearse(j job.Job, src Source, zones []int) (deepen.Recording, facts, error) {
 	if zones != nil {
 		depth := 0
 		for _, n := range zones {
@@ -220,15 +237,14 @@ func (s *Variants) record(j job.Job, src Source, zones []int) recorded {
 	j.Optimizer = torch.Stateless // does nothing in its turns
 	p, model, conv, err := train(j, src, s.m, 2, (*eager.Process).TrackLayers)
 	if err != nil {
-		return recorded{err: err}
+		return deepen.Recording{}, facts{}, err
 	}
-	out := recorded{facts: facts{conv, p.Workspaces(), map[string]bool{}}}
+	f := facts{conv, p.Workspaces(), map[string]bool{}}
 	for _, name := range eager.Trained(model.Root()) {
-		out.facts.trained[alike(name)] = true
+		f.trained[alike(name)] = true
 	}
 	seams := p.Seams()
-	out.template, out.err = deepen.Cut(deepen.Recording{Tape: p.Tape(), Layers: p.Layers(), Made: seams.Made, Steps: seams.Steps, Zones: zones})
-	return out
+	return deepen.Recording{Tape: p.Tape(), Layers: p.Layers(), Made: seams.Made, Steps: seams.Steps, Zones: zones}, f, nil
 }
 
 // turnsOf are the optimizer's turns over the whole model. f: of any recording of it.

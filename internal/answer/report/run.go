@@ -41,6 +41,8 @@ type Run struct {
 	FailsAt      *FailsAt    `json:"fails_at"`      // in the first order that fails
 	MaxAllocated units.Bytes `json:"max_allocated"` // on a card without limit, over all orders
 	MaxReserved  units.Bytes `json:"max_reserved"`
+	MeanReserved units.Bytes `json:"mean_reserved"`   // after each training batch, on that card, over all orders
+	P99Reserved  units.Bytes `json:"p99_reserved"`    // 99 % of those are at most this
 	Least        units.Bytes `json:"least,omitempty"` // reserved bytes the first order gets through with
 	Limited      Limited     `json:"limited"`         // the first order that fails, or the first
 

@@ -49,6 +49,33 @@ type Trace struct {
 	Failed                    *Failure
 }
 
+// reserved is what is reserved after each training batch.
+func (t *Trace) reserved() []units.Bytes {
+	var out []units.Bytes
+	for _, l := range t.Levels {
+		if !l.Eval {
+			out = append(out, l.Reserved)
+		}
+	}
+	return out
+}
+
+// meanAndP99 are the mean and the 99th percentile, which lies between two values where its place does, as numpy.percentile computes it.
+func meanAndP99(all []units.Bytes) (mean, p99 units.Bytes) {
+	if len(all) == 0 {
+		return 0, 0
+	}
+	slices.Sort(all)
+	sum := 0.0
+	for _, b := range all {
+		sum += float64(b)
+	}
+	at := 0.99 * float64(len(all)-1)
+	low := int(at)
+	high := min(low+1, len(all)-1)
+	return units.Bytes(sum / float64(len(all))), all[low] + units.Bytes((at-float64(low))*float64(all[high]-all[low]))
+}
+
 // Failure is the batch a run died on.
 type Failure struct {
 	Step  int // that was not finished, from 1; of an evaluation: the last one that was
@@ -112,11 +139,8 @@ func (s *Sim) part(i int) part {
 	return middle
 }
 
-// prepare makes the turns of a schedule that are not known yet.
-func (s *Sim) prepare(r *Schedule) error {
-	if len(r.Train) == 0 {
-		return fmt.Errorf("a run without batches")
-	}
+// prepare makes the turns of schedules that are not known yet.
+func (s *Sim) prepare(all ...*Schedule) error {
 	var missing []turnKey
 	seen := map[turnKey]bool{}
 	want := func(k turnKey) {
@@ -125,16 +149,21 @@ func (s *Sim) prepare(r *Schedule) error {
 			missing = append(missing, k)
 		}
 	}
-	for i, b := range r.Train[1:] {
-		want(turnKey{s.shape(b), s.part(i + 1)})
-	}
-	if len(r.EvalAfter) > 0 {
-		for _, b := range r.Eval {
-			want(turnKey{s.shape(b), eval})
+	for _, r := range all {
+		if len(r.Train) == 0 {
+			return fmt.Errorf("a run without batches")
 		}
-	}
-	if err := s.begin(s.shape(r.Train[0])); err != nil {
-		return err
+		for i, b := range r.Train[1:] {
+			want(turnKey{s.shape(b), s.part(i + 1)})
+		}
+		if len(r.EvalAfter) > 0 {
+			for _, b := range r.Eval {
+				want(turnKey{s.shape(b), eval})
+			}
+		}
+		if err := s.begin(s.shape(r.Train[0])); err != nil {
+			return err
+		}
 	}
 	return s.make(missing)
 }
@@ -184,33 +213,24 @@ func (s *Sim) turn(k turnKey) (course.Turn, error) {
 	if k.part == eval {
 		return s.shapes.Eval(k.shape)
 	}
-	t, from, to, err := s.stretch(k)
-	if err != nil {
-		return course.Turn{}, err
-	}
-	return course.Cut(t, from, to, course.Training)
+	return s.shapes.Turn(k.shape, k.part.stretch())
 }
 
-// stretch is the tape of a turn and where it lies on it: the third step, or a micro-batch of it.
-func (s *Sim) stretch(k turnKey) (t *tape.Tape, from, to int, err error) {
-	micro := 1
-	if k.part != whole {
-		micro = 3
+// stretch is where a batch lies on a tape: in the third step, or a micro-batch of it.
+func (p part) stretch() predict.Stretch {
+	if p == whole {
+		return predict.Stretch{Micro: 1, Pick: func(_ *tape.Tape, steps []int) (from, to int, err error) { return steps[2], steps[3], nil }}
 	}
-	t, steps, err := s.shapes.Tape(k.shape, micro)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	if micro == 1 {
-		return t, steps[2], steps[3], nil
-	}
-	forwards := course.Forwards(t, steps[2], steps[3])
-	if len(forwards) != micro {
-		return nil, 0, 0, fmt.Errorf("a step of %d micro-batches has %d forward passes", micro, len(forwards))
-	}
-	borders := []int{steps[2], forwards[1], forwards[2], steps[3]}
-	at := int(k.part - first)
-	return t, borders[at], borders[at+1], nil
+	const micro = 3 // a first one, one between, and the last
+	return predict.Stretch{Micro: micro, Name: int(p), Pick: func(t *tape.Tape, steps []int) (from, to int, err error) {
+		forwards := course.Forwards(t, steps[2], steps[3])
+		if len(forwards) != micro {
+			return 0, 0, fmt.Errorf("a step of %d micro-batches has %d forward passes", micro, len(forwards))
+		}
+		borders := []int{steps[2], forwards[1], forwards[2], steps[3]}
+		at := int(p - first)
+		return borders[at], borders[at+1], nil
+	}}
 }
 
 // Play runs a schedule under a policy.
@@ -218,13 +238,18 @@ func (s *Sim) Play(r *Schedule, p alloc.Policy) (*Trace, error) {
 	if err := s.prepare(r); err != nil {
 		return nil, err
 	}
+	return s.played(r, p), nil
+}
+
+// played runs a schedule that was prepared.
+func (s *Sim) played(r *Schedule, p alloc.Policy) *Trace {
 	begun := s.starts[s.shape(r.Train[0])]
 	c, played := course.Start(p, begun.tape, begun.to)
 	run := playing{s: s, c: c, bound: map[turnKey]*course.Bound{}, trace: &Trace{Levels: make([]Level, 0, len(r.Train))}}
 	if run.note(r.Train[0], 1, false, played) {
 		run.all(r)
 	}
-	return run.trace, nil
+	return run.trace
 }
 
 // playing is a run that is being played.

@@ -2,6 +2,7 @@ package wholerun
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -119,29 +120,27 @@ func (s *Sim) Answer(q Question) (*report.Run, report.Verdict, error) {
 	r := &report.Run{Orders: orders, Lengths: q.Lengths.Source, Sampler: string(q.Batching.Sampler)}
 	var shown *Trace // the first order that fails, else the first
 	var free *Trace
-	for order := range orders {
-		schedule, all, err := q.schedule(order)
-		if err != nil {
-			return nil, "", err
-		}
-		unlimited, within, err := s.both(&q, schedule)
-		if err != nil {
-			return nil, "", err
-		}
-		r.MaxAllocated, r.MaxReserved = max(r.MaxAllocated, unlimited.MaxAllocated), max(r.MaxReserved, unlimited.MaxReserved)
+	var after []units.Bytes // reserved, by training batch of all orders
+	err := s.orders(&q, orders, func(order int, o *outcome) {
+		r.MaxAllocated, r.MaxReserved = max(r.MaxAllocated, o.unlimited.MaxAllocated), max(r.MaxReserved, o.unlimited.MaxReserved)
+		after = append(after, o.unlimited.reserved()...)
 		if order == 0 {
-			r.Steps, r.Samples, r.Evaluated = len(schedule.Train), len(all), len(schedule.EvalAfter)
-			r.Longest = longest(schedule.Train)
+			r.Steps, r.Samples, r.Evaluated = len(o.schedule.Train), o.samples, len(o.schedule.EvalAfter)
+			r.Longest = longest(o.schedule.Train)
 		}
-		if within.Failed != nil {
+		if o.within.Failed != nil {
 			r.Failing++
-			s.fails(r, within.Failed)
+			s.fails(r, o.within.Failed)
 		}
-		if shown == nil || within.Failed != nil && shown.Failed == nil {
-			shown, free = within, unlimited
+		if shown == nil || o.within.Failed != nil && shown.Failed == nil {
+			shown, free = o.within, o.unlimited
 		}
+	})
+	if err != nil {
+		return nil, "", err
 	}
 	r.Shapes = len(s.turns)
+	r.MeanReserved, r.P99Reserved = meanAndP99(after)
 	r.Chance = float64(r.Failing) / float64(orders)
 	r.Limited = report.Limited{Room: q.room(), Reserved: shown.MaxReserved, Retries: shown.Retries, Declined: shown.Declined}
 	if shown.Failed != nil {
@@ -154,19 +153,48 @@ func (s *Sim) Answer(q Question) (*report.Run, report.Verdict, error) {
 	return r, verdict(r, shown), nil
 }
 
-// both plays a schedule on a card without limit and, at the same time, within the limit there is.
-func (s *Sim) both(q *Question, r *Schedule) (unlimited, within *Trace, err error) {
-	if err := s.prepare(r); err != nil {
-		return nil, nil, err
+// outcome is one order of the samples, played.
+type outcome struct {
+	schedule          *Schedule
+	samples           int
+	unlimited, within *Trace
+}
+
+// orders plays so many orders of the samples, as many at a time as there are processors, and hands over what they came to, one after the other.
+func (s *Sim) orders(q *Question, n int, each func(int, *outcome)) error {
+	together := min(n, runtime.GOMAXPROCS(0))
+	for start := 0; start < n; start += together {
+		all := make([]outcome, min(together, n-start))
+		schedules := make([]*Schedule, len(all))
+		for i := range all {
+			schedule, samples, err := q.schedule(start + i)
+			if err != nil {
+				return err
+			}
+			all[i].schedule, all[i].samples, schedules[i] = schedule, len(samples), schedule
+		}
+		if err := s.prepare(schedules...); err != nil {
+			return err
+		}
+		var group sync.WaitGroup
+		for i := range all {
+			group.Go(func() { s.both(q, &all[i]) })
+		}
+		group.Wait()
+		for i := range all {
+			each(start+i, &all[i])
+		}
 	}
-	var other sync.WaitGroup
-	other.Go(func() { within, _ = s.Play(r, q.policy()) }) // everything is prepared
-	unlimited, err = s.Play(r, alloc.Policy{Conf: q.Machine.Conf, Torch: q.Machine.Torch})
-	other.Wait()
-	if unlimited != nil && unlimited.MaxReserved <= q.room() {
-		within = unlimited
+	return nil
+}
+
+// both plays a schedule that was prepared on a card without limit and within the limit there is, which is the same where the limit is never reached.
+func (s *Sim) both(q *Question, o *outcome) {
+	o.unlimited = s.played(o.schedule, alloc.Policy{Conf: q.Machine.Conf, Torch: q.Machine.Torch})
+	o.within = o.unlimited
+	if o.unlimited.MaxReserved > q.room() {
+		o.within = s.played(o.schedule, q.policy())
 	}
-	return unlimited, within, err
 }
 
 func verdict(r *report.Run, shown *Trace) report.Verdict {
@@ -202,7 +230,12 @@ func (s *Sim) where(f *Failure) (phase, who string) {
 	if f.Eval {
 		return "eval", ""
 	}
-	t, from, to, err := s.stretch(turnKey{s.shape(f.Batch), s.part(f.Step - 1)})
+	at := s.part(f.Step - 1).stretch()
+	t, steps, err := s.shapes.Tape(s.shape(f.Batch), at.Micro)
+	if err != nil {
+		return "", ""
+	}
+	from, to, err := at.Pick(t, steps)
 	if f.Step == 1 {
 		from = 0
 	}

@@ -2,6 +2,7 @@ package oomtext
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -76,7 +77,7 @@ func sceneOf(text []byte) Scene {
 	text = bytes.ToLower(text)
 	s := Scene{Tests: bytes.Contains(text, []byte("\ne       ")) || bytes.Contains(text, []byte("=== failures ===")) || bytes.Contains(text, []byte("____ test_"))}
 	s.Billions = billions(text)
-	s.Quantised, s.Several = quantised.Match(text), several.Match(text)
+	s.Quantised, s.Several = mentions(text, quantisedWords), mentions(text, severalWords) || begins(text, severalTimes)
 	s.Stack = heaviest(text, stackMarks, 2)
 	if os := heaviest(text, systemMarks, 2); len(os) > 0 {
 		s.OS = os[0]
@@ -87,11 +88,51 @@ func sceneOf(text []byte) Scene {
 	return s
 }
 
+var modelName = regexp.MustCompile(`[a-z0-9.][-_]v?([0-9]{1,3}(?:\.[0-9]{1,2})?)b(?:[^a-z0-9]|$)`)
+
+// Words, not regular expressions: alternatives without a common beginning make Go's matcher walk all of them at every byte.
 var (
-	modelName = regexp.MustCompile(`[a-z0-9.][-_]v?([0-9]{1,3}(?:\.[0-9]{1,2})?)b(?:[^a-z0-9]|$)`)
-	several   = regexp.MustCompile(`rank ?[1-9]|world_size|\b[248]x|tensor[-_]parallel|fsdp|deepspeed|zero-?[23]|device_map|--tp|torchrun|gpus=[2-9]`)
-	quantised = regexp.MustCompile(`awq|gptq|int4|int8|4-?bit|8-?bit|nf4|gguf|fp8|bnb|_q[2-8]_|-q[2-8]`)
+	quantisedWords = append([]string{"awq", "gptq", "int4", "int8", "4bit", "4-bit", "8bit", "8-bit", "nf4", "gguf", "fp8", "bnb"},
+		append(numbered("_q%d_", 2, 8), numbered("-q%d", 2, 8)...)...)
+	severalWords = append([]string{"world_size", "tensor-parallel", "tensor_parallel", "fsdp", "deepspeed", "device_map", "--tp", "torchrun"},
+		slices.Concat(numbered("zero%d", 2, 3), numbered("zero-%d", 2, 3), numbered("rank%d", 1, 9), numbered("rank %d", 1, 9), numbered("gpus=%d", 2, 9))...)
+	severalTimes = []string{"2x", "4x", "8x"}
 )
+
+// numbered is a word with each of the numbers in it.
+func numbered(format string, from, to int) []string {
+	var words []string
+	for n := from; n <= to; n++ {
+		words = append(words, fmt.Sprintf(format, n))
+	}
+	return words
+}
+
+// mentions says whether one of the words stands anywhere in the text.
+func mentions(text []byte, words []string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(text, []byte(word)) })
+}
+
+// begins says whether something in the text begins with one of the words, as 8x does in "8xH100" and not in "0x08x".
+func begins(text []byte, words []string) bool {
+	for _, word := range words {
+		for rest := text; ; {
+			i := bytes.Index(rest, []byte(word))
+			if i < 0 {
+				break
+			}
+			if before := len(text) - len(rest) + i - 1; before < 0 || !wordByte(text[before]) {
+				return true
+			}
+			rest = rest[i+1:]
+		}
+	}
+	return false
+}
+
+func wordByte(b byte) bool {
+	return b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
+}
 
 // billions reads the size of a model from its name, the largest where there are several.
 func billions(text []byte) float64 {
@@ -127,10 +168,10 @@ func (w *window) near(start, end int) string {
 
 // scene is that of the message on lines [first, last] of the window.
 func (w *window) scene(start, end int) Scene {
-	if *w.scenes == 0 {
+	if w.shared.scenes == 0 {
 		return w.lastScene
 	}
-	*w.scenes--
+	w.shared.scenes--
 	from := w.lines[w.lineAt(max(0, start-sceneBefore))].start
 	w.lastScene = sceneOf(append([]byte(w.label+"\n"), w.text[from:min(len(w.text), end+sceneBehind)]...))
 	return w.lastScene

@@ -98,6 +98,12 @@ func Cut(t *tape.Tape, from, to int, kind Kind) (Turn, error) {
 	return c.turn, nil
 }
 
+// WithSizes is the turn with other sizes: those of its allocations, in order, which may be followed by others.
+func (t Turn) WithSizes(sizes []units.Bytes) Turn {
+	t.sizes = sizes[:len(t.sizes):len(t.sizes)]
+	return t
+}
+
 // cutter follows what is alive.
 type cutter struct {
 	t    *tape.Tape

@@ -51,6 +51,7 @@ type Template struct {
 	pieces  [5]int // where load, step 1, its end, step 2 and its end begin among the groups
 	names   []name // of owners
 	moments []tape.Moment
+	carried [][2]int // what the second step lets go of the first, and its like in the second: events of the recording
 }
 
 // group is a part of the tape: events outside of layers, or one visit to every layer of some zones.
@@ -59,6 +60,7 @@ type group struct {
 	low, high int       // a sweep: the borders it lies between
 	down      bool      // from the last layer to the first
 	parts     [][]event // by layer; one where it is no sweep
+	starts    []int     // by layer: the event of the recording that its part begins with
 }
 
 // event is one of the tape with references that do not depend on the depth.
@@ -180,6 +182,7 @@ func (c *cutter) match() error {
 			return fmt.Errorf("allocation %d of the first step has no like in the second: %w", id, ErrIrregular)
 		}
 		c.next[id] = second[i]
+		c.template.carried = append(c.template.carried, [2]int{c.born[id], c.born[second[i]]})
 	}
 	return nil
 }

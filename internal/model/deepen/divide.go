@@ -152,9 +152,9 @@ func (c *cutter) visit(spans []span) int {
 
 // add makes a group of spans: one outside of layers, or one of each layer of some zones.
 func (c *cutter) add(spans []span) {
-	g := group{parts: make([][]event, 1)}
+	g := group{parts: make([][]event, 1), starts: make([]int, 1)}
 	if first, last := spans[0].layer, spans[len(spans)-1].layer; first >= 0 {
-		g = group{sweep: true, down: last < first, parts: make([][]event, c.template.depth)}
+		g = group{sweep: true, down: last < first, parts: make([][]event, c.template.depth), starts: make([]int, c.template.depth)}
 		g.low = slices.Index(c.borders, int(min(first, last)))
 		g.high = slices.Index(c.borders, int(max(first, last))+1)
 	}

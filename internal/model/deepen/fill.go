@@ -25,7 +25,8 @@ func (c *cutter) fill() error {
 				}
 				events = append(events, e)
 			}
-			c.template.groups[g].parts[max(s.layer, 0)] = events
+			at := max(s.layer, 0)
+			c.template.groups[g].parts[at], c.template.groups[g].starts[at] = events, s.first
 		}
 	}
 	return nil

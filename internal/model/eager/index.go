@@ -152,3 +152,10 @@ func (t *Tensor) ordered(name string, sizes []int) (values, indices *Tensor) {
 	drop(t)
 	return values, indices
 }
+
+// Rows is t[mask] of a mask over all dimensions but the last, all of which is true: nonzero lists every place, the rows are copied, and the list is saved.
+func (t *Tensor) Rows() *Tensor {
+	n := t.Numel() / t.Dim(-1)
+	list := t.p.emptyOf(tensor.Int64, n, t.Rank()-1)
+	return t.pick("aten::index", "IndexBackward0", list, false, []int{n, t.Dim(-1)})
+}

@@ -16,6 +16,10 @@ type LoRA struct {
 	Dropout float64
 	NF4     bool // the base is quantized to four bits (bitsandbytes, double quantization)
 	Int8    bool // the base is quantized to eight bits (bitsandbytes, LLM.int8())
+	// Half: adapters are in the model's 16-bit type, or in bf16 where its base is quantized, instead of fp32.
+	Half bool
+	// Torchao: torchtune's adapters. Nothing is raised to fp32, and a base in four bits is torchao's NF4Tensor.
+	Torchao bool
 	DoRA    bool // the weights are split into direction, which the adapters change, and magnitude, which is trained beside them
 }
 
@@ -32,7 +36,7 @@ type adapter struct {
 func (m *Module) AttachLoRA(o LoRA) error {
 	for _, t := range m.Parameters() {
 		t.requires, t.frozen = false, true
-		if (o.NF4 || o.Int8) && t.DType.Floating() {
+		if (o.NF4 || o.Int8) && !o.Torchao && t.DType.Floating() {
 			t.DType = tensor.Float32
 		}
 	}
@@ -45,7 +49,7 @@ func (m *Module) AttachLoRA(o LoRA) error {
 		}
 		head := name == "lm_head" || strings.HasSuffix(name, "classifier") || strings.HasSuffix(name, "score")
 		if (o.NF4 || o.Int8) && !head {
-			l.packed, l.int8 = true, o.Int8
+			l.packed, l.int8, l.torchao = true, o.Int8, o.Torchao
 			l.Weight.DType = m.dtype
 			l.Weight.packed = packedNF4(l.Weight.Numel())
 			if _, out := l.sizes(); o.Int8 { // CB, and SCB: a scale for each row
@@ -68,7 +72,7 @@ func (m *Module) AttachLoRA(o LoRA) error {
 
 func (l *LinearModule) adapt(o LoRA) *adapter {
 	down, up := l.Child("lora_A").Child("default"), l.Child("lora_B").Child("default")
-	down.dtype, up.dtype = tensor.Float32, tensor.Float32
+	down.dtype, up.dtype = l.adapterType(o), l.adapterType(o)
 	in, out := l.sizes()
 	made := &adapter{a: down.Param("weight", o.Rank, in), b: up.Param("weight", out, o.Rank), dropout: o.Dropout}
 	if o.DoRA {
@@ -77,6 +81,17 @@ func (l *LinearModule) adapt(o LoRA) *adapter {
 		made.magnitude = scale.Param("weight", out)
 	}
 	return made
+}
+
+// adapterType is what adapters are made in.
+func (l *LinearModule) adapterType(o LoRA) tensor.DType {
+	switch {
+	case !o.Half:
+		return tensor.Float32
+	case o.NF4 || o.Int8:
+		return tensor.BFloat16
+	}
+	return l.dtype
 }
 
 // packedNF4 is half a byte a weight, one 8-bit scale for 64 of them and one fp32 scale for 256 of those (bitsandbytes
@@ -94,7 +109,7 @@ func (l *LinearModule) forwardLoRA(x *Tensor) *Tensor {
 		return c.Return(result)
 	}
 	d := result.DType
-	cast := c.Let(x.To(tensor.Float32))
+	cast := c.Let(x.To(l.lora.a.DType))
 	if l.lora.magnitude != nil {
 		c.Set(&result, result.Add(l.dora(cast, result)))
 	} else {
@@ -152,20 +167,47 @@ func (l *LinearModule) base(x *Tensor) *Tensor {
 	in := p.lower(x)
 	p.op = "bitsandbytes::MatMul4Bit"
 	n := p.record("MatMul4BitBackward", in)
-	whole := p.emptyOf(in.DType, l.Weight.Sizes...)
+	whole := l.unpacked(in.DType)
 	sizes := append(slices.Clone(in.Sizes[:in.Rank()-1]), width)
 	out := n.out(p.emptyOf(in.DType, sizes...))
 	p.useBlas()
 	p.observe(p.op, in.DType, 2*float64(in.Numel())*float64(width), in.Bytes()+whole.Bytes(), out.Bytes())
 	drop(whole)
 	n.backward(func(g []*Tensor) []*Tensor {
-		again := p.emptyOf(in.DType, l.Weight.Sizes...)
+		again := l.unpacked(in.DType)
 		p.useBlas()
 		grad := p.emptyOf(in.DType, in.Sizes...)
 		drop(again)
 		return []*Tensor{grad}
 	})
 	drop(in, x)
+	return out
+}
+
+// unpacked are the weights of a layer with a base in four bits. bitsandbytes has a kernel for it; torchao's NF4Tensor looks every half byte up by an index of
+// eight bytes and puts the halves together (get_original_weight,
+// https://github.com/pytorch/ao/blob/v0.18.0/torchao/quantization/quantize_/workflows/nf4/nf4_tensor.py#L855).
+func (l *LinearModule) unpacked(d tensor.DType) *Tensor {
+	p := l.p
+	if !l.torchao {
+		return p.emptyOf(d, l.Weight.Sizes...)
+	}
+	half := l.Weight.Numel() / 2
+	var named []*Tensor
+	for range 2 {
+		bits := p.emptyOf(tensor.Uint8, half)
+		named = append(named, p.emptyOf(tensor.Int64, half))
+		drop(bits)
+	}
+	named = append(named, p.emptyOf(d, half), p.emptyOf(d, half), p.emptyOf(d, ceilDiv(half, 32)))
+	for range 2 {
+		scales := p.emptyOf(d, half)
+		named = append(named, p.emptyOf(d, half))
+		drop(scales)
+	}
+	out := p.emptyOf(d, l.Weight.Sizes...)
+	p.observe("torchao::NF4Tensor", d, 0, 14*units.Bytes(2*half), 14*units.Bytes(2*half))
+	drop(named...)
 	return out
 }
 

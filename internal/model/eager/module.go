@@ -206,10 +206,11 @@ type LinearModule struct {
 	*Module
 	Weight, Bias *Tensor
 
-	lora   *adapter // beside the frozen layer, where set
-	packed bool     // the weight is quantized
-	int8   bool     // to eight bits instead of four
-	turned bool     // transformers' Conv1D: the weight is stored as (in, out)
+	lora    *adapter // beside the frozen layer, where set
+	packed  bool     // the weight is quantized
+	int8    bool     // to eight bits instead of four
+	torchao bool     // as torchao's NF4Tensor instead of bitsandbytes' packing
+	turned  bool     // transformers' Conv1D: the weight is stored as (in, out)
 }
 
 // Linear registers an nn.Linear.

@@ -143,6 +143,11 @@ func (t *Tensor) Rsqrt() *Tensor {
 	return t.p.raise(t).unary("aten::rsqrt", "RsqrtBackward0", output, 3)
 }
 
+// Reciprocal saves its result: grad * -((result * result).conj()); on autocast's fp32 list.
+func (t *Tensor) Reciprocal() *Tensor {
+	return t.p.raise(t).unary("aten::reciprocal", "ReciprocalBackward0", output, 3)
+}
+
 // Exp saves its result; on autocast's fp32 list.
 func (t *Tensor) Exp() *Tensor { return t.p.raise(t).unary("aten::exp", "ExpBackward0", output, 1) }
 

@@ -27,9 +27,11 @@ type Options struct {
 	Kept       bool // with Plain: the step is a function that returns its values, which replace those of the last step when it has returned
 	LossOnly   bool // backward begins without the model's outputs: only the loss was returned
 	ZeroLate   bool // gradients are set to None between forward and backward
+	InBackward bool // every parameter has an optimizer of its own, which steps and frees the gradient as soon as it is complete (register_post_accumulate_grad_hook)
 	WholeStep  bool // one function does forward, backward and the optimizer's step: its locals die after it
 	Freeze     []string
-	Steps      int // 0 is 3
+	Steps      int  // 0 is 3
+	Repeat     bool // steps after the second may be copies of it: nobody wants to be told of their operators
 
 	SavedOnHost bool // forward runs under torch.autograd.graph.save_on_cpu(pin_memory=True)
 
@@ -56,12 +58,20 @@ func (p *Process) Train(m Model, o Options) error {
 			panic(refusal{err})
 		}
 		loop := &loop{p: p, m: m, o: o, opt: opt}
+		if o.InBackward {
+			p.accumulated = opt.stepOf
+		}
 		steps := o.Steps
 		if steps == 0 {
 			steps = 3
 		}
+		begun := 0
 		for step := range steps {
-			loop.step(step + 1)
+			last := begun
+			begun = len(p.tape.Events)
+			if step < 2 || !o.Repeat || !repeat(&p.tape, last) {
+				loop.step(step + 1)
+			}
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/setup"
 )
 
 // decoder is a causal model under one of its heads. Families embed it, register their body and call addHead last.
@@ -14,6 +15,7 @@ type decoder struct {
 	spec   Spec
 	labels int
 	body   func(ids *eager.Tensor) *eager.Tensor    // the last hidden states
+	head   *eager.Tensor                            // weights of lm_head
 	logits func(hidden *eager.Tensor) *eager.Tensor // the head on all positions
 }
 
@@ -40,6 +42,7 @@ func (d *decoder) addHead(c *hfconfig.Config, width int, words *eager.Tensor, bo
 			head.Tie(words)
 		}
 		d.logits = head.Forward
+		d.head = head.Weight
 	case d.spec.Task == "seq-cls" && c.Null("pad_token_id") && d.spec.Batch != 1:
 		return errors.New("a decoder classifies batches of more than one text only with a pad_token_id; set it in the configuration")
 	case d.spec.Task == "seq-cls":
@@ -104,6 +107,14 @@ func (d *decoder) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor
 	c := d.root.Enter(ids, labels)
 	d.spec.cache.begin(c)
 	hidden := c.Let(d.body(ids))
+	if d.spec.Code == setup.TRL {
+		out := c.ReturnAll(d.fused(hidden, labels))
+		return out[0], nil
+	}
+	if d.spec.Loss != "" {
+		out := c.ReturnAll(append([]*eager.Tensor{d.fusedLoss(hidden, labels)}, d.spec.cache.held()...)...)
+		return out[0], out[1:]
+	}
 	logits := c.Let(d.logits(hidden))
 	var loss *eager.Tensor
 	switch d.spec.Task {
@@ -117,6 +128,21 @@ func (d *decoder) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor
 	}
 	out := c.ReturnAll(append([]*eager.Tensor{loss, logits}, d.spec.cache.held()...)...)
 	return out[0], out[1:]
+}
+
+// fuses tells whether the head is a product that a fused loss computes itself.
+func (d *decoder) fuses() bool { return d.head != nil }
+
+// fusedLoss computes the loss from the last hidden states, without logits of all positions. Labels are padded and shifted as they are for the usual loss.
+func (d *decoder) fusedLoss(hidden, labels *eager.Tensor) *eager.Tensor {
+	c := d.root.Process().Function(hidden, labels)
+	c.Set(&labels, labels.Pad(0, 1))
+	shift := c.Let(labels.Slice(-1, 1, labels.Dim(-1)).Contiguous().View(-1))
+	rows := c.Let(hidden.View(-1, hidden.Dim(-1)))
+	if d.spec.Loss == "liger" {
+		return c.Return(eager.FusedLinearCrossEntropy(rows, d.head, shift))
+	}
+	return c.Return(eager.ChunkedCrossEntropy(rows, d.head, shift, 8))
 }
 
 // lastToken is logits[arange(batch), last_non_pad_token]: the gradient has the size of all logits.
@@ -159,4 +185,20 @@ func labelLoss(logits, labels *eager.Tensor, classes int) *eager.Tensor {
 	c.Set(&labels, labels.View(-1))
 	c.Set(&logits, logits.Float())
 	return c.Return(eager.CrossEntropy(logits, labels))
+}
+
+// fused is the forward that TRL's SFTTrainer gives the model, and its loss: hidden states of all positions but the last, no logits
+// (https://github.com/huggingface/trl/blob/v1.16.0/trl/trainer/utils.py, add_fused_lm_head; sft_trainer.py, compute_loss). Labels are taken to be given everywhere.
+func (d *decoder) fused(hidden, labels *eager.Tensor) *eager.Tensor {
+	p := d.root.Process()
+	c := p.Function(hidden, labels)
+	last := hidden.Dim(1) - 1
+	states := c.Let(hidden.Slice(1, 0, last))
+	shifted := c.Let(labels.Slice(1, 1, last+1))
+	mask := c.Let(p.Empty("aten::ne", tensor.Bool, shifted.Sizes...))
+	rows := states.Rows()
+	targets := p.Empty("aten::index", tensor.Int64, shifted.Numel())
+	probs := c.Let(eager.FusedLogProbs(rows, d.head, targets))
+	placed := c.Let(probs.View(mask.Sizes...).Clone())
+	return c.Return(placed.Neg().Sum(false, 0, 1).DivScalar())
 }

@@ -27,6 +27,7 @@ type Spec struct {
 	DType         tensor.DType // of the parameters
 	Checkpointing bool
 	Attn          string // sdpa or eager; empty is sdpa
+	Loss          string // liger or chunked: how the loss of a causal model is computed; empty as transformers does
 	Mask          Mask   // what attention_mask the model is called with
 	UseCache      bool   // the model returns its keys and values; T5 does as its configuration says
 
@@ -80,12 +81,13 @@ var forwards = map[string]builder{
 var others = map[setup.Code]map[string]builder{
 	setup.Torchtitan:     {"Llama": newTitan},
 	setup.Torchtitan2025: {"Llama": newTitan},
+	setup.Torchtune:      {"Llama": newTune},
 }
 
 // New builds the model of a configuration in a process.
 func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	build, ok := forwards[c.Family.Code]
-	if s.Code != "" {
+	if s.Code != "" && s.Code != setup.TRL {
 		if build, ok = others[s.Code][c.Family.Elsewhere]; !ok {
 			return nil, fmt.Errorf("model_type %q: the code of %s for it is not written here", c.Type, s.Code)
 		}
@@ -103,6 +105,14 @@ func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	m, err := build(p, c, s)
 	if err != nil {
 		return nil, err
+	}
+	if f, ok := m.(interface{ fuses() bool }); s.Loss != "" && (!ok || !f.fuses()) {
+		return nil, fmt.Errorf("loss_kernel %s: %s is not built in with a head that can be fused with its loss", s.Loss, c.Type)
+	}
+	if _, ok := m.(interface {
+		fused(_, _ *eager.Tensor) *eager.Tensor
+	}); s.Code == setup.TRL && (!ok || s.Task != "causal-lm") {
+		return nil, fmt.Errorf("model_type %q, task %s: TRL's SFTTrainer trains decoders as causal-lm", c.Type, s.Task)
 	}
 	m.Root().CreateOnDevice()
 	return m, nil

@@ -14,8 +14,8 @@ import (
 var morePointwise = map[string]func(*eager.Tensor) *eager.Tensor{
 	"leaky_relu_": (*eager.Tensor).ReLUInPlace, "elu_": (*eager.Tensor).ReLUInPlace, "sigmoid_": (*eager.Tensor).ReLUInPlace, "tanh_": (*eager.Tensor).ReLUInPlace,
 	"hardswish_": (*eager.Tensor).SiLUInPlace, "hardsigmoid_": (*eager.Tensor).SiLUInPlace, "mish_": (*eager.Tensor).SiLUInPlace, "clamp_": (*eager.Tensor).HardtanhInPlace,
-	"selu": (*eager.Tensor).ELU, "celu": (*eager.Tensor).ELU, "log_sigmoid": (*eager.Tensor).Softplus, "square": (*eager.Tensor).Pow, "erf": (*eager.Tensor).Exp,
-	"clamp_min": (*eager.Tensor).Clamp, "clamp_max": (*eager.Tensor).Clamp, "log1p": (*eager.Tensor).Log, "flip": (*eager.Tensor).Roll, "reciprocal": (*eager.Tensor).Sqrt,
+	"selu": (*eager.Tensor).ELU, "celu": (*eager.Tensor).ELU, "log_sigmoid": (*eager.Tensor).Softplus, "square": (*eager.Tensor).Pow, "erf": (*eager.Tensor).Erf,
+	"clamp_min": (*eager.Tensor).Clamp, "clamp_max": (*eager.Tensor).Clamp, "log1p": (*eager.Tensor).Log, "flip": (*eager.Tensor).Roll, "reciprocal": (*eager.Tensor).Reciprocal,
 	"lift_fresh": identity, "rrelu": (*eager.Tensor).LeakyReLU,
 	"expm1": (*eager.Tensor).Exp, "log2": (*eager.Tensor).Log, "log10": (*eager.Tensor).Log, // on autocast's fp32 list as well
 	"round": (*eager.Tensor).Floor, "ceil": (*eager.Tensor).Floor, "trunc": (*eager.Tensor).Floor, // gradients of zeros
@@ -100,7 +100,13 @@ var moreResults = map[string]func(o *graphOp) []*eager.Tensor{
 		start := o.int("start", 0)
 		return o.self().Slice(o.int("dim", 0), start, start+o.int("length", 1))
 	}),
-	"as_strided": one(func(o *graphOp) *eager.Tensor { return o.self().AsStrided(o.ints("size"), o.ints("stride")) }),
+	"as_strided":      one(func(o *graphOp) *eager.Tensor { return o.self().AsStrided(o.ints("size"), o.ints("stride")) }),
+	"view_as_complex": one(func(o *graphOp) *eager.Tensor { return o.strided(false) }),
+	"view_as_real":    one(func(o *graphOp) *eager.Tensor { return o.strided(false) }),
+	"unfold":          one(func(o *graphOp) *eager.Tensor { return o.strided(true) }),
+	"diagonal":        one(func(o *graphOp) *eager.Tensor { return o.strided(true) }),
+	"real":            one(func(o *graphOp) *eager.Tensor { return o.strided(false) }),
+	"imag":            one(func(o *graphOp) *eager.Tensor { return o.strided(false) }),
 	// Their formulas keep what they read and what they give, as an operator nobody wrote down is taken to do
 	// (https://github.com/pytorch/pytorch/blob/v2.11.0/tools/autograd/derivatives.yaml).
 	"linalg_vector_norm":      (*graphOp).keepsAll,

@@ -159,8 +159,12 @@ func (o *graphOp) moduleType() tensor.DType {
 	return o.spec.DType
 }
 
-// conservative runs an operator nobody has written down, and remembers its name.
+// conservative runs an operator that has no function here: by what autograd's node for it saves, or, where there is no such node, as one that keeps everything,
+// whose name is remembered.
 func (o *graphOp) conservative() []*eager.Tensor {
+	if outs, ok := o.byFormula(); ok {
+		return outs
+	}
 	o.unknown[o.node.Target]++
 	return o.keepsAll()
 }
@@ -366,19 +370,7 @@ func (o *graphOp) assign() *eager.Tensor {
 	if len(all) < 2 {
 		return part
 	}
-	at := o.node.Tensor("self")
-	for o.plan.maker != nil && at >= 0 && o.plan.maker[at] >= 0 {
-		n := &o.plan.nodes[o.plan.maker[at]]
-		if !viewing(n.Target) || n.Tensor("self") < 0 || o.vals[n.Tensor("self")] == nil {
-			break
-		}
-		at = n.Tensor("self")
-	}
-	whole := part
-	if at >= 0 && o.vals[at] != nil && o.fixed[at] == nil {
-		whole = o.vals[at]
-	}
-	whole.AssignInPlace(all[1])
+	o.whole().AssignInPlace(all[1])
 	return part
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/exported"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/script/probe"
-	"github.com/plimsoll/plimsoll/internal/script/runner"
 )
 
 // Reader reads models with one Python. The zero value of a field means: the usual one.
@@ -34,6 +33,7 @@ type Reader struct {
 	mu    sync.Mutex
 	read  map[string]*exported.Graph
 	found *python
+	asks  *server
 }
 
 // request is what the probe is asked for (_models.py).
@@ -147,16 +147,13 @@ func (r *Reader) keep(name string, g *exported.Graph) {
 	r.read[name] = g
 }
 
-// ask starts Python.
+// ask has Python read the model.
 func (r *Reader) ask(q request, open, closed string) (*exported.Graph, error) {
 	dir, err := os.MkdirTemp("", "plimsoll-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the model: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	if err := probe.Install(dir); err != nil {
-		return nil, fmt.Errorf("write the probe: %w", err)
-	}
 	asked, out := filepath.Join(dir, "request.json"), filepath.Join(dir, "graph.json.gz")
 	text, err := json.Marshal(q)
 	if err != nil {
@@ -168,13 +165,13 @@ func (r *Reader) ask(q request, open, closed string) (*exported.Graph, error) {
 	if r.Told != nil {
 		fmt.Fprintf(r.Told, "plimsoll: reading the model from the code of transformers %s; this takes up to a minute, once\n", r.found.Transformers)
 	}
-	outcome, err := runner.Run(runner.Command{Args: []string{r.found.Path, "-m", "plimsoll._models", asked, out}, Env: r.environ(dir), Stdout: io.Discard, Stderr: io.Discard})
+	killed, err := r.answered(asked, out)
 	if err != nil {
 		return nil, err
 	}
 	data, err := os.ReadFile(out)
 	if err != nil {
-		return nil, failure(out, outcome)
+		return nil, failure(out, killed)
 	}
 	g, err := exported.Parse(data)
 	if err != nil {
@@ -217,14 +214,14 @@ type Failed struct {
 
 func (f Failed) Error() string { return "the model was not read from its code: " + f.Why }
 
-func failure(out string, outcome runner.Outcome) error {
+func failure(out string, killed bool) error {
 	var f Failed
 	data, err := os.ReadFile(out + ".failure")
 	switch {
 	case err == nil && json.Unmarshal(data, &f) == nil:
 		return f
-	case outcome.Killed():
+	case killed:
 		return Failed{"Python was killed; there may be too little memory"}
 	}
-	return Failed{fmt.Sprintf("Python ended with code %d", outcome.Code)}
+	return Failed{"Python ended before it had read the model"}
 }

@@ -17,11 +17,11 @@ func pretend(t *testing.T, dir, versions, refusal string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer := `cp "` + graph + `" "$4"`
+	answer := `cp "` + graph + `" "$out"; echo 0`
 	if refusal != "" {
-		answer = `printf '{"why":"` + refusal + `"}' > "$4.failure"; exit 1`
+		answer = `printf '{"why":"` + refusal + `"}' > "$out.failure"; echo 1`
 	}
-	script := "#!/bin/sh\nif [ \"$1\" = -c ]; then\n" + versions + "\nelse\necho x >> '" + filepath.Join(dir, "asked") + "'\n" + answer + "\nfi\n"
+	script := "#!/bin/sh\nif [ \"$1\" = -c ]; then\n" + versions + "\nelse\necho ready\nwhile read -r request out; do\necho x >> '" + filepath.Join(dir, "asked") + "'\n" + answer + "\ndone\nfi\n"
 	path := filepath.Join(dir, "python")
 	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
@@ -95,6 +95,31 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	var failed Failed
 	if _, err := r.Graph(job.Job{Batch: 1, Seq: 8}, []byte(`{}`)); !errors.As(err, &failed) || failed.Why != "no model_type x" {
 		t.Errorf("a refusal: %v", err)
+	}
+}
+
+func TestAPythonThatEndsIsToldOfAndStartedAgain(t *testing.T) {
+	t.Parallel()
+	r, dir := reader(t, "", "")
+	answers, err := os.ReadFile(r.Python)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dies := strings.Replace(string(answers), "echo x", "exit 3\necho x", 1)
+	for _, script := range []string{dies, strings.Replace(dies, "echo ready", "exit 4", 1)} {
+		if err := os.WriteFile(r.Python, []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var failed Failed
+		if _, err := r.Graph(job.Job{Batch: 1, Seq: 8}, []byte(`{}`)); !errors.As(err, &failed) || !strings.Contains(failed.Why, "Python ended") {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := os.WriteFile(r.Python, answers, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Graph(job.Job{Batch: 1, Seq: 8}, []byte(`{}`)); err != nil || asked(dir) != 1 {
+		t.Errorf("%v, asked %d times", err, asked(dir))
 	}
 }
 

@@ -17,7 +17,8 @@ def refuse(why):
     sys.exit(0)
 
 
-def make_model(dtype, on="cuda", **load):
+def make_model(dtype, **load):
+    """As from_pretrained leaves it: on the host, in its type. What is in it does not matter."""
     import torch
     from transformers import AutoConfig
     import transformers
@@ -25,8 +26,11 @@ def make_model(dtype, on="cuda", **load):
     settings = dict(case["config"])
     config = AutoConfig.for_model(settings.pop("model_type"), **settings)
     config.use_cache = False
-    with torch.device(on):
-        return getattr(transformers, case["class"]).from_config(config, dtype=dtype, **load)
+    with torch.device("meta"):
+        model = getattr(transformers, case["class"]).from_config(config, dtype=dtype, **load)
+    model = model.to_empty(device="cpu")
+    model.tie_weights()
+    return model
 
 
 def batch():
@@ -76,8 +80,7 @@ def run_fsdp2():
 
     dist.init_process_group("fake", rank=0, world_size=case["gpus"], store=FakeStore())
     mesh = init_device_mesh("cuda", (case["gpus"],))
-    model = make_model(torch.float32, on="meta").to_empty(device="cpu")
-    model.tie_weights()
+    model = make_model(torch.float32)
     model.set_attn_implementation(case["attn"])
     layers = max((m for m in model.modules() if isinstance(m, torch.nn.ModuleList)), key=len)
     model = space["shard"](model, layers, mesh)

@@ -14,8 +14,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// FuzzPredict predicts configurations that nearly make sense: an answer's parts add up to its peak, and a refusal says why.
-func FuzzPredict(f *testing.F) {
+// predicting predicts configurations that nearly make sense: an answer's parts add up to its peak, and a refusal says why.
+func predicting(f fuzzer) {
 	var bases []*hostile.Document
 	for _, text := range hostile.Configs {
 		bases = append(bases, hostile.New([]byte(text)))
@@ -30,22 +30,8 @@ func FuzzPredict(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, choices []byte, which uint8) {
 		data := bases[int(which)%len(bases)].JSON(hostile.FromBytes(choices))
-		c, err := hfconfig.Parse(data)
-		if err != nil || deep(c) {
-			return
-		}
-		j := job.Job{Source: "hf", Config: data, Task: c.Task(), Batch: 2, Optimizer: "adamw"}
-		switch j.Task {
-		case "image-cls":
-			j.Image = 32
-		case "speech-seq2seq":
-			j.TargetSeq = 4
-		case "seq2seq-lm":
-			j.Seq, j.TargetSeq = 8, 4
-		default:
-			j.Seq = 8
-		}
-		if j.Check() != nil {
+		j, c, ok := small(data)
+		if !ok {
 			return
 		}
 		res, err := predict.Run(j, predict.Source{Config: c}, predict.Machine{Card: card})
@@ -57,6 +43,42 @@ func FuzzPredict(f *testing.F) {
 		}
 		balanced(t, res)
 	})
+}
+
+// FuzzConfig predicts whatever configuration parses, byte by byte: errors are fine, crashes are not.
+func FuzzConfig(f *testing.F) {
+	for _, name := range hfconfig.Supported() {
+		f.Add([]byte(`{"model_type":"` + name + `","hidden_size":64,"num_hidden_layers":1,"n_layer":1,"n_embd":64,"n_head":4,"num_attention_heads":4,"intermediate_size":64,"vocab_size":100,"d_model":64,"depths":[1,1],"image_size":32,"layer_types":null}`))
+	}
+	card, err := gpu.Find("h200")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if j, c, ok := small(data); ok {
+			_, _ = predict.Run(j, predict.Source{Config: c}, predict.Machine{Card: card})
+		}
+	})
+}
+
+// small is a job of a configuration that parses and is quick to predict.
+func small(data []byte) (job.Job, *hfconfig.Config, bool) {
+	c, err := hfconfig.Parse(data)
+	if err != nil || deep(c) {
+		return job.Job{}, nil, false
+	}
+	j := job.Job{Source: "hf", Config: data, Task: c.Task(), Batch: 2, Optimizer: "adamw"}
+	switch j.Task {
+	case "image-cls":
+		j.Image = 32
+	case "speech-seq2seq":
+		j.TargetSeq = 4
+	case "seq2seq-lm":
+		j.Seq, j.TargetSeq = 8, 4
+	default:
+		j.Seq = 8
+	}
+	return j, c, j.Check() == nil
 }
 
 // balanced checks a prediction as somebody who adds up what it says.

@@ -1,11 +1,13 @@
 """Builds a model of transformers from its configuration, without weights, and writes its training step down (see _forward).
 
-Started as `python -m plimsoll._models REQUEST OUT`: the request is JSON (config, task, sizes, param_dtype, autocast, attn, use_cache, routing); OUT becomes the graph, gzipped,
-or, with the ending .failure, the reason there is none.
+Started as `python -m plimsoll._models`, it imports all it needs, which takes longer than reading most models, and says `ready`. Every line of standard input is then the path of a
+request (JSON: config, task, sizes, param_dtype, autocast, attn, use_cache, routing), a tab, and the path of an answer: the graph, gzipped, or, with the ending .failure, the reason there
+is none. Each is read by a process of its own where processes can be forked; its exit status is the line that says it is done.
 """
 import contextlib
 import gzip
 import json
+import os
 import sys
 
 AUTO = {
@@ -320,7 +322,8 @@ def notes(task, cls, config, trace, names):
     return out
 
 
-def main(request, out):
+def answer(request, out):
+    """Answers one request; the exit status."""
     with open(request) as f:
         asked = json.load(f)
     try:
@@ -330,9 +333,6 @@ def main(request, out):
     except ImportError as missing:
         return fail(out, f"{missing}; install it in this Python, or name another with --python")
     except Exception as problem:
-        import traceback
-
-        traceback.print_exc()
         return fail(out, f"{type(problem).__name__}: {problem}")
     with open(out, "wb") as f:
         f.write(gzip.compress(text.encode(), 6, mtime=0))
@@ -345,5 +345,29 @@ def fail(out, why):
     return 1
 
 
+def apart(request, out):
+    """Answers one request in a process of its own."""
+    if not sys.platform.startswith("linux"):
+        return answer(request, out)
+    child = os.fork()
+    if child == 0:
+        os._exit(answer(request, out))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main():
+    import torch
+    import transformers
+
+    from . import _forward, _inputs, _shapes
+
+    told = sys.stdout
+    sys.stdout = sys.stderr  # models may print
+    print("ready", file=told, flush=True)
+    for line in sys.stdin:
+        request, out = line.rstrip("\n").split("\t")
+        print(apart(request, out), file=told, flush=True)
+
+
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]))
+    main()
