@@ -21,8 +21,8 @@ import (
 
 func main() {
 	out := flag.String("out", "", "file to write the table to")
-	trees := flag.Int("trees", 16, "trees of each pass")
-	tries := flag.Int("tries", 120, "random questions a node chooses from")
+	trees := flag.Int("trees", 12, "trees of each pass")
+	tries := flag.Int("tries", 150, "random questions a node chooses from")
 	whole := flag.Bool("whole", false, "write a table grown from all rows; without it a fifth is kept aside, which the tests look at")
 	flag.Parse()
 	if err := run(*out, flag.Args(), cudnn.Growth{Trees: *trees, Tries: *tries, Seed: 1}, *whole); err != nil {
