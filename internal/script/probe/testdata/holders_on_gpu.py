@@ -16,7 +16,7 @@ import time
 here = os.path.dirname(os.path.abspath(__file__))
 folder = os.path.join(here, "holders")
 root = os.path.abspath(os.path.join(here, "..", "..", "..", ".."))
-AT_ONCE, SECONDS = 8, 90
+AT_ONCE, SECONDS = int(os.environ.get("HOLDERS_AT_ONCE", "8")), 90
 GIB = 2**30
 
 
