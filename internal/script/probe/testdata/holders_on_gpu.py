@@ -31,7 +31,7 @@ def run(name):
 
 
 def execute(name, report):
-    path = [os.path.join(here, "..", "python"), folder, os.path.join(root, "dist", "packages"), os.environ.get("PYTHONPATH", "")]
+    path = [os.path.join(here, "..", "python"), folder, os.path.join(root, "dist", "site-packages"), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PLIMSOLL_MODE": "observe", "PLIMSOLL_REPORT": report, "PLIMSOLL_RECORD": "stacks",
            "HOLDERS_DEVICE": "cuda", "TOKENIZERS_PARALLELISM": "false"}
     began = time.time()
