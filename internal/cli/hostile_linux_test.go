@@ -77,6 +77,45 @@ func TestHostileInputs(t *testing.T) {
 	}
 }
 
+// TestWhatHostileInputsCost carries out the same as processes of their own and writes what each kind costs at most (make robustness).
+func TestWhatHostileInputsCost(t *testing.T) {
+	if os.Getenv("PLIMSOLL_TABLE") == "" {
+		t.Skip("make robustness")
+	}
+	table := newTable(t, "| inputs | of the kind | command of the costliest | exit | CPU, most | peak, most |")
+	kinds := map[string]outcome{}
+	count := map[string]int{}
+	var order []string
+	dir := t.TempDir()
+	for _, in := range hostile.Corpus(hostileSeed) {
+		folder := filepath.Join(dir, fmt.Sprint(len(count), "-", in.Name))
+		lay(t, folder, in.Files)
+		o, printed := asProcess(t, folder, in.Args)
+		o.Name = in.Name
+		judge(t, o)
+		if err := hostile.CheckText([]byte(printed)); err != nil || o.CPU > hostileCPU || o.Peak > hostileMemory {
+			t.Errorf("%s: %s, %d MB, %v", o.Name, o.CPU, o.Peak>>20, err)
+		}
+		kind, _, _ := strings.Cut(in.Name[:strings.LastIndexByte(in.Name, '-')], " ")
+		worst, known := kinds[kind]
+		if !known {
+			order = append(order, kind)
+		}
+		if o.CPU > worst.CPU {
+			worst.CPU, worst.Args, worst.Exit = o.CPU, o.Args, o.Exit
+		}
+		worst.Peak = max(worst.Peak, o.Peak)
+		kinds[kind] = worst
+		count[kind]++
+		if err := os.RemoveAll(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kind := range order {
+		table.row(fmt.Sprint(count[kind]), kind, kinds[kind].Args[0], kinds[kind])
+	}
+}
+
 // placed is how an error says where in a file something is wrong.
 var placed = regexp.MustCompile(`byte \d+|line \d+|line:|event \d+|segment \d+|block \d+|holder \d+|devices? \d+|\d+ compressed bytes|config\.json: \w+|config\.json has no|job: \w+|job is not|opcode|unsupported model_type|operator|` +
 	`no memory snapshot and no|begins with|is empty|is a zip archive|neither|something (else|other)|without an embedded|damaged|ends here|at most|schema|dimension|no history|no model|no batch|needs seq|used twice|two lists|nested|"[\w.]+"|node \d+|value|symbol|task|task \w+|model`)

@@ -19,7 +19,10 @@ import (
 type agent struct {
 	t       *testing.T
 	session *mcp.ClientSession
+	server  *exec.Cmd
 }
+
+func (a agent) pid() int { return a.server.Process.Pid }
 
 // newAgent starts the server with flags; roots are what the client names, nil for a client that cannot name any.
 func newAgent(t *testing.T, roots []string, flags ...string) agent {
@@ -42,7 +45,7 @@ func newAgent(t *testing.T, roots []string, flags ...string) agent {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { session.Close() })
-	return agent{t, session}
+	return agent{t, session, command}
 }
 
 // call asks a tool; text is what an error says, or the answer as JSON.

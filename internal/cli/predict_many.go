@@ -145,11 +145,19 @@ func (c *tally) add(r *report.Prediction) {
 	switch {
 	case r.Error != "":
 		if c.failed++; c.failed <= maxFailures {
-			c.first = append(c.first, screen.Clean(r.ID+": "+r.Error))
+			c.first = append(c.first, screen.Clean(failure(r)))
 		}
 	case !r.Fits:
 		c.tooLarge++
 	}
+}
+
+// failure names the job that failed and why, once: the error of a line that is no job names the line itself.
+func failure(r *report.Prediction) string {
+	if strings.Contains(r.Error, r.ID+": ") {
+		return r.Error
+	}
+	return r.ID + ": " + r.Error
 }
 
 // verdict is the exit code of several predictions: a job that cannot be predicted outweighs one that does not fit.

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/testkit/hostile"
 )
 
 // Configurations and settings that no model has end with the field's name and the exit code of unreadable input, not with a verdict.
@@ -37,6 +39,17 @@ func TestModelsThatCannotBeAreRefused(t *testing.T) {
 		if code != c.code || stdout != "" || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "Reshape") {
 			t.Errorf("%s: exit %d, %q", name, code, stderr)
 		}
+	}
+}
+
+// A graph of a function has nothing to train: no verdict about it would mean anything.
+func TestAGraphWithoutParametersIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "model.json")
+	write(t, path, strings.Replace(hostile.Graph, `{"parameter":{"arg":{"name":"w"},"parameter_name":"fc.weight"}}`, `{"user_input":{"arg":{"as_tensor":{"name":"w"}}}}`, 1))
+	code, stdout, stderr := invoke(t, "", "predict", "--graph", path, "--batch", "4")
+	if code != exitUnreadable || stdout != "" || !strings.Contains(stderr, "model.json") || !strings.Contains(stderr, "no parameters") {
+		t.Errorf("exit %d, %q %q", code, stdout, stderr)
 	}
 }
 

@@ -111,6 +111,16 @@ func TestFilesFollowTheirSchemas(t *testing.T) {
 		}
 	}
 	folder := t.TempDir()
+	for _, command := range []string{"exit 0", "echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2; exit 1", "kill -9 $$"} {
+		got := runs(t, nil, "run", "--report", folder, "--", "sh", "-c", command)
+		text, err := os.ReadFile(filepath.Join(folder, "run.json"))
+		if err != nil {
+			t.Fatalf("%v: %s", err, got.stderr)
+		}
+		if err := published(observe.Schema).Valid(text); err != nil {
+			t.Errorf("run.json of %q: %v", command, err)
+		}
+	}
 	for name, batch := range map[string]string{"base.json": "2", "head.json": "4"} {
 		config := filepath.Join(folder, "config.json")
 		write(t, config, `{"model_type":"gpt2","n_layer":2,"n_embd":64,"n_head":4,"vocab_size":100,"n_positions":64}`)

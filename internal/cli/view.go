@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -192,7 +193,11 @@ func writePage(env Env, o viewOptions, args []string) error {
 	return nil
 }
 
-// servePage opens the page at once and reads while the browser starts. It ends with the context.
+// readsQuietly is how long reading may take before the address is printed. What cannot be read fails sooner, and then there is no page to announce;
+// a large recording is read while the browser starts.
+const readsQuietly = 500 * time.Millisecond
+
+// servePage reads what is asked for and serves it. It ends with the context.
 func servePage(ctx context.Context, env Env, o viewOptions, args []string) error {
 	for _, arg := range args {
 		if _, err := os.Stat(arg); arg != "-" && err != nil {
@@ -203,15 +208,26 @@ func servePage(ctx context.Context, env Env, o viewOptions, args []string) error
 	if err != nil {
 		return fmt.Errorf("open a port on the loopback: %w", err)
 	}
-	if o.json {
-		err = printJSON(env.Stdout, viewed{Schema: viewSchema, URL: s.URL()})
-	} else {
-		_, err = fmt.Fprintln(env.Stdout, s.URL())
+	read := make(chan error, 1)
+	go func() { read <- show(env, s, o, args) }()
+	wait := time.After(readsQuietly)
+	if o.job != "" {
+		wait = nil // a prediction is quick or fails
 	}
-	if err != nil {
-		return fmt.Errorf("print the address: %w", err)
+	select {
+	case err := <-read:
+		if err != nil {
+			_ = s.Close()
+			return err
+		}
+		close(read)
+	case <-ctx.Done():
+		return s.Close()
+	case <-wait:
 	}
-	fmt.Fprintln(env.Stderr, "plimsoll: the page is at the address above until Ctrl-C")
+	if err := announce(env, o, s); err != nil {
+		return err
+	}
 	if !o.noBrowser && env.Browse != nil {
 		remove, err := openInBrowser(env, s.Opener())
 		defer remove()
@@ -222,7 +238,7 @@ func servePage(ctx context.Context, env Env, o viewOptions, args []string) error
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
-		if err := show(env, s, o, args); err != nil {
+		if err := <-read; err != nil {
 			stop(err)
 		}
 	}()
@@ -233,6 +249,20 @@ func servePage(ctx context.Context, env Env, o viewOptions, args []string) error
 	if errors.As(context.Cause(ctx), &c) {
 		return c
 	}
+	return nil
+}
+
+// announce prints where the page is.
+func announce(env Env, o viewOptions, s *web.Server) (err error) {
+	if o.json {
+		err = printJSON(env.Stdout, viewed{Schema: viewSchema, URL: s.URL()})
+	} else {
+		_, err = fmt.Fprintln(env.Stdout, s.URL())
+	}
+	if err != nil {
+		return fmt.Errorf("print the address: %w", err)
+	}
+	fmt.Fprintln(env.Stderr, "plimsoll: the page is at the address above until Ctrl-C")
 	return nil
 }
 

@@ -63,6 +63,20 @@ func TestViewRefusesWhatItCannotRead(t *testing.T) {
 	}
 }
 
+// A job that cannot be predicted has no page, so no address is printed for one.
+func TestViewOfABrokenJobPrintsNoAddress(t *testing.T) {
+	t.Parallel()
+	job := filepath.Join(t.TempDir(), "job.json")
+	for _, text := range []string{"not a job", `{"batch":2}`, `{"config":{"model_type":"gpt2","n_layer":0},"batch":1,"seq":8}`} {
+		write(t, job, text)
+		for _, args := range [][]string{{"view", "--no-browser", "--job", job}, {"view", "--no-browser", "--json", "--job", job}} {
+			if r := plimsoll(t, "", args...); r.code == exitOK || r.stdout != "" || strings.Contains(r.stderr, "address") {
+				t.Errorf("%s: plimsoll %v: exit %d, stdout %q, stderr %q", text, args, r.code, r.stdout, r.stderr)
+			}
+		}
+	}
+}
+
 func TestViewServesUntilItIsStopped(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)

@@ -8,6 +8,9 @@ import (
 // The readers of last resort take what no other knows: a sentence of any program that says, in the common words, that an allocation failed. They are strict about the
 // sentence: it states a failure, it is not advice, a comment or source code, and it names a device or a size.
 
+// anyFormat names what they read.
+const anyFormat = "other"
+
 // supposing are words of a sentence that speaks about running out of memory instead of reporting it.
 var supposing = []string{"if", "may", "might", "could be", "avoid", "prevent", "try ", "trying to reduce", "consider", "can ", "would", "when ", "in case", "likely", "possible", "possibly", "potential", "risk",
 	"fix", "handle", "retry", "skip", "warn", "hint", "should", "how to", "see ", "e.g", "reduce", "without", "test", "note:", "except", "==", " in str(", "//", "/*", "def ", "raise ", "return ", "print(", "assert", "?", "unless", "recover", "#"}
@@ -24,7 +27,7 @@ func readAnyDevice(t squashed, at int) (span, bool) {
 	if t.has(at, "outofmemoryerror") || !oneOf(line, failing) || !oneOf(line, deviceTalk) || oneOf(line, supposing) {
 		return span{}, false
 	}
-	m := newMessage(DeviceOOM, "other")
+	m := newMessage(DeviceOOM, anyFormat)
 	m.Truncated = true
 	return t.anything(m, at, at+len("outofmemory"), line)
 }
@@ -35,7 +38,7 @@ func readAnyAllocation(t squashed, at int) (span, bool) {
 	if line == "" || oneOf(line, supposing) || !oneOf(line, failing) && !strings.Contains(line, "not enough memory") {
 		return span{}, false
 	}
-	m := newMessage(HostOOM, "other")
+	m := newMessage(HostOOM, anyFormat)
 	m.Certain = false
 	end := at
 	for end < len(t.s) && letter(t.s[end]) && end-at < 24 {

@@ -128,10 +128,11 @@ type Message struct {
 	// Tokens is what a server's KV cache would have to hold, and Room how many it can; 0 unknown.
 	Tokens, Room int
 
-	charDevice bool // the device is printed as a raw character
-	cutAtNUL   bool // the text breaks off where 2.3 prints a NUL for the device
-	lastLine   int  // where it ends
-	borrowing  bool // its end stood on a line without a prefix
+	charDevice bool   // the device is printed as a raw character
+	cutAtNUL   bool   // the text breaks off where 2.3 prints a NUL for the device
+	lastLine   int    // where it ends
+	borrowing  bool   // its end stood on a line without a prefix
+	key        string // tells messages apart: speaker and text
 }
 
 // Log is what a text holds.

@@ -125,7 +125,7 @@ func digitPrefix(line []byte) prefix {
 	}
 	length := len(token)
 	next := line[min(len(line), length+1):]
-	if clock := next[:tokenEnd(next)]; isDate(token) && len(clock) >= 8 && clockLike(clock) && digit(clock[0]) {
+	if clock := next[:tokenEnd(next)]; isDate(token) && !clockAt(token) && len(clock) >= 8 && clockAt(clock) && digit(clock[0]) { // a time of day: "16384.00" is a size
 		length += 1 + len(clock)
 		next = line[min(len(line), length+1):]
 	}

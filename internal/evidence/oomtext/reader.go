@@ -22,14 +22,13 @@ type reader struct {
 	order    []*window // windows in order of appearance, so that results do not depend on a map
 	last     *window   // the named window that spoke last, nil before the first
 	log      Log
-	seen     map[string]int // index in log.Messages by signature
+	shared   *shared
 	scratch  []byte
-	scenes   int // that may still be looked at
 }
 
 func newReader() *reader {
-	r := &reader{triggers: triggerAutomaton(), named: map[uint64]*window{}, seen: map[string]int{}, scenes: maxScenes}
-	r.unnamed = newWindow(-1, &r.scenes)
+	r := &reader{triggers: triggerAutomaton(), named: map[uint64]*window{}, shared: &shared{maxScenes, map[string]int{}, map[string]bool{}}}
+	r.unnamed = newWindow(-1, r.shared)
 	r.order = []*window{r.unnamed}
 	return r
 }
@@ -146,7 +145,7 @@ func (r *reader) windowOf(who speaker) *window {
 	if len(r.named) >= maxSpeakers {
 		return r.unnamed
 	}
-	w = newWindow(who.rank, &r.scenes)
+	w = newWindow(who.rank, r.shared)
 	r.named[who.key] = w
 	r.order = append(r.order, w)
 	return w
@@ -166,8 +165,7 @@ func (r *reader) add(w *window, body []byte, ref lineRef) {
 // collect keeps new messages and counts those that came before.
 func (r *reader) collect(found []Message) {
 	for _, m := range found {
-		key := m.signature()
-		if i, ok := r.seen[key]; ok {
+		if i, ok := r.shared.seen[m.key]; ok {
 			r.log.Messages[i].again(m)
 			continue
 		}
@@ -175,7 +173,7 @@ func (r *reader) collect(found []Message) {
 			r.log.Dropped++
 			continue
 		}
-		r.seen[key] = len(r.log.Messages)
+		r.shared.seen[m.key] = len(r.log.Messages)
 		r.log.Messages = append(r.log.Messages, m)
 	}
 }

@@ -168,10 +168,10 @@ func (w *window) near(start, end int) string {
 
 // scene is that of the message on lines [first, last] of the window.
 func (w *window) scene(start, end int) Scene {
-	if *w.scenes == 0 {
+	if w.shared.scenes == 0 {
 		return w.lastScene
 	}
-	*w.scenes--
+	w.shared.scenes--
 	from := w.lines[w.lineAt(max(0, start-sceneBefore))].start
 	w.lastScene = sceneOf(append([]byte(w.label+"\n"), w.text[from:min(len(w.text), end+sceneBehind)]...))
 	return w.lastScene

@@ -40,12 +40,22 @@ func (t squashed) sizeAt(i int) (Amount, int, bool) {
 		return Amount{}, i, false // a fraction without a unit, or thousands cut inside
 	}
 	a, ok := newAmount(number, unit{"", "bytes", 1})
+	if t.cutOff(end) && a.Bytes < shortestCount {
+		return Amount{}, i, false // the beginning of "15.48G" more likely than 15 bytes
+	}
 	return a, end, ok
 }
 
-// cutOff tells a bare number at the very end of a text that ends without a line feed: its last digits may be missing.
+// shortestCount is the least that a bare count of bytes at the very end of a text must be to be taken for one.
+const shortestCount = 64 << 10
+
+// cutOff tells a bare number at the very end of a text that ends without a line feed: its last digits, or those behind its point, may be missing.
 func (t squashed) cutOff(end int) bool {
-	return end == len(t.s) && end > 0 && digit(t.s[end-1]) && int(t.pos[end-1])+1 == len(t.raw)
+	last := len(t.s) - 1
+	if last < 0 || end < 1 || end > len(t.s) || !digit(t.s[end-1]) || int(t.pos[last])+1 != len(t.raw) {
+		return false
+	}
+	return end == last+1 || end == last && t.s[last] == '.'
 }
 
 // sizeBefore reads the size that ends at end and returns where it starts.

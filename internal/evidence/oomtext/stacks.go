@@ -45,7 +45,7 @@ var stackPhrases = []phrase{
 	{words: "requestedamountofgpumemory", kind: DeviceOOM, format: "tensorrt", backend: "cuda", closing: "couldnotbeallocated", sizes: []place{behind(requested, "gpumemory(")}},
 	{words: "cudaruntime(outofmemory)", kind: DeviceOOM, format: "tensorrt", backend: "cuda"},
 	{words: "cudaerrorinallocate:2(outofmemory)", kind: DeviceOOM, format: "tensorrt", backend: "cuda"},
-	{words: "[tensorrt-llm][error]cudaruntimeerror", kind: DeviceOOM, format: "tensorrt-llm", backend: "cuda", near: []string{"outofmemory"}, closing: "outofmemory"},
+	{words: "cudaruntimeerrorin", kind: DeviceOOM, format: "tensorrt-llm", backend: "cuda", near: []string{"outofmemory"}, opening: "[tensorrt-llm]", closing: "outofmemory"},
 	{words: "impossibletofitinanysequenceinkvcache", kind: CacheFull, format: "tensorrt-llm", backend: "cuda"},
 
 	// CTranslate2: https://github.com/OpenNMT/CTranslate2/blob/v4.5.0/src/cuda/utils.h (CUDA_CHECK).

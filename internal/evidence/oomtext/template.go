@@ -119,12 +119,17 @@ func readAll(t squashed) []span {
 	var kept []span
 	end := 0
 	for _, s := range found {
-		if s.start >= end {
+		if s.start >= end && !(s.message.Format == anyFormat && end > 0 && t.sameLine(end-1, s.start)) {
 			kept = append(kept, s.span)
 			end = s.end
 		}
 	}
 	return kept
+}
+
+// sameLine tells whether no line feed stands between positions i and k. What a message has said, a reader of last resort does not say again behind it.
+func (t squashed) sameLine(i, k int) bool {
+	return bytes.IndexByte(t.raw[t.pos[i]:t.pos[k]], '\n') < 0
 }
 
 // newMessage has everything unknown.

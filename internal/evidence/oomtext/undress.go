@@ -47,6 +47,8 @@ var (
 var tags = map[string]bool{"br": true, "p": true, "pre": true, "td": true, "tr": true, "th": true, "span": true, "div": true, "code": true, "b": true, "i": true, "em": true, "strong": true, "li": true, "ul": true,
 	"a": true, "font": true, "table": true, "tbody": true, "details": true, "summary": true, "blockquote": true, "samp": true, "kbd": true, "tt": true}
 
+const longestTag = 300
+
 // stripTags puts a space in place of each tag.
 func stripTags(s string) string {
 	if strings.IndexByte(s, '<') < 0 {
@@ -58,8 +60,8 @@ func stripTags(s string) string {
 		if open < 0 {
 			break
 		}
-		end := strings.IndexByte(s[open:], '>')
-		if end < 0 || end > 300 || !tags[tagName(s[open+1:open+end])] {
+		end := strings.IndexByte(s[open:min(len(s), open+longestTag)], '>') // no further: a line may have thousands of marks and no end
+		if end < 0 || !tags[tagName(s[open+1:open+end])] {
 			b.WriteString(s[:open+1])
 			s = s[open+1:]
 			continue

@@ -30,7 +30,7 @@ type window struct {
 
 	label     string // the prefix of its lines
 	open      bool   // its last line ended without a line feed
-	scenes    *int   // how many scenes may still be looked at in this log
+	shared    *shared
 	lastScene Scene
 }
 
@@ -44,7 +44,23 @@ const (
 	maxText    = 4 << 10  // bytes of a message kept as text
 )
 
-func newWindow(rank int, scenes *int) *window { return &window{rank: rank, hot: -1, scenes: scenes} }
+// shared is what the windows of one log have in common.
+type shared struct {
+	scenes int             // that may still be looked at
+	seen   map[string]int  // index in the log's messages by signature
+	placed map[string]bool // signatures of messages whose surroundings were looked at
+}
+
+// first tells whether the surroundings of a message are of interest: it came for the first time, and the log is not full.
+func (s *shared) first(key string) bool {
+	if s.placed[key] || len(s.placed) >= MaxMessages {
+		return false
+	}
+	s.placed[key] = true
+	return true
+}
+
+func newWindow(rank int, s *shared) *window { return &window{rank: rank, hot: -1, shared: s} }
 
 // add appends a line and reports whether the window is ripe: what its last trigger started is all there.
 func (w *window) add(a *automaton, body []byte, ref lineRef) bool {
@@ -178,9 +194,12 @@ func (w *window) place(m Message, start, end int) Message {
 	}
 	m.Text = strings.Join(strings.Fields(string(w.text[start:min(end, start+maxText)])), " ")
 	m.Tracebacks = w.tracebacks(first)
-	m.Versions = m.versions()
-	m.Scene = w.scene(start, end)
-	m.Near = w.near(start, end)
+	m.key = m.signature()
+	if w.shared.first(m.key) { // of a repetition nothing else is kept
+		m.Versions = m.versions()
+		m.Scene = w.scene(start, end)
+		m.Near = w.near(start, end)
+	}
 	if len(m.Tracebacks) == 0 {
 		m.Tracebacks = w.traceBelow(last)
 	}

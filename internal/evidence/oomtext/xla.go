@@ -32,6 +32,7 @@ func (t squashed) readProgram(m *Message, at int) int {
 			m.Capacity, end = a, stop
 		}
 	}
+	m.Truncated = m.Capacity.Text == ""
 	return t.readBuffers(m, end)
 }
 

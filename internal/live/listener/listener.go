@@ -91,11 +91,26 @@ type conn struct {
 	of    *Limited
 	state http.ConnState
 	since time.Time
+	spoke bool // its first bytes were read
 }
 
-// spare tells whether a connection does nothing. Its listener's lock is held.
+// Read notes when a client first says something: from then on it has some time to finish its request.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && !c.spoke { // only the server's one reader of the connection comes here
+		c.spoke = true
+		c.of.mu.Lock()
+		c.since = time.Now()
+		c.of.mu.Unlock()
+	}
+	return n, err
+}
+
+// spare tells whether a connection does nothing. On a busy machine a request may have arrived that nobody has had the time to read: such a client is not
+// sent away. The listener's lock is held.
 func (c *conn) spare() bool {
-	return c.state == http.StateIdle || c.state == http.StateNew && time.Since(c.since) > patience
+	quiet := c.state == http.StateIdle || c.state == http.StateNew && time.Since(c.since) > patience
+	return quiet && !pending(c.Conn)
 }
 
 func (c *conn) Close() error {

@@ -299,7 +299,11 @@ func (t *PredictionTable) line(r *report.Prediction) {
 	s := t.s
 	name := screen.Pad(screen.Fit(screen.Clean(r.ID), t.width), t.width)
 	if r.Error != "" {
-		s.Line(name, "  ", s.Ink(screen.Yellow, screen.Fit(screen.Clean(r.Error), s.Width()-t.width-2)))
+		why := r.Error
+		if _, after, found := strings.Cut(why, r.ID+": "); found { // the row is named already
+			why = after
+		}
+		s.Line(name, "  ", s.Ink(screen.Yellow, screen.Fit(screen.Clean(why), s.Width()-t.width-2)))
 		return
 	}
 	reserved := screen.PadLeft(r.Peak.Reserved.Short(), 11)

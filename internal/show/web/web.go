@@ -54,6 +54,9 @@ func Listen() (*Server, error) {
 // URL is where the page is.
 func (s *Server) URL() string { return "http://" + s.host + "/" + s.token + "/" }
 
+// Close gives the port back where nothing was served.
+func (s *Server) Close() error { return s.listener.Close() }
+
 // Show gives the recordings; questions that came before wait for it. It is called once.
 func (s *Server) Show(b *page.Book) {
 	s.book = b

@@ -13,8 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-// FuzzDiff compares a recording with one that nearly makes sense: neither order loses bytes.
-func FuzzDiff(f *testing.F) {
+// comparing compares a recording with one that nearly makes sense: neither order loses bytes.
+func comparing(f fuzzer) {
 	whole := hostile.New(hostile.Snapshot())
 	told := func(s *snapshot.Snapshot, d int) *timeline.Timeline {
 		return timeline.New(recording.New(s, d), callsite.NewTable(&s.Stacks))

@@ -69,8 +69,8 @@ func sound(t *testing.T, r *report.Explain) {
 	}
 }
 
-// FuzzExplain explains recordings that nearly make sense.
-func FuzzExplain(f *testing.F) {
+// explaining explains recordings that nearly make sense.
+func explaining(f fuzzer) {
 	whole, held := hostile.New(hostile.Snapshot()), hostile.New([]byte(hostile.Holders))
 	hostile.Seed(f, []byte{1, 2, 3})
 	f.Fuzz(func(t *testing.T, choices, ofHolders []byte) {
@@ -101,8 +101,8 @@ func handedOver(t *testing.T, s *snapshot.Snapshot) {
 	}
 }
 
-// FuzzExplainLog explains logs that nearly make sense.
-func FuzzExplainLog(f *testing.F) {
+// explainingLogs explains logs that nearly make sense.
+func explainingLogs(f fuzzer) {
 	hostile.Seed(f)
 	f.Fuzz(func(t *testing.T, choices []byte) {
 		log, err := oomtext.Read(strings.NewReader(hostile.Text(hostile.Log, hostile.FromBytes(choices))))

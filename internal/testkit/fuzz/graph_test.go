@@ -29,8 +29,8 @@ func graph(target, more string) *hostile.Document {
 		`"signature":{"input_specs":[{"parameter":{"arg":{"name":"w"},"parameter_name":"fc.weight"}},{"user_input":{"arg":{"as_tensor":{"name":"x"}}}}],"output_specs":[]}}}`))
 }
 
-// FuzzGraph predicts graphs that nearly make sense.
-func FuzzGraph(f *testing.F) {
+// predictingGraphs predicts graphs that nearly make sense.
+func predictingGraphs(f fuzzer) {
 	bases := []*hostile.Document{
 		graph("gelu.default", ""), graph("softmax.int", `,{"name":"dim","arg":{"as_int":1}}`), graph("expand.default", `,{"name":"size","arg":{"as_ints":[4,4]}}`),
 		graph("transpose.int", `,{"name":"dim0","arg":{"as_int":0}},{"name":"dim1","arg":{"as_int":1}}`), graph("slice.Tensor", `,{"name":"dim","arg":{"as_int":1}},{"name":"end","arg":{"as_int":2}}`),

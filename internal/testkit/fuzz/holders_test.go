@@ -10,8 +10,8 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-// FuzzHolders matches holders that nearly make sense with a recording that does.
-func FuzzHolders(f *testing.F) {
+// matchingHolders matches holders that nearly make sense with a recording that does.
+func matchingHolders(f fuzzer) {
 	whole := hostile.New([]byte(hostile.Holders))
 	s, err := snapshot.Read(bytes.NewReader(hostile.Snapshot()))
 	if err != nil {

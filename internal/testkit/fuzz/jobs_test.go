@@ -7,8 +7,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/testkit/hostile"
 )
 
-// FuzzJobs reads jobs that nearly make sense: what is accepted can be run.
-func FuzzJobs(f *testing.F) {
+// readingJobs reads jobs that nearly make sense: what is accepted can be run.
+func readingJobs(f fuzzer) {
 	whole := hostile.New([]byte(hostile.Job))
 	if _, err := job.Parse([]byte(hostile.Job)); err != nil {
 		f.Fatal(err)

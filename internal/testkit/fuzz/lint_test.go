@@ -9,8 +9,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/testkit/hostile"
 )
 
-// FuzzLint lints programs that nearly make sense: findings stand in the file, and what a repair makes of it can be linted again.
-func FuzzLint(f *testing.F) {
+// linting lints programs that nearly make sense: findings stand in the file, and what a repair makes of it can be linted again.
+func linting(f fuzzer) {
 	hostile.Seed(f)
 	f.Fuzz(func(t *testing.T, choices []byte) {
 		src := []byte(hostile.Text(hostile.Source, hostile.FromBytes(choices)))

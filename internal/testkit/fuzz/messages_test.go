@@ -8,8 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/testkit/hostile"
 )
 
-// FuzzMessages reads logs that nearly make sense.
-func FuzzMessages(f *testing.F) {
+// readingMessages reads logs that nearly make sense.
+func readingMessages(f fuzzer) {
 	hostile.Seed(f)
 	f.Fuzz(func(t *testing.T, choices []byte) {
 		text := hostile.Text(hostile.Log, hostile.FromBytes(choices))

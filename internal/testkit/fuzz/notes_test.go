@@ -8,8 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/testkit/hostile"
 )
 
-// FuzzNotes reads notes that nearly make sense, beside notes that do.
-func FuzzNotes(f *testing.F) {
+// readingNotes reads notes that nearly make sense, beside notes that do.
+func readingNotes(f fuzzer) {
 	whole := hostile.New([]byte(hostile.Notes))
 	good, err := probenotes.Read(bytes.NewReader([]byte(hostile.Notes)))
 	if err != nil {

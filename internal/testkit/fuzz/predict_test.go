@@ -14,8 +14,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// FuzzPredict predicts configurations that nearly make sense: an answer's parts add up to its peak, and a refusal says why.
-func FuzzPredict(f *testing.F) {
+// predicting predicts configurations that nearly make sense: an answer's parts add up to its peak, and a refusal says why.
+func predicting(f fuzzer) {
 	var bases []*hostile.Document
 	for _, text := range hostile.Configs {
 		bases = append(bases, hostile.New([]byte(text)))

@@ -10,8 +10,8 @@ import (
 	"github.com/plimsoll/plimsoll/snapshot"
 )
 
-// FuzzReplay replays recordings that nearly make sense: whatever the model makes of them, its own books balance.
-func FuzzReplay(f *testing.F) {
+// replaying replays recordings that nearly make sense: whatever the model makes of them, its own books balance.
+func replaying(f fuzzer) {
 	whole := hostile.New(hostile.Snapshot())
 	hostile.Seed(f)
 	f.Fuzz(func(t *testing.T, choices []byte) {

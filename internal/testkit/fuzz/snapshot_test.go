@@ -65,8 +65,8 @@ func relied(t *testing.T, s *snapshot.Snapshot) {
 	}
 }
 
-// FuzzSnapshot reads recordings that nearly make sense: whatever is accepted has what everybody relies on, as JSON and as a pickle.
-func FuzzSnapshot(f *testing.F) {
+// readingSnapshots reads recordings that nearly make sense: whatever is accepted has what everybody relies on, as JSON and as a pickle.
+func readingSnapshots(f fuzzer) {
 	whole := hostile.New(hostile.Snapshot())
 	for _, plain := range [][]byte{hostile.Snapshot(), whole.Pickled()} {
 		s, err := snapshot.Read(bytes.NewReader(plain))

@@ -20,8 +20,8 @@ import (
 
 var questions = []string{"curve?by=line&from=-3&to=1e300", "curve?axis=time&from=NaN&to=Inf&columns=7", "curve?by=match&word=f", "alive?at=7", "map?at=7", "map?at=-9", "events?n=-4", "allocation?at=3"}
 
-// FuzzView asks everything the page asks about recordings that nearly make sense: what cannot be answered is refused, and answers are JSON.
-func FuzzView(f *testing.F) {
+// viewing asks everything the page asks about recordings that nearly make sense: what cannot be answered is refused, and answers are JSON.
+func viewing(f fuzzer) {
 	whole := hostile.New(hostile.Snapshot())
 	hostile.Seed(f)
 	f.Fuzz(func(t *testing.T, choices []byte) {
