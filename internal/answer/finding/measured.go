@@ -1,36 +1,3 @@
 package finding
 
-// measured is how often each finding of a recording was right. Generated: see scripts/confidence.sh.
-var measured = map[string]Tally{
-	"absurd-request":             {2, 2, 0},
-	"activations-dominate":       {18, 14, 2},
-	"attention-quadratic":        {6, 6, 0},
-	"checkpoint-save":            {5, 5, 0},
-	"checkpointing-ineffective":  {7, 7, 0},
-	"cuda-graph-pools":           {3, 3, 0},
-	"cudnn-workspace":            {2, 2, 0},
-	"dataset-on-gpu":             {10, 10, 0},
-	"eval-batch-too-large":       {7, 7, 0},
-	"eval-graph-kept":            {9, 9, 0},
-	"eval-outputs-kept":          {13, 13, 0},
-	"exception-holds-tensors":    {6, 6, 0},
-	"fragmentation":              {14, 12, 0},
-	"graph-kept-in-generation":   {11, 11, 0},
-	"growth":                     {86, 82, 4},
-	"input-spike":                {11, 7, 3},
-	"logits":                     {9, 9, 0},
-	"model-copies":               {16, 12, 1},
-	"model-load":                 {11, 11, 0},
-	"model-too-large":            {2, 2, 0},
-	"non-pytorch-memory":         {1, 1, 0},
-	"one-large-tensor":           {29, 25, 2},
-	"optimizer-state-first-step": {9, 8, 1},
-	"optimizer-step-temporaries": {7, 7, 0},
-	"other-process":              {2, 2, 0},
-	"outputs-held":               {7, 7, 0},
-	"precision-too-high":         {6, 6, 0},
-	"resume-doubles":             {10, 8, 2},
-	"second-step":                {8, 8, 0},
-	"stream-held":                {4, 4, 0},
-	"unknown":                    {16, 0, 0},
-}
+var measured = map[string]Tally{}
