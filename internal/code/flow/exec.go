@@ -324,7 +324,7 @@ func (f *follower) augmented(s *pysource.Assign) {
 	old, v := f.eval(t), f.eval(s.Value)
 	key := Key(innermost(t))
 	if key != "" && (s.Op == "+=" || s.Op == "-=") {
-		f.store(&Store{Kind: Accumulate, Node: s, Base: key, Target: t, Value: v, Expr: s.Value})
+		f.store(added(&Store{Kind: Accumulate, Node: s, Base: key, Target: t, Value: v, Expr: s.Value}))
 	}
 	result := combine(old, v)
 	if old.Kind == Container {
@@ -338,6 +338,22 @@ func (f *follower) augmented(s *pysource.Assign) {
 		return
 	}
 	f.keep(key, v)
+}
+
+// added is a list's growth where what is added is a list written out: xs += [x].
+func added(st *Store) *Store {
+	switch x := st.Expr.(type) {
+	case *pysource.Sequence:
+		if x.Kind == '[' {
+			st.Kind = Append
+			if len(x.Items) == 1 && len(st.Value.Items) == 1 {
+				st.Expr, st.Value = x.Items[0], st.Value.Items[0]
+			}
+		}
+	case *pysource.Comprehension:
+		st.Kind = Append
+	}
+	return st
 }
 
 // selfReference recognises "x = x + value", "x = torch.cat([x, value])" and "x = [value for … in loader]".

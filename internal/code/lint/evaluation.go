@@ -34,7 +34,7 @@ func (p *pass) gradOffEverywhere() bool {
 func (p *pass) wantsGradients(s *flow.Scope) bool {
 	for _, c := range s.Calls {
 		if strings.HasPrefix(c.Name, "torch.autograd.") && c.Method != "Variable" || strings.HasPrefix(c.Name, "torch.func.") || c.Method == "requires_grad_" && !(len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value)) ||
-			c.Method == "register_hook" || c.Method == "register_full_backward_hook" || c.Method == "grad" {
+			c.Method == "register_hook" || c.Method == "register_full_backward_hook" || s.CallReaches(c, "grad") {
 			return true
 		}
 	}
@@ -328,7 +328,7 @@ func backwardAfter(s *flow.Scope, backs []backward, from int, key string) bool {
 func (p *pass) frozen(key string) bool {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
-			if c.Method == "requires_grad_" && c.Recv != nil && strings.HasPrefix(flow.Key(c.Recv), key) && len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value) {
+			if c.Method == "requires_grad_" && c.Recv != nil && strings.HasPrefix(flow.Key(owner(c.Recv)), key) && len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value) {
 				return true
 			}
 		}
