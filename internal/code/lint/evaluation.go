@@ -48,7 +48,17 @@ func (p *pass) wantsGradients(s *flow.Scope) bool {
 			return false // a training: what reads .grad here looks at the parameters' gradients
 		}
 	}
-	return bodyHas(s.Body, func(w string) bool { return w == "grad" })
+	return bodyHas(s.Body, func(w string) bool { return w == "grad" || attacks(w) })
+}
+
+// attacks knows the words of code that differentiates with respect to its input, whoever does it: im_adv, make_adv, attack_kwargs.
+func attacks(name string) bool {
+	for _, w := range tokens(name) {
+		if oneOf(w, "adv", "adversarial", "attack", "attacker", "perturb", "perturbation", "pgd", "fgsm", "saliency", "gradcam", "cam") {
+			return true
+		}
+	}
+	return false
 }
 
 // calledWithoutGrad tells whether every call of the function in this file runs without recording.

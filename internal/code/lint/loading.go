@@ -214,7 +214,7 @@ func copied(s *flow.Scope, load *flow.Call) bool {
 		}
 	}
 	for _, c := range s.Calls {
-		if c == load || !strings.Contains(c.Method, "load") && !strings.Contains(c.Method, "state_dict") {
+		if c == load || !takesWeights(c.Method) {
 			continue
 		}
 		for _, a := range c.Node.Args {
@@ -224,6 +224,12 @@ func copied(s *flow.Scope, load *flow.Call) bool {
 		}
 	}
 	return false
+}
+
+// takesWeights knows names of functions that copy a checkpoint into a model: load_state_dict, load_weights, set_peft_model_state_dict.
+func takesWeights(name string) bool {
+	name = strings.ToLower(name)
+	return strings.Contains(name, "state_dict") || strings.HasPrefix(name, "load") && containsAny(name, "weight", "param", "pretrain", "model", "checkpoint", "ckpt")
 }
 
 func containsAny(s string, parts ...string) bool {
