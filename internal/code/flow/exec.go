@@ -24,6 +24,10 @@ func (f *follower) next() int { f.s.order++; return f.s.order }
 func (f *follower) body(body []pysource.Stmt) {
 	for _, s := range body {
 		f.stmt(s)
+		switch s.(type) {
+		case *pysource.Return, *pysource.Raise:
+			return // what follows never runs
+		}
 	}
 }
 

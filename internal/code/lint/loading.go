@@ -208,6 +208,11 @@ func besideModel(s *flow.Scope, load *flow.Call) bool {
 // else may be the model itself.
 func copied(s *flow.Scope, load *flow.Call) bool {
 	names := loadedAs(s, load)
+	for _, b := range s.Binds { // net = checkpoint["net"]
+		if part, ok := b.Expr.(*pysource.Subscript); ok && b.Value.Kind == flow.Model && slices.Contains(names, flow.Key(part.X)) {
+			return false
+		}
+	}
 	for _, name := range names {
 		if last := strings.ToLower(flow.Last(name)); containsAny(last, "state", "ckpt", "checkpoint", "dict", "weight", "param", "snapshot", "pretrained") {
 			return true
