@@ -286,6 +286,9 @@ func (f *follower) isModule(recv pysource.Expr) bool {
 
 // modelCall starts a graph where autograd records.
 func (f *follower) modelCall(c *Call) Value {
+	if name := Key(c.Node.Func); c.Callee.Kind == Model && c.Callee.Guess && name != "" && !strings.Contains(name, "_") && len(c.Node.Args) > 0 && settings[Last(Key(c.Node.Args[0].Value))] {
+		return Value{Kind: Model, Guess: true} // model(opt): what was found under a name is a class
+	}
 	v := Value{Kind: Tensor}
 	if facts := f.s.Forward(c); facts != nil && facts.NoGrad {
 		return v

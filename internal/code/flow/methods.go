@@ -67,9 +67,6 @@ func (f *follower) method(c *Call, args Value) (Value, bool) {
 	return Value{}, false
 }
 
-// settings are the names that people give to what holds options.
-var settings = map[string]bool{"args": true, "opt": true, "opts": true, "cfg": true, "config": true, "hparams": true, "params": true, "flags": true, "FLAGS": true, "conf": true}
-
 func stringArg(c *pysource.Call) (string, bool) {
 	if len(c.Args) == 0 {
 		return "", false
