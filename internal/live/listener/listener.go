@@ -16,6 +16,19 @@ import (
 // patience is how long a new connection may be silent while others wait.
 const patience = 300 * time.Millisecond
 
+// InTurn answers so many requests at a time; the others wait for their turn. Whoever is sent away instead has a hole in his data.
+func InTurn(most int, next http.Handler) http.Handler {
+	turns := make(chan struct{}, most)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
+			next.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	})
+}
+
 // Limited is a listener with room for so many connections at a time. State must be told what they do (http.Server.ConnState).
 type Limited struct {
 	net.Listener

@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	maxConnections = 32              // a browser opens six
+	maxConnections = 256             // a browser opens six
+	maxAnswers     = 32              // at a time; others wait
 	writeTimeout   = 2 * time.Minute // an answer to the slowest question, sent to somebody who reads
 )
 
@@ -73,7 +74,7 @@ func (s *Server) Conclude(sum page.Summary) {
 func (s *Server) Serve(ctx context.Context) error {
 	limited := listener.Limit(s.listener, maxConnections)
 	h := &http.Server{
-		Handler: s, ConnState: limited.State, ReadTimeout: 10 * time.Second, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: writeTimeout,
+		Handler: listener.InTurn(maxAnswers, s), ConnState: limited.State, ReadTimeout: 10 * time.Second, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: writeTimeout,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 	}
 	stop := context.AfterFunc(ctx, func() { h.Close() })
