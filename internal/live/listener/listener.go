@@ -16,13 +16,15 @@ import (
 // patience is how long a new connection may be silent while others wait.
 const patience = 300 * time.Millisecond
 
-// InTurn answers so many requests at a time; the others wait for their turn. Whoever is sent away instead has a hole in his data.
-func InTurn(most int, next http.Handler) http.Handler {
+// InTurn answers so many requests at a time, each within the given time from when its turn comes; the others wait. A scraper that is sent away instead has a
+// hole in its data.
+func InTurn(most int, within time.Duration, next http.Handler) http.Handler {
 	turns := make(chan struct{}, most)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case turns <- struct{}{}:
 			defer func() { <-turns }()
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within)) // waiting does not count; a recorder in a test has no deadline
 			next.ServeHTTP(w, r)
 		case <-r.Context().Done():
 		}

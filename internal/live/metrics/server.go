@@ -34,7 +34,7 @@ func Handler(c *Collector, localOnly bool) (http.Handler, error) {
 		return nil, fmt.Errorf("register the metrics: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", listener.InTurn(maxScrapes, promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", listener.InTurn(maxScrapes, 2*requestTimeout, promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		EnableOpenMetrics: true, Timeout: requestTimeout, ErrorHandling: promhttp.HTTPErrorOnError,
 	})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
