@@ -144,6 +144,7 @@ func readFile(env Env, name string) (explain.Evidence, error) {
 	}
 	e, err := readOne(env, name, f, size)
 	if err == nil && e.Snapshot != nil {
+		e.Batch = batchBeside(name)
 		e.Holders, err = holdersBeside(env, name)
 	}
 	return e, err

@@ -9,24 +9,24 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/evidence/holders"
+	"github.com/plimsoll/plimsoll/internal/evidence/probenotes"
 )
 
 // A recording NAME.pickle may have the holders of what is alive at its end beside it, in NAME.holders.json.gz.
 const (
 	recordingEnding = ".pickle"
 	holdersEnding   = ".holders.json.gz"
+	notesEnding     = ".json"
 )
 
 func isHolders(path string) bool { return strings.HasSuffix(path, holdersEnding) }
 
 // holdersBeside reads the holders of a recording; nil: it has none.
 func holdersBeside(env Env, recording string) (*holders.File, error) {
-	name := filepath.Base(recording)
-	at := strings.LastIndex(name, recordingEnding) // also of .pickle.gz, .pickle.zst
-	if at < 0 {
+	path, ok := fileBeside(recording, holdersEnding)
+	if !ok {
 		return nil, nil
 	}
-	path := filepath.Join(filepath.Dir(recording), name[:at]+holdersEnding)
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -44,6 +44,34 @@ func holdersBeside(env Env, recording string) (*holders.File, error) {
 		return nil, unreadable(fmt.Errorf("%s: %w", path, err))
 	}
 	return read, nil
+}
+
+// fileBeside is the file of another kind that belongs to a recording, by its name.
+func fileBeside(recording, ending string) (string, bool) {
+	name := filepath.Base(recording)
+	at := strings.LastIndex(name, recordingEnding) // also of .pickle.gz, .pickle.zst
+	if at < 0 {
+		return "", false
+	}
+	return filepath.Join(filepath.Dir(recording), name[:at]+ending), true
+}
+
+// batchBeside is the batch size in the notes that plimsoll run wrote of the recorded process; 0 where there are none.
+func batchBeside(recording string) int {
+	path, ok := fileBeside(recording, notesEnding)
+	if !ok {
+		return 0
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	p, err := probenotes.Read(f)
+	if err != nil {
+		return 0
+	}
+	return p.TrainingBatch()
 }
 
 // recordingOf finds the recording that a holders file belongs to.

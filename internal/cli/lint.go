@@ -157,7 +157,7 @@ func runLint(ctx context.Context, env Env, o lintOptions, args []string) error {
 func openLintCache(env Env, none bool) *workspace.Cache {
 	folder := userCache(env)
 	if none || folder == "" {
-		return workspace.MemoryCache()
+		return nil
 	}
 	return workspace.OpenCache(filepath.Join(folder, "plimsoll", "lint"), workspace.ProgramKey(Version))
 }

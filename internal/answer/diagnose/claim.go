@@ -3,6 +3,7 @@ package diagnose
 import (
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/memory/replay"
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
 	"github.com/plimsoll/plimsoll/snapshot"
 )
@@ -31,6 +32,7 @@ type change struct {
 	never   []int           // allocations that are never made
 	scaled  map[int]bool    // allocations that are made smaller
 	by      float64         // the factor for them, and for the failing request where request is set
+	kinds   []tape.Category // what of the rest of the step is made smaller by the same factor
 	request bool            // the failing request is scaled too, or never made where by is 0
 	setting *replay.Setting // another configuration of the allocator
 	coming  float64         // factor for what the step still needs; 0: 1

@@ -38,10 +38,7 @@ func (c *Case) coming() Coming {
 
 // earlierRise is the most that complete steps before the failing one (of training, or batches of evaluation) rose above what was in use when they began.
 func (c *Case) earlierRise() (units.Bytes, bool) {
-	ends := c.Steps
-	if c.OOM.Eval {
-		ends = c.Batches
-	}
+	ends := c.stepEnds()
 	var most units.Bytes
 	found := false
 	level, low, high := c.Tape.Before(), units.Bytes(0), units.Bytes(0)
@@ -100,12 +97,8 @@ func (c *Case) asBefore(ch change) bool {
 
 // stepBegin is the event at which the failing step, or batch of evaluation, began.
 func (c *Case) stepBegin() int {
-	ends := c.Steps
-	if c.OOM.Eval {
-		ends = c.Batches
-	}
 	begin := -1
-	for _, e := range ends {
+	for _, e := range c.stepEnds() {
 		if e < c.OOM.Event {
 			begin = e
 		}

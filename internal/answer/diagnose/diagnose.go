@@ -24,7 +24,8 @@ import (
 type Case struct {
 	Input string
 	*timeline.Timeline
-	OOM *Failure // the last request that failed, nil when none did
+	OOM   *Failure // the last request that failed, nil when none did
+	Batch int      // samples of a batch; 0: not known
 
 	Instant int                          // tape event the findings are about: the failure, else the peak
 	InUse   units.Bytes                  // alive then
@@ -37,6 +38,7 @@ type Case struct {
 	Frag       *Fragmentation // what the allocator model says, nil when it was not asked
 	Replay     *replay.Case   // the recording in the allocator model, nil where it cannot be played
 	Coming     Coming         // what the step that failed would still have needed
+	Rest       *Rest          // how it would have gone on, as an earlier step did; nil where none is like it
 	// BlocksExact says that Peak.Allocated comes from the allocator model; otherwise it is a lower bound.
 	BlocksExact bool
 }
@@ -89,7 +91,7 @@ func NewCase(input string, t *timeline.Timeline) *Case {
 	c.Growth = t.Growing(fewGrowthSteps)
 	c.EvalGrowth = t.EvalGrowing(fewGrowthSteps)
 	if c.OOM != nil {
-		c.Coming = c.coming()
+		c.Coming, c.Rest = c.coming(), c.completes()
 	}
 	return c
 }

@@ -2,7 +2,9 @@ package diagnose
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"sort"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
@@ -10,20 +12,47 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// batchScaled is the failing step with a smaller batch: activations and inputs it makes, the request that failed, and what would still have come.
+// batchScaled is the failing step with a smaller batch: activations and inputs it makes, the request that failed, and what would still have come. Where the number of samples is known,
+// a tensor whose bytes it does not divide is none of samples and stays as large.
 func (c *Case) batchScaled(by float64) change {
 	if c.OOM == nil {
 		return change{}
 	}
-	ch := change{scaled: map[int]bool{}, by: by, coming: by}
+	ch := change{scaled: map[int]bool{}, by: by, coming: by, kinds: []tape.Category{tape.Activations}}
+	if c.OOM.Step > 0 { // in the first step inputs may be a data set
+		ch.kinds = append(ch.kinds, tape.Inputs)
+	}
 	from := c.stepBegin()
 	for id := len(c.Tape.Initial); id < len(c.Died); id++ {
-		if int(c.Born[id]) > from && (c.Category[id] == tape.Activations || c.Category[id] == tape.Inputs && c.OOM.Step > 0) {
+		if int(c.Born[id]) > from && slices.Contains(ch.kinds, c.Category[id]) && c.ofSamples(c.Size(id)) {
 			ch.scaled[id] = true
 		}
 	}
 	ch.request = c.OOM.Phase == callsite.Forward || c.OOM.Phase == callsite.Backward || c.OOM.Phase == callsite.User
 	return ch
+}
+
+// ofSamples tells a size that can be that of a whole batch.
+func (c *Case) ofSamples(size units.Bytes) bool {
+	return c.Batch == 0 || size%units.Bytes(c.Batch) == 0
+}
+
+// SetBatch tells how many samples the program puts into a batch. It is not believed where most of what the failing step made cannot be so many samples, as on one of several cards.
+func (c *Case) SetBatch(n int) {
+	if c.OOM == nil || c.OOM.Eval || n < 2 {
+		return
+	}
+	var fits, all units.Bytes
+	for id := len(c.Tape.Initial); id < len(c.Died); id++ {
+		if int(c.Born[id]) > c.stepBegin() && c.Category[id] == tape.Activations {
+			if all += c.Size(id); c.Size(id)%units.Bytes(n) == 0 {
+				fits += c.Size(id)
+			}
+		}
+	}
+	if 10*fits >= 9*all && all > 0 {
+		c.Batch = n
+	}
 }
 
 // largestShare is the share of this batch that fits: the memory beside activations stays, activations, the failing request and what was to come shrink with it.
@@ -47,8 +76,22 @@ func (c *Case) largestShare(act units.Bytes) float64 {
 	return share
 }
 
+// largestBatch is the largest number of samples whose step completes; 0 where the number of samples is not known, or no earlier step says what it takes to complete one.
+func (c *Case) largestBatch() int {
+	if c.Batch == 0 || !c.Coming.Exact {
+		return 0
+	}
+	return sort.Search(c.Batch-1, func(i int) bool { // of n samples, i+1 fewer
+		ch := c.batchScaled(float64(c.Batch-1-i) / float64(c.Batch))
+		return c.suffices(c.try(ch), ch)
+	})
+}
+
 // smallerBatch is the remedy of a smaller batch with the number that fits.
 func (c *Case) smallerBatch(act units.Bytes) (report.Remedy, change) {
+	if fewer := c.largestBatch(); c.Batch > 0 && c.Coming.Exact && fewer < c.Batch-1 {
+		return c.samples(act, c.Batch-1-fewer)
+	}
 	share := c.largestShare(act)
 	half := saving(act/2, halve+c.sameTraining())
 	switch {
@@ -57,16 +100,26 @@ func (c *Case) smallerBatch(act units.Bytes) (report.Remedy, change) {
 	case share <= 0:
 		return report.Remedy{Action: "a smaller batch alone does not make it fit: even a single sample is too much beside the rest", CheckedBy: report.ByArithmetic, Saves: act}, change{}
 	}
-	pieces := int(1/share) + 1
-	if float64(pieces-1)*share >= 1 {
-		pieces--
-	}
-	action := fmt.Sprintf("reduce the micro-batch to at most %s of this one and accumulate over %d%s", percent(share), pieces, c.sameTraining())
+	parts := partsOf(share)
+	action := fmt.Sprintf("reduce the micro-batch to at most %s of this one and accumulate over %d%s", percent(share), parts, c.sameTraining())
 	if !c.Coming.Exact {
 		action = fmt.Sprintf("micro-batch: halving is not enough; at most %s of this one can fit%s", percent(share), c.sameTraining())
+		if n := int(share * float64(c.Batch)); n > 0 {
+			action = fmt.Sprintf("micro-batch: halving is not enough; at most %d samples can fit (you used %d)%s", n, c.Batch, c.sameTraining())
+		}
 	}
-	return saving(units.Bytes(float64(act)*(1-share)), action), c.batchScaled(1 / float64(pieces))
+	return saving(units.Bytes(float64(act)*(1-share)), action), c.batchScaled(1 / float64(parts))
 }
+
+// samples is the remedy of a batch of so many samples.
+func (c *Case) samples(act units.Bytes, n int) (report.Remedy, change) {
+	share := float64(n) / float64(c.Batch)
+	action := fmt.Sprintf("a batch of %d: the largest that fits (you used %d); accumulate over %d%s", n, c.Batch, partsOf(share), c.sameTraining())
+	return saving(units.Bytes(float64(act)*(1-share)), action), c.batchScaled(share)
+}
+
+// partsOf is how many batches of a share make up a whole one.
+func partsOf(share float64) int { return int(math.Ceil(1/share - 1e-9)) }
 
 func percent(share float64) string {
 	if p := 100 * share; p < 10 {
@@ -98,11 +151,15 @@ func (c *Case) enough(f *claim) {
 		v := c.try(f.tries[i])
 		switch {
 		case !v.known:
-		case v.enough() && (c.Coming.Exact || f.tries[i].usual), c.asBefore(f.tries[i]):
+		case c.suffices(v, f.tries[i]):
 			r.Enough, alone = "yes", true
 		case c.lacks(v):
 			r.Enough = "no"
 			r.Missing = max(v.short, v.needs-v.room)
+		case v.enough():
+			if setting := c.withExpandable(f.tries[i]); setting != "" {
+				r.Enough, alone = "with: "+setting, true
+			}
 		}
 		if v.played && r.Enough != "" {
 			r.CheckedBy = report.ByReplay
@@ -111,6 +168,20 @@ func (c *Case) enough(f *claim) {
 	if !alone && c.Coming.Exact {
 		c.together(f)
 	}
+}
+
+// suffices tells that a run with a change completes the step that failed. Where an earlier step says what was still to come, that is played, too, under the least that the limit can be; otherwise
+// as much as the failing request must be left over, for blocks of memory are cut and not every piece that is free serves every request.
+func (c *Case) suffices(v verdict, ch change) bool {
+	known := v.enough() && (c.Coming.Exact || ch.usual)
+	before := c.asBefore(ch)
+	if !known && !before {
+		return false
+	}
+	if completes, played := c.plays(ch); played {
+		return completes
+	}
+	return before || ch.usual || ch.coming == nothingMore || v.room-v.needs >= c.OOM.Segment
 }
 
 // lacks tells that a change is not enough, wherever the limit lies: a limit that is only known to lie between two bounds is taken at the upper one.
@@ -125,7 +196,7 @@ func (c *Case) together(f *claim) {
 			if f.tries[i].empty() || f.tries[j].empty() {
 				continue
 			}
-			if v := c.try(f.tries[i].and(f.tries[j])); v.enough() {
+			if both := f.tries[i].and(f.tries[j]); c.suffices(c.try(both), both) {
 				f.Remedies[i].Enough = "with: " + f.Remedies[j].Action
 				return
 			}
@@ -138,7 +209,7 @@ func (ch change) and(other change) change {
 	out := change{never: append(slices.Clone(ch.never), other.never...), saves: ch.saves + other.saves, request: ch.request || other.request, coming: 1}
 	for _, x := range []change{ch, other} {
 		if x.by > 0 || len(x.scaled) > 0 {
-			out.scaled, out.by = x.scaled, x.by
+			out.scaled, out.by, out.kinds = x.scaled, x.by, x.kinds
 		}
 		if x.coming > 0 {
 			out.coming *= x.coming

@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/evidence/callsite"
+	"github.com/plimsoll/plimsoll/internal/evidence/holders"
 	"github.com/plimsoll/plimsoll/internal/evidence/recording"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -152,8 +153,37 @@ func outputsHeld(c *Case) (claim, bool) {
 	if c.Holders == nil {
 		remedy = change{} // which variables refer to the results is not known: of three that were tried on a card, deleting two by name was enough once
 	}
-	f.remedy(report.Remedy{Action: "move the loop's body into a function, or del every variable that refers to the step's results (outputs, loss, parts of it) at its end", Saves: sum, CheckedBy: report.ByArithmetic}, remedy)
+	f.remedy(report.Remedy{Action: "move the loop's body into a function, or give up every variable that refers to the step's results at its end: " + c.variables(ids), Saves: sum, CheckedBy: report.ByArithmetic}, remedy)
 	return f, true
+}
+
+// variables names what refers to some allocations, also what only shares a graph with them: one that is forgotten keeps all of it.
+func (c *Case) variables(ids []int) string {
+	const few = 6
+	of := map[int]bool{}
+	for _, id := range ids {
+		of[id] = true
+	}
+	var names []string
+	add := func(n holders.Name) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(n.Name, "the graph of "), "[")
+		if name != "" && len(names) < few && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, h := range c.ByHolder() {
+		if role := h.Holder.Role; role != holders.Saved && role != holders.Variable || !slices.ContainsFunc(h.IDs, func(id int) bool { return of[id] }) {
+			continue
+		}
+		add(h.Holder.Name)
+		for _, n := range h.Holder.Also {
+			add(n)
+		}
+	}
+	if len(names) == 0 {
+		return "outputs, loss, parts of it"
+	}
+	return strings.Join(names, ", ")
 }
 
 // madeAgain lists the lines whose tensors of the step before last went before the last step was over, or that have run only once: what they made in the
@@ -199,8 +229,9 @@ func (c *Case) precisionPlaces() []report.Place {
 // halved is the run in half the precision: everything but the libraries' workspaces takes half.
 func (c *Case) halved() change {
 	ch := change{scaled: map[int]bool{}, by: 0.5, request: true, coming: 0.5}
+	ch.kinds = []tape.Category{tape.Parameters, tape.Gradients, tape.Optimizer, tape.Activations, tape.Inputs}
 	for id := range c.Died {
-		if c.Category[id] != tape.Workspace && c.Category[id] != tape.Other {
+		if slices.Contains(ch.kinds, c.Category[id]) {
 			ch.scaled[id] = true
 		}
 	}

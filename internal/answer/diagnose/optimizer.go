@@ -101,18 +101,17 @@ func secondStep(c *Case) (claim, bool) {
 	if 20*state < c.InUse {
 		return claim{}, false
 	}
-	grads, _ := c.aliveWhere(func(id int) bool { return c.Category[id] == tape.Gradients })
-	return claim{kind: normal, tries: []change{{never: grads}, c.batchScaled(0.5), {saves: state * 3 / 4}}, Finding: report.Finding{
+	f := claim{kind: normal, Finding: report.Finding{
 		ID: "second-step", Severity: report.Error, Confidence: 0.88, Bytes: state, Where: c.failurePlace(),
 		Title: "the first step fitted because the optimizer had no state yet",
 		Evidence: []string{
 			fmt.Sprintf("%s of optimizer state were created at the end of step 1 and now take memory beside the activations of step 2", state),
 			"so a batch size that survives one step proves nothing; two steps do",
 		},
-		Remedies: []report.Remedy{
-			saving(c.By[tape.Gradients], "optimizer.zero_grad(set_to_none=True) before the forward pass"),
-			saving(c.By[tape.Activations]/2, halve),
-			{Action: "8-bit Adam (bitsandbytes): a quarter of the state", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true},
-		},
-	}}, true
+	}}
+	grads, _ := c.aliveWhere(func(id int) bool { return c.Category[id] == tape.Gradients })
+	f.remedy(saving(c.By[tape.Gradients], "optimizer.zero_grad(set_to_none=True) before the forward pass"), change{never: grads})
+	f.remedy(c.smallerBatch(c.thisStep(tape.Activations)))
+	f.remedy(report.Remedy{Action: "8-bit Adam (bitsandbytes): a quarter of the state", Saves: state * 3 / 4, CheckedBy: report.ByArithmetic, Numerics: true}, change{saves: state * 3 / 4})
+	return f, true
 }

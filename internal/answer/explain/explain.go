@@ -28,6 +28,7 @@ type Evidence struct {
 	Name     string
 	Snapshot *snapshot.Snapshot // nil for a text
 	Holders  *holders.File      // who holds what is alive at the end of Snapshot; nil where the probe did not look
+	Batch    int                // samples of a batch of training, as the probe saw them; 0: not known
 	Messages []oomtext.Message  // the out-of-memory messages in a text
 	Hints    []oomtext.Hint     // and the warnings that bear on memory
 	// Unreadable says why a file of a folder was skipped.
@@ -52,7 +53,9 @@ func Timelines(e Evidence) []*diagnose.Case {
 		if e.Holders != nil {
 			t.Adopt(e.Holders)
 		}
-		cases = append(cases, diagnose.NewCase(e.Name, t))
+		c := diagnose.NewCase(e.Name, t)
+		c.SetBatch(e.Batch)
+		cases = append(cases, c)
 	}
 	return cases
 }

@@ -94,6 +94,9 @@ func applyLimit(c *diagnose.Case, texts []text) {
 		}
 		if limit.Known {
 			c.OOM.Limit = diagnose.Limit{Low: limit.Bytes - limit.Within, High: limit.Bytes + limit.Within, Bytes: limit.Bytes, From: "message"}
+			if r := c.Replay; r != nil && r.Limit.Cap > 0 && limit.Bytes >= r.Limit.AtLeast && (r.Limit.Below == 0 || limit.Bytes < r.Limit.Below) {
+				r.Limit.Cap = limit.Bytes // what the history shows of it, made precise
+			}
 		}
 	}
 }

@@ -98,7 +98,7 @@ func (f *follower) effects(c *Call) {
 		if key := chainKey(c.Recv); key != "" && len(c.Args) > 0 {
 			f.store(&Store{Kind: Accumulate, Node: c.Node, Base: key, Target: c.Recv, Value: c.Args[0], Expr: c.Node.Args[0].Value})
 			if v, ok := f.env.get(key); ok {
-				f.env.vars[key] = combine(v, c.Args[0])
+				f.env.set(key, combine(v, c.Args[0]))
 			}
 		}
 	case "update":
@@ -111,7 +111,7 @@ func (f *follower) effects(c *Call) {
 		}
 		if v, ok := f.env.get(Key(c.Recv)); ok {
 			v.Divided = true
-			f.env.vars[Key(c.Recv)] = v
+			f.env.set(Key(c.Recv), v)
 		}
 	case "requires_grad_", "retain_grad":
 		if c.Recv != nil {

@@ -203,7 +203,8 @@ func (m *Module) classAttrs(c *Class) map[string]Value {
 }
 
 func takeAttrs(c *Class, fn *Function) {
-	for key, v := range fn.Scope.env.vars {
+	for i, key := range fn.Scope.env.names {
+		v := fn.Scope.env.values[i]
 		rest, ok := strings.CutPrefix(key, "self.")
 		if old, known := c.attrs[rest]; ok && !strings.Contains(rest, ".") && (!known || old.Kind == Unknown && old.Class == "") {
 			v.Roots, v.From = nil, 0

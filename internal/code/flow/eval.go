@@ -99,7 +99,7 @@ func (f *follower) evalCompound(x pysource.Expr) Value {
 		return Value{}
 	case *pysource.Walrus:
 		v := f.eval(x.Value)
-		f.env.vars[x.Target.ID] = v
+		f.env.set(x.Target.ID, v)
 		return v
 	case *pysource.Starred:
 		return f.eval(x.X)

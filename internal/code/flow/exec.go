@@ -56,7 +56,7 @@ func (f *follower) stmt(s pysource.Stmt) {
 	case *pysource.Delete:
 		for _, t := range s.Targets {
 			if key := Key(t); key != "" {
-				f.env.vars[key] = Value{}
+				f.env.set(key, Value{})
 				if len(f.s.Deletes) < maxRecords {
 					f.s.Deletes = append(f.s.Deletes, &Delete{key, f.ctx, f.next()})
 				}
@@ -143,7 +143,7 @@ func (f *follower) converted(test pysource.Expr, layer *env) {
 		return
 	}
 	key := Key(c.Args[0].Value)
-	v, rebound := layer.vars[key]
+	v, rebound := layer.own(key)
 	if !rebound || v.Carries() {
 		return
 	}
@@ -153,7 +153,7 @@ func (f *follower) converted(test pysource.Expr, layer *env) {
 		text = string(f.m.File.Text(c.Args[1].Value))
 	}
 	if name == "is_tensor" || name == "isinstance" && (strings.Contains(text, "Tensor") || strings.Contains(text, "Variable")) || name == "hasattr" {
-		f.env.vars[key] = v
+		f.env.set(key, v)
 	}
 }
 
@@ -284,7 +284,7 @@ func (f *follower) define(s *pysource.Function) {
 	if fn := f.m.byNode[s]; fn != nil && fn.env == nil {
 		fn.env = f.env
 	}
-	f.env.vars[s.Name] = Value{}
+	f.env.set(s.Name, Value{})
 }
 
 // class follows the statements of a class body that are not methods, and leaves the methods for later.
@@ -333,7 +333,7 @@ func (f *follower) augmented(s *pysource.Assign) {
 	}
 	result.Divided = result.Divided || s.Op == "/="
 	if k := Key(t); k != "" {
-		f.env.vars[k] = result
+		f.env.set(k, result)
 		f.bound(&Bind{k, s, s.Value, result, f.ctx, f.next()})
 		return
 	}
@@ -435,7 +435,7 @@ func (f *follower) keep(key string, v Value) {
 	old.Roots, old.From = union(old.Roots, v.Roots), old.From|v.From
 	old.Items, old.Keys = nil, nil
 	old.Trained = old.Trained || old.Kind == Leaf // written into: it may have a graph from now on
-	f.env.vars[key] = old
+	f.env.set(key, old)
 }
 
 // innermost is what a chain of subscripts starts at: d of d[a][b].
@@ -484,7 +484,7 @@ func (f *follower) bindExpr(t pysource.Expr, v Value, s pysource.Stmt, x pysourc
 		if owner, ok := strings.CutSuffix(key, ".requires_grad"); ok {
 			f.requireGrad(owner)
 		}
-		f.env.vars[key] = v
+		f.env.set(key, v)
 		f.bound(&Bind{key, s, x, v, f.ctx, f.next()})
 	}
 }
@@ -509,7 +509,7 @@ func (f *follower) bound(b *Bind) {
 func (f *follower) requireGrad(key string) {
 	if v, ok := f.env.get(key); ok {
 		v.Grad = true
-		f.env.vars[key] = v
+		f.env.set(key, v)
 	}
 }
 

@@ -22,6 +22,7 @@ type Module struct {
 	Scopes    []*Scope             // the module's own body first, then each function's
 
 	lookup Lookup
+	dotted map[string]string // what chains of names stand for, as far as somebody asked
 	byNode map[*pysource.Function]*Function
 	nested map[nestedKey]*Function
 	losses map[string][]int              // names that backward() is called on, and where
@@ -184,13 +185,14 @@ func Analyze(path string, file *pysource.File, lookup Lookup) *Module {
 	m := &Module{
 		File: file, Path: path, lookup: lookup,
 		Imports: map[string]string{}, Classes: map[string]*Class{}, Functions: map[string]*Function{},
-		byNode: map[*pysource.Function]*Function{}, nested: map[nestedKey]*Function{}, does: map[string]map[*Function]bool{},
+		byNode: map[*pysource.Function]*Function{}, nested: map[nestedKey]*Function{}, dotted: map[string]string{}, does: map[string]map[*Function]bool{},
 	}
 	m.collectImports()
 	m.collectUses()
 	m.collectDefinitions(file.Body, nil, nil)
+	clear(m.dotted) // definitions hide what their names usually stand for
 	m.classify()
-	root := &Scope{Module: m, Body: file.Body, env: &env{vars: map[string]Value{}}}
+	root := &Scope{Module: m, Body: file.Body, env: &env{}}
 	m.Scopes = []*Scope{root}
 	m.follow(root, &Context{})
 	for _, fn := range m.All {
@@ -231,7 +233,7 @@ func (m *Module) analyze(fn *Function, given ...Value) {
 	if outer == nil {
 		outer = m.Scopes[0].env
 	}
-	s := &Scope{Module: m, Func: fn, Body: fn.Node.Body, env: &env{parent: outer, vars: map[string]Value{}}}
+	s := &Scope{Module: m, Func: fn, Body: fn.Node.Body, env: &env{parent: outer}}
 	fn.Scope = s
 	m.Scopes = append(m.Scopes, s)
 	for i, p := range fn.Node.Params {
@@ -239,7 +241,7 @@ func (m *Module) analyze(fn *Function, given ...Value) {
 		if i < len(given) {
 			hint = given[i]
 		}
-		s.env.vars[p.Name] = m.paramValue(fn, i, p, hint)
+		s.env.set(p.Name, m.paramValue(fn, i, p, hint))
 	}
 	m.follow(s, &Context{NoGrad: no(!fn.NoGrad)})
 	for _, r := range s.Returns {

@@ -70,14 +70,13 @@ func (f *follower) wrapped(c *Call, last string) (Value, bool) {
 	}
 	// fully_shard works in place: the model's own name is sharded from here on.
 	if key := Key(c.Node.Args[0].Value); last == "fully_shard" && key != "" {
-		f.env.vars[key] = v
+		f.env.set(key, v)
 	}
 	return v, true
 }
 
 func pretrained(name string) Value {
-	class := name[:strings.LastIndexByte(name, '.')]
-	class = Last(class)
+	class := Last(strings.TrimSuffix(name[:len(name)-len(Last(name))], ".")) // none where a function of its own is named so
 	for _, no := range []string{"Tokenizer", "Processor", "Extractor", "Config", "Scheduler", "Pipeline", "Dataset"} {
 		if strings.Contains(class, no) {
 			return Value{}

@@ -72,9 +72,20 @@ func (m *Module) Dotted(x pysource.Expr) string {
 		}
 		return x.ID
 	case *pysource.Attribute:
-		if base := m.Dotted(x.X); base != "" {
-			return base + "." + x.Attr
+		if x.Path == "" {
+			return ""
 		}
+		if known, ok := m.dotted[x.Path]; ok {
+			return known
+		}
+		out := m.Dotted(x.X)
+		if len(out)+1+len(x.Attr) == len(x.Path) && strings.HasPrefix(x.Path, out) {
+			out = x.Path
+		} else {
+			out += "." + x.Attr
+		}
+		m.dotted[x.Path] = out
+		return out
 	}
 	return ""
 }
@@ -88,9 +99,7 @@ func Key(x pysource.Expr) string {
 	case *pysource.Name:
 		return x.ID
 	case *pysource.Attribute:
-		if base := Key(x.X); base != "" {
-			return base + "." + x.Attr
-		}
+		return x.Path
 	}
 	return ""
 }

@@ -27,16 +27,16 @@ const (
 
 // Value is what is known of a value.
 type Value struct {
-	Kind    Kind     `json:",omitempty"`
 	Roots   []int    `json:",omitempty"` // model calls whose graph it keeps alive, sorted; none: no graph, or not known
 	Items   []Value  `json:",omitempty"` // of a tuple whose parts are known
 	Keys    []string `json:",omitempty"` // of a dict whose parts are known: Items[i] stands at Keys[i]
 	Class   string   `json:",omitempty"` // what it is an instance of: "Name" of this file, "Name@path" of another, "torch.nn.Linear"
 	Wrap    string   `json:",omitempty"` // of a Model: dotted name of the wrapper around it (DistributedDataParallel, FSDP)
 	Num     int64    `json:",omitempty"` // where HasNum
+	From    uint32   `json:",omitempty"` // parameters of the function it is computed from, graph included: bit i for the i-th
+	Kind    Kind     `json:",omitempty"`
 	HasNum  bool     `json:",omitempty"`
 	Guess   bool     `json:",omitempty"` // only its name says what it is
-	From    uint32   `json:",omitempty"` // parameters of the function it is computed from, graph included: bit i for the i-th
 	OnCPU   bool     `json:",omitempty"`
 	OnGPU   bool     `json:",omitempty"` // was moved there in so many words
 	Reduced bool     `json:",omitempty"` // a scalar, a mean, an argmax: small whatever the batch
@@ -192,54 +192,4 @@ func rank(k Kind) int {
 		return 1
 	}
 	return 0
-}
-
-// env holds what names are bound to; a branch writes into a layer of its own.
-type env struct {
-	parent *env
-	vars   map[string]Value
-}
-
-func (e *env) get(name string) (Value, bool) {
-	for ; e != nil; e = e.parent {
-		if v, ok := e.vars[name]; ok {
-			return v, true
-		}
-	}
-	return Value{}, false
-}
-
-func (e *env) fork() *env { return &env{parent: e, vars: map[string]Value{}} }
-
-// merge brings branch layers back; complete says that one of them certainly ran.
-func (e *env) merge(branches []*env, complete bool) {
-	names := map[string]bool{}
-	for _, b := range branches {
-		for name := range b.vars {
-			names[name] = true
-		}
-	}
-	for name := range names {
-		before, known := e.get(name)
-		var out Value
-		first := true
-		add := func(v Value) {
-			if first {
-				out, first = v, false
-				return
-			}
-			out = join(out, v)
-		}
-		for _, b := range branches {
-			if v, ok := b.vars[name]; ok {
-				add(v)
-			} else if known {
-				add(before)
-			}
-		}
-		if !complete && known {
-			add(before)
-		}
-		e.vars[name] = out
-	}
 }

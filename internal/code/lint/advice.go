@@ -10,6 +10,9 @@ import (
 
 // softmaxBeforeLoss is LM041: a softmax in front of nn.CrossEntropyLoss. In front of F.cross_entropy it is LM034.
 func softmaxBeforeLoss(p *pass) {
+	if !p.sourceHas("CrossEntropyLoss") {
+		return
+	}
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
 			if len(c.Node.Args) == 0 || !p.crossEntropyObject(s, c) {

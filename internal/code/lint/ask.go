@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
 
@@ -173,21 +172,6 @@ func inModule(s *flow.Scope) bool {
 	for fn := s.Func; fn != nil; fn = fn.Outer {
 		if fn.Class != nil {
 			return fn.Class.Module && !fn.Class.Lightning
-		}
-	}
-	return false
-}
-
-// sourceHas tells whether the file's text contains one of the words.
-func (p *pass) sourceHas(any ...string) bool {
-	for _, w := range any {
-		has, ok := p.known.words[w]
-		if !ok {
-			has = bytes.Contains(p.m.File.Source, []byte(w))
-			p.known.words[w] = has
-		}
-		if has {
-			return true
 		}
 	}
 	return false

@@ -14,10 +14,9 @@ func evalWithoutNoGrad(p *pass) {
 		return
 	}
 	for _, s := range p.m.Scopes {
-		if s.Func.Quiet() || p.wantsGradients(s) || p.calledWithoutGrad(s) {
-			continue
+		if !s.Func.Quiet() {
+			p.evalScope(s)
 		}
-		p.evalScope(s)
 	}
 }
 
@@ -92,6 +91,9 @@ func (p *pass) evalScope(s *flow.Scope) {
 		}
 		if (switched || byName) && backwardAfter(s, backs, from, key) || p.frozen(key) {
 			continue
+		}
+		if p.wantsGradients(s) || p.calledWithoutGrad(s) {
+			return
 		}
 		reported[key] = true
 		p.reportEval(s, c, switched)

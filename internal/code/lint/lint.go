@@ -86,6 +86,7 @@ type Report struct {
 	Suppressions []Suppression
 	Exports      *flow.Exports // what files that import it need to know
 	Uses         []flow.Use    // the calls it makes of the project's functions
+	Errors       int           // places that are not Python
 }
 
 // pass is one rule at work on one file; known is shared by all rules of the file.
@@ -98,7 +99,8 @@ type pass struct {
 
 // known remembers what several rules ask for.
 type known struct {
-	words   map[string]bool
+	finder  *finder
+	found   []bool // by word of the finder: whether the file speaks of it
 	backs   map[*flow.Scope][]backward
 	derived map[derivedKey][]string
 }
@@ -128,7 +130,7 @@ func Check(path string, src []byte, lookup flow.Lookup) *Report {
 // CheckCells looks at the joined source of a notebook's cells, which end at the offsets given.
 func CheckCells(path string, src []byte, ends []int, lookup flow.Lookup) *Report {
 	file := pysource.Parse(src)
-	report := &Report{Findings: syntax(path, file)}
+	report := &Report{Findings: syntax(path, file), Errors: len(file.Errors)}
 	m := flow.Analyze(path, file, lookup)
 	if !relevant(src) {
 		report.Exports, report.Uses = m.Exports(), m.Uses()
@@ -171,7 +173,7 @@ func contains(src []byte, words ...string) bool {
 
 func checkModule(m *flow.Module) []Finding {
 	var out []Finding
-	shared := &known{map[string]bool{}, map[*flow.Scope][]backward{}, map[derivedKey][]string{}}
+	shared := &known{finder: search(), backs: map[*flow.Scope][]backward{}, derived: map[derivedKey][]string{}}
 	for i := range rules {
 		r := &rules[i]
 		p := &pass{m, r, &out, shared}

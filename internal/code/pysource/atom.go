@@ -6,11 +6,11 @@ func (p *parser) atom() Expr {
 	start := p.span().Start
 	switch p.kind() {
 	case tokName:
-		n := &Name{p.span(), p.name()}
+		n := p.nodes.name(p.span(), p.name())
 		p.i++
 		return n
 	case tokNumber:
-		n := &Number{p.span(), string(p.src[p.span().Start:p.span().End])}
+		n := &Number{p.span(), p.nodes.word(p.src[p.span().Start:p.span().End])}
 		p.i++
 		return n
 	case tokString:
@@ -21,7 +21,9 @@ func (p *parser) atom() Expr {
 	switch w := p.word(); w {
 	case "None", "True", "False", "...":
 		p.i++
-		return &Constant{p.from(start), w}
+		c := p.nodes.constants.next()
+		c.Span, c.Text = p.from(start), w
+		return c
 	case "(":
 		p.i++
 		return p.bracketed('(', ")")
@@ -42,15 +44,21 @@ func (p *parser) atom() Expr {
 
 // str joins adjacent literals and reads the expressions of f-strings.
 func (p *parser) str() Expr {
-	s := &String{Span: p.span()}
-	var value []byte
-	for p.kind() == tokString {
+	s := p.nodes.strings.next()
+	s.Span = p.span()
+	var joined []byte // of several literals
+	for first := true; p.kind() == tokString; first = false {
 		span := p.span()
 		lit := p.src[span.Start:span.End]
 		quote := bytes.IndexAny(lit, `"'`)
 		d := len(delimiter(lit, quote))
-		if end := len(lit) - d; end >= quote+d {
-			value = append(value, lit[quote+d:end]...)
+		if text := lit[quote+d : max(quote+d, len(lit)-d)]; first {
+			s.Value = string(text)
+		} else {
+			if joined == nil {
+				joined = []byte(s.Value)
+			}
+			joined = append(joined, text...)
 		}
 		if formatted(lit[:quote]) {
 			s.Formatted = true
@@ -63,7 +71,9 @@ func (p *parser) str() Expr {
 		s.End = span.End
 		p.i++
 	}
-	s.Value = string(value)
+	if joined != nil {
+		s.Value = string(joined)
+	}
 	return s
 }
 
@@ -72,7 +82,7 @@ func (p *parser) fragment(at Span) (x Expr) {
 	if p.fields >= maxStringDepth {
 		return nil
 	}
-	sc := scanner{src: p.src[:at.End], file: &File{}, inner: true, depth: 1, pos: int(at.Start), text: p.text, indents: []int{0}}
+	sc := scanner{src: p.src[:at.End], file: &File{}, inner: true, cr: true, depth: 1, pos: int(at.Start), text: p.text, indents: []int{0}}
 	for sc.pos < len(sc.src) {
 		switch c := sc.src[sc.pos]; c {
 		case '\n', '\r', '\\':
@@ -82,7 +92,7 @@ func (p *parser) fragment(at Span) (x Expr) {
 		}
 	}
 	sc.add(tokEOF, sc.pos, sc.pos)
-	q := parser{file: &File{}, src: p.src, toks: sc.toks, text: p.text, fields: p.fields + 1, depth: p.depth}
+	q := parser{file: &File{}, src: p.src, toks: sc.toks, text: p.text, nodes: p.nodes, fields: p.fields + 1, depth: p.depth}
 	defer func() {
 		if r := recover(); r != nil {
 			if _, ok := r.(failure); !ok {

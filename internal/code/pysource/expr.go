@@ -67,7 +67,7 @@ func (p *parser) namedExpr() Expr {
 	start := p.span().Start
 	x := p.expr()
 	if p.pattern && p.take("as") {
-		return &Walrus{Target: &Name{p.span(), p.ident()}, Value: x, Span: p.from(start)}
+		return &Walrus{Target: p.nodes.name(p.span(), p.ident()), Value: x, Span: p.from(start)}
 	}
 	n, ok := x.(*Name)
 	if !ok || !p.take(":=") {
@@ -260,11 +260,13 @@ func (p *parser) primary() Expr {
 		}
 		switch {
 		case p.take("."):
-			a := &Attribute{X: x, Attr: p.ident()}
+			attr := p.ident()
+			a := p.nodes.attribute(p.src, x, attr, p.toks[p.i-1].End)
 			a.Span = p.from(start)
 			x = a
 		case p.take("("):
-			c := &Call{Func: x, Args: p.args()}
+			c := p.nodes.calls.next()
+			c.Func, c.Args = x, p.args()
 			c.Span = p.from(start)
 			x = c
 		case p.take("["):

@@ -11,6 +11,7 @@ type parser struct {
 	src     []byte
 	toks    []token
 	i       int
+	nodes   *store
 	depth   int
 	text    *literals
 	pattern bool // inside a case pattern, where "x as name" is allowed
@@ -32,11 +33,7 @@ func (p *parser) wordAt(i int) string {
 	if i >= len(p.toks) {
 		return ""
 	}
-	t := p.toks[i]
-	if t.kind != tokKeyword && t.kind != tokOp {
-		return ""
-	}
-	return string(p.src[t.Start:t.End])
+	return lexemes[p.toks[i].word]
 }
 
 func (p *parser) name() string {
@@ -44,13 +41,10 @@ func (p *parser) name() string {
 	if t.kind != tokName {
 		return ""
 	}
-	return string(p.src[t.Start:t.End])
+	return p.nodes.word(p.src[t.Start:t.End])
 }
 
-func (p *parser) is(word string) bool {
-	t := p.toks[p.i]
-	return (t.kind == tokKeyword || t.kind == tokOp) && string(p.src[t.Start:t.End]) == word
-}
+func (p *parser) is(word string) bool { return lexemes[p.toks[p.i].word] == word }
 
 // take steps over the word if it is there.
 func (p *parser) take(word string) bool {

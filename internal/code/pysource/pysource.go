@@ -91,7 +91,7 @@ func Parse(src []byte) *File {
 	lit := newLiterals(text)
 	s := scanner{src: text, file: f, text: lit}
 	s.scan()
-	p := parser{file: f, src: text, toks: s.toks, text: lit}
+	p := parser{file: f, src: text, toks: s.toks, text: lit, nodes: &store{words: map[string]string{}}}
 	f.Body = p.block(func() bool { return p.kind() == tokEOF })
 	sort.SliceStable(f.Errors, func(i, j int) bool { return f.Errors[i].Start < f.Errors[j].Start })
 	return f

@@ -1,6 +1,9 @@
 package pysource
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 type tokKind uint8
 
@@ -20,17 +23,8 @@ const (
 type token struct {
 	Span
 	kind tokKind
+	word uint8 // of a keyword or an operator: its place in lexemes
 }
-
-// keywords are the reserved words; match, case and type are names that the parser looks at twice.
-var keywords = func() map[string]bool {
-	m := map[string]bool{}
-	for w := range strings.FieldsSeq(`False None True and as assert async await break class continue def del elif else except finally for from
-		global if import in is lambda nonlocal not or pass raise return try while with yield`) {
-		m[w] = true
-	}
-	return m
-}()
 
 // openers are the words that only begin a statement: inside an unclosed bracket, at the start of a line, they tell that the
 // bracket was forgotten.
@@ -49,12 +43,14 @@ type scanner struct {
 	depth   int // open brackets
 	indents []int
 	inner   bool
+	cr      bool // some lines end with a carriage return
 	text    *literals
 }
 
 func (s *scanner) scan() {
 	s.file.lines = append(s.file.lines, 0)
-	s.toks = make([]token, 0, len(s.src)/4+4)
+	s.toks = make([]token, 0, len(s.src)/5+16)
+	s.cr = bytes.IndexByte(s.src, '\r') >= 0
 	s.indents = []int{0}
 	if strings.HasPrefix(string(s.src[:min(3, len(s.src))]), "\ufeff") {
 		s.pos = 3
@@ -176,9 +172,7 @@ func (s *scanner) token() {
 	case c == ' ' || c == '\t' || c == '\f':
 		s.pos++
 	case c == '#':
-		for s.pos < len(s.src) && s.src[s.pos] != '\n' && s.src[s.pos] != '\r' {
-			s.pos++
-		}
+		s.pos = s.lineBreak(s.pos, len(s.src))
 		if !s.inner {
 			s.file.Comments = append(s.file.Comments, Comment{Span{int32(start), int32(s.pos)}, string(s.src[start:s.pos])})
 		}
@@ -204,11 +198,25 @@ func (s *scanner) word() {
 		s.str(start, s.pos)
 		return
 	}
-	if keywords[string(word)] {
-		s.add(tokKeyword, start, s.pos)
+	if place := lexeme(word); place > 0 {
+		s.toks = append(s.toks, token{Span{int32(start), int32(s.pos)}, tokKeyword, place})
 		return
 	}
 	s.add(tokName, start, s.pos)
+}
+
+// lineBreak is the offset of the next line end, or until where there is none before it.
+func (s *scanner) lineBreak(from, until int) int {
+	text := s.src[from:until]
+	if i := bytes.IndexByte(text, '\n'); i >= 0 {
+		text = text[:i]
+	}
+	if s.cr {
+		if i := bytes.IndexByte(text, '\r'); i >= 0 {
+			text = text[:i]
+		}
+	}
+	return from + len(text)
 }
 
 // str reads a string literal whose prefix starts at start and whose quote stands at quote.
@@ -218,8 +226,8 @@ func (s *scanner) str(start, quote int) {
 		s.fail(start, end, "this string is not closed")
 	}
 	if !s.inner {
-		for i := start; i < end; i++ {
-			if s.src[i] == '\n' || s.src[i] == '\r' && !(i+1 < len(s.src) && s.src[i+1] == '\n') {
+		for i := s.lineBreak(start, end); i < end; i = s.lineBreak(i+1, end) {
+			if s.src[i] == '\n' || !(i+1 < len(s.src) && s.src[i+1] == '\n') {
 				s.file.lines = append(s.file.lines, int32(i+1))
 			}
 		}
@@ -247,7 +255,7 @@ func (s *scanner) operator() {
 			return
 		}
 	}
-	s.add(tokOp, start, s.pos)
+	s.toks = append(s.toks, token{Span{int32(start), int32(s.pos)}, tokOp, lexeme(s.src[start:s.pos])})
 }
 
 // operatorLength measures the longest operator at the start of text.
@@ -276,7 +284,7 @@ func operatorLength(text []byte) int {
 }
 
 func (s *scanner) add(kind tokKind, start, end int) {
-	s.toks = append(s.toks, token{Span{int32(start), int32(end)}, kind})
+	s.toks = append(s.toks, token{Span{int32(start), int32(end)}, kind, 0})
 }
 
 func (s *scanner) fail(start, end int, message string) {
@@ -293,11 +301,6 @@ func (f *File) fail(at Span, message string) {
 }
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
-
-// identByte takes every byte beyond ASCII for a letter; the few that are not only make a stranger name.
-func identByte(c byte) bool {
-	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || digit(c) || c >= 0x80
-}
 
 func stringPrefix(word []byte) bool {
 	switch strings.ToLower(string(word)) {

@@ -46,15 +46,17 @@ func delimiter(src []byte, i int) []byte {
 func plainEnd(src []byte, quote int) (int, bool) {
 	d := delimiter(src, quote)
 	for i := quote + len(d); i < len(src); i++ {
-		switch {
-		case src[i] == '\\':
+		switch c := src[i]; {
+		case c == '\\':
 			i++
 			if i+1 < len(src) && src[i] == '\r' && src[i+1] == '\n' {
 				i++
 			}
-		case bytes.HasPrefix(src[i:], d):
-			return i + len(d), true
-		case len(d) == 1 && (src[i] == '\n' || src[i] == '\r'):
+		case c == d[0]:
+			if len(d) == 1 || bytes.HasPrefix(src[i:], d) {
+				return i + len(d), true
+			}
+		case len(d) == 1 && (c == '\n' || c == '\r'):
 			return i, false
 		}
 	}
@@ -68,7 +70,7 @@ func (l *literals) formattedEnd(quote, depth int) (int, bool) {
 		switch c := src[i]; {
 		case c == '\\':
 			i += 2
-		case bytes.HasPrefix(src[i:], d):
+		case c == d[0] && bytes.HasPrefix(src[i:], d):
 			return i + len(d), true
 		case c == '{' && i+1 < len(src) && src[i+1] == '{':
 			i += 2

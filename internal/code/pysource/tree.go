@@ -37,11 +37,12 @@ type (
 		Span
 		Text string
 	}
-	// Attribute is X.Attr.
+	// Attribute is X.Attr. Path is the whole chain ("self.model.head") where it is one of names alone.
 	Attribute struct {
 		Span
 		X    Expr
 		Attr string
+		Path string
 	}
 	// Call is Func(Args).
 	Call struct {

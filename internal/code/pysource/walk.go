@@ -3,17 +3,14 @@ package pysource
 // Walk visits a node and what is below it, in source order as far as the grammar gives one; visit returns false to
 // leave out what is below.
 func Walk(n Node, visit func(Node) bool) {
-	if absent(n) || !visit(n) {
-		return
-	}
-	Children(n, func(c Node) { Walk(c, visit) })
+	v := visitor{enter: visit}
+	v.node(n)
 }
 
 // WalkBody visits the statements of a block.
 func WalkBody(body []Stmt, visit func(Node) bool) {
-	for _, s := range body {
-		Walk(s, visit)
-	}
+	v := visitor{enter: visit}
+	v.body(body)
 }
 
 func absent(n Node) bool {
@@ -26,7 +23,26 @@ func absent(n Node) bool {
 
 // Children calls visit for each node directly below n.
 func Children(n Node, visit func(Node)) {
-	v := visitor{visit}
+	v := visitor{each: visit}
+	v.children(n)
+}
+
+// visitor calls one of two functions: each for a node, or enter for a node and, where it says so, for all below it.
+type visitor struct {
+	each  func(Node)
+	enter func(Node) bool
+}
+
+func (v *visitor) node(n Node) {
+	switch {
+	case v.enter == nil:
+		v.each(n)
+	case !absent(n) && v.enter(n):
+		v.children(n)
+	}
+}
+
+func (v *visitor) children(n Node) {
 	switch n := n.(type) {
 	case Expr:
 		v.below(n)
@@ -82,10 +98,8 @@ func Children(n Node, visit func(Node)) {
 	}
 }
 
-type visitor struct{ visit func(Node) }
-
 // simple visits the operands of a statement without a block.
-func (v visitor) simple(n Node) {
+func (v *visitor) simple(n Node) {
 	switch n := n.(type) {
 	case *ExprStmt:
 		v.one(n.X)
@@ -109,7 +123,7 @@ func (v visitor) simple(n Node) {
 }
 
 // below visits the operands of an expression.
-func (v visitor) below(x Expr) {
+func (v *visitor) below(x Expr) {
 	switch x := x.(type) {
 	case *String:
 		v.list(x.Parts)
@@ -161,38 +175,38 @@ func (v visitor) below(x Expr) {
 	case *Yield:
 		v.one(x.X)
 	case *Walrus:
-		v.visit(x.Target)
+		v.node(x.Target)
 		v.one(x.Value)
 	case *Starred:
 		v.one(x.X)
 	}
 }
 
-func (v visitor) one(x Expr) {
+func (v *visitor) one(x Expr) {
 	if x != nil {
-		v.visit(x)
+		v.node(x)
 	}
 }
 
-func (v visitor) list(xs []Expr) {
+func (v *visitor) list(xs []Expr) {
 	for _, x := range xs {
 		v.one(x)
 	}
 }
 
-func (v visitor) body(body []Stmt) {
+func (v *visitor) body(body []Stmt) {
 	for _, s := range body {
-		v.visit(s)
+		v.node(s)
 	}
 }
 
-func (v visitor) args(args []Arg) {
+func (v *visitor) args(args []Arg) {
 	for _, a := range args {
 		v.one(a.Value)
 	}
 }
 
-func (v visitor) params(params []Param) {
+func (v *visitor) params(params []Param) {
 	for _, p := range params {
 		v.one(p.Annotation)
 		v.one(p.Default)

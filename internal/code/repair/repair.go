@@ -73,11 +73,8 @@ func describe(edits []pysource.Edit) string {
 
 // proves makes a change and looks at the result: no more errors of syntax, this finding gone, no other come.
 func (u Unit) proves(report *lint.Report, f *lint.Finding, r lint.Repair) bool {
-	if len(pysource.Parse(pysource.Apply(u.Source, r.Edits)).Errors) > len(pysource.Parse(u.Source).Errors) {
-		return false
-	}
 	changed := u.Check(r.Edits)
-	if changed == nil || Worse(u.Source, r.Edits, report.Findings, changed.Findings) {
+	if changed == nil || changed.Errors > report.Errors || Worse(u.Source, r.Edits, report.Findings, changed.Findings) {
 		return false
 	}
 	at := place{f.Rule, newLines(u.Source, r.Edits).moved(f.Line)}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,9 +37,10 @@ type Cache struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry // by path
-	pool    pool              // what the entries' files offer
-	run     uint64            // number of this run, to tell what was used long ago
-	added   int               // entries that are new
+	pool    *pool             // what the entries that were read from a file speak of
+	sums    map[*flow.ClassFacts]uint64
+	run     uint64 // number of this run, to tell what was used long ago
+	added   int    // entries that are new
 }
 
 // entry is what was seen in one file.
@@ -49,10 +51,12 @@ type entry struct {
 	Modules []string // the modules it imports, as written
 	Asked   []asked  // what the analysis wanted to know of other files
 	Offers  sum      // of Exports
-	Exports []byte   // numbers in the pool
-	Uses    []byte   // []flow.Use as JSON
-	Report  []byte   // findings and suppressions as JSON; empty where there are none
+	Exports string   // numbers in the pool
+	Uses    string   // numbers in the pool
+	Report  string   // findings and suppressions as JSON; empty where there are none
 	Run     uint64   // when it was used last
+
+	fresh *lint.Report // what was seen in this run; the texts above are made of it when they are written down
 }
 
 // asked is a module that was looked up, and what it offered; the zero sum: nothing.
@@ -71,10 +75,12 @@ const (
 const checksum = 8
 
 // cacheFormat changes when entries are written differently.
-const cacheFormat = "plimsoll lint cache 3\n"
+const cacheFormat = "plimsoll lint cache 4\n"
 
 // MemoryCache is one that is not kept.
-func MemoryCache() *Cache { return &Cache{entries: map[string]*entry{}, pool: newPool(), run: 1} }
+func MemoryCache() *Cache {
+	return &Cache{entries: map[string]*entry{}, pool: newPool(), sums: map[*flow.ClassFacts]uint64{}, run: 1}
+}
 
 // OpenCache reads the cache of a program (key tells its builds apart) for a working folder.
 func OpenCache(folder, key string) *Cache {
@@ -110,52 +116,42 @@ func (c *Cache) decode(data []byte) {
 	if !ok || len(body) < checksum || xxhash.Sum64(body[checksum:]) != binary.BigEndian.Uint64(body) {
 		return
 	}
-	r := reader{rest: body[checksum:]}
+	r := reader{rest: string(body[checksum:])}
 	kept := newPool()
 	kept.read(&r)
-	var entries []*entry
-	for range r.number() {
-		e := &entry{}
-		e.read(&r)
-		if r.bad {
+	entries := make([]entry, r.count())
+	for i := range entries {
+		if entries[i].read(&r); r.bad {
 			return
 		}
-		entries = append(entries, e)
 	}
-	c.pool = kept
-	for _, e := range entries {
-		c.entries[e.Path] = e
-		c.run = max(c.run, e.Run+1)
+	c.pool, c.entries = kept, make(map[string]*entry, len(entries))
+	for i := range entries {
+		c.entries[entries[i].Path] = &entries[i]
+		c.run = max(c.run, entries[i].Run+1)
 	}
 }
 
 // write and read are one entry as bytes.
 func (e *entry) write(out []byte) []byte {
-	out = packBytes(out, []byte(e.Path), []byte(e.Source), []byte(e.Offers), e.Exports, e.Uses, e.Report)
-	out = binary.AppendUvarint(out, uint64(len(e.Modules)))
-	for _, module := range e.Modules {
-		out = packBytes(out, []byte(module))
+	for _, text := range []string{e.Path, string(e.Source), string(e.Offers), e.Exports, e.Uses, e.Report} {
+		out = packText(out, text)
 	}
-	out = binary.AppendUvarint(out, uint64(len(e.Asked)))
+	out = binary.AppendUvarint(packTexts(out, e.Modules), uint64(len(e.Asked)))
 	for _, a := range e.Asked {
-		out = packBytes(out, []byte(a.Module), []byte(a.Offers))
+		out = packText(packText(out, a.Module), string(a.Offers))
 	}
 	out = binary.AppendVarint(binary.AppendVarint(out, e.Stamp.Size), e.Stamp.Time)
 	return binary.AppendUvarint(out, e.Run)
 }
 
 func (e *entry) read(r *reader) {
-	e.Path, e.Source, e.Offers = string(r.bytes()), sum(r.bytes()), sum(r.bytes())
-	e.Exports, e.Uses, e.Report = r.bytes(), r.bytes(), r.bytes()
-	for range r.number() {
-		if e.Modules = append(e.Modules, string(r.bytes())); r.bad {
-			return
-		}
-	}
-	for range r.number() {
-		if e.Asked = append(e.Asked, asked{string(r.bytes()), sum(r.bytes())}); r.bad {
-			return
-		}
+	e.Path, e.Source, e.Offers = r.text(), sum(r.text()), sum(r.text())
+	e.Exports, e.Uses, e.Report = r.text(), r.text(), r.text()
+	e.Modules = r.texts()
+	e.Asked = make([]asked, r.count())
+	for i := range e.Asked {
+		e.Asked[i] = asked{r.text(), sum(r.text())}
 	}
 	e.Stamp = stamp{r.signed(), r.signed()}
 	e.Run = uint64(r.number())
@@ -163,6 +159,9 @@ func (e *entry) read(r *reader) {
 
 // encode writes the cache as it is: to pack it would take longer than to read the files again.
 func (c *Cache) encode() []byte {
+	for _, e := range c.entries {
+		c.pack(e)
+	}
 	parts, entries := c.kept()
 	text := parts.write(nil)
 	text = binary.AppendUvarint(text, uint64(len(entries)))
@@ -178,8 +177,7 @@ func (c *Cache) encode() []byte {
 func (c *Cache) kept() (*pool, []*entry) {
 	size := c.pool.size()
 	if size > maxEntries {
-		none := newPool()
-		return &none, nil
+		return newPool(), nil
 	}
 	all := make([]*entry, 0, len(c.entries))
 	for _, e := range c.entries {
@@ -193,7 +191,23 @@ func (c *Cache) kept() (*pool, []*entry) {
 		}
 	}
 	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.Path, b.Path) })
-	return &c.pool, all
+	return c.pool, all
+}
+
+// pack makes the texts of an entry that is new. One whose report cannot be written exactly is left out.
+func (c *Cache) pack(e *entry) {
+	if e.fresh == nil {
+		return
+	}
+	if len(e.fresh.Findings)+len(e.fresh.Suppressions) > 0 {
+		report, err := json.Marshal(lint.Report{Findings: e.fresh.Findings, Suppressions: e.fresh.Suppressions})
+		if err != nil {
+			delete(c.entries, e.Path)
+			return
+		}
+		e.Report = string(report)
+	}
+	e.Exports, e.Uses, e.fresh = c.pool.add(e.fresh.Exports), c.pool.addUses(e.fresh.Uses), nil
 }
 
 // worthSaving is the share of new entries, one in so many, for which the cache is written: to look at a few files again is quicker than to write
@@ -203,6 +217,9 @@ const worthSaving = 64
 // Save writes the cache if it changed, in one step, so that a program that reads it meanwhile sees the old or the new one; and removes the oldest
 // files where they have become too many. Not to be able to is no failure of the check.
 func (c *Cache) Save() error {
+	if c == nil {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.file == "" || c.added == 0 || c.added < len(c.entries)/worthSaving {
@@ -287,28 +304,66 @@ func (c *Cache) put(u *unit, seen []asked) {
 	if c == nil || u.err != nil {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	packed, offers, err := c.pool.add(u.report.Exports)
-	if err != nil {
+	u.offers = c.offers(u.report.Exports)
+	if !utf8.Valid(u.src) {
 		return
 	}
-	u.offers = offers
-	e := &entry{Path: u.path, Source: u.source, Stamp: u.stamp, Modules: u.modules, Asked: seen, Offers: offers, Exports: packed, Run: c.run}
-	e.Uses, err = json.Marshal(u.report.Uses)
-	if err == nil && len(u.report.Findings)+len(u.report.Suppressions) > 0 {
-		e.Report, err = json.Marshal(lint.Report{Findings: u.report.Findings, Suppressions: u.report.Suppressions})
-	}
-	if err == nil && utf8.Valid(u.src) {
-		c.entries[u.path] = e
-		c.added++
-	}
+	e := &entry{Path: u.path, Source: u.source, Stamp: u.stamp, Modules: u.modules, Asked: seen, Offers: u.offers, fresh: u.report, Run: c.run}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entries[u.path] = e
+	c.added++
 }
+
+// offers stands for an offer.
+func (c *Cache) offers(e *flow.Exports) sum {
+	out := packText(nil, e.Path)
+	for _, name := range slices.Sorted(maps.Keys(e.Functions)) {
+		out = packFunction(packText(out, name), e.Functions[name])
+	}
+	out = append(out, 0xff)
+	for _, name := range slices.Sorted(maps.Keys(e.Classes)) {
+		out = binary.BigEndian.AppendUint64(packText(out, name), c.classSum(e.Classes[name]))
+	}
+	return sumOf(out)
+}
+
+// classSum stands for a class. One that many files pass on is looked at once.
+func (c *Cache) classSum(class *flow.ClassFacts) uint64 {
+	c.mu.Lock()
+	known, ok := c.sums[class]
+	c.mu.Unlock()
+	if ok {
+		return known
+	}
+	out := packKind(nil, class)
+	for _, name := range slices.Sorted(maps.Keys(class.Methods)) {
+		out = packFunction(packText(out, name), class.Methods[name])
+	}
+	out = append(out, 0xff)
+	for _, name := range slices.Sorted(maps.Keys(class.Attrs)) {
+		out = packValue(packText(out, name), class.Attrs[name], 0)
+	}
+	known = xxhash.Sum64(out)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.sums) > maxSums { // an editor's session is long
+		clear(c.sums)
+	}
+	c.sums[class] = known
+	return known
+}
+
+// maxSums bounds the classes whose sums are remembered.
+const maxSums = 1 << 16
 
 // exports gives back what the file of an entry offers; nil where the entry is damaged.
 func (c *Cache) exports(e *entry) *flow.Exports {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if e.fresh != nil {
+		return e.fresh.Exports
+	}
 	out, err := c.pool.get(e.Path, e.Exports)
 	if err != nil {
 		return nil
@@ -316,8 +371,21 @@ func (c *Cache) exports(e *entry) *flow.Exports {
 	return out
 }
 
+// uses gives back the calls that the file of an entry makes.
+func (c *Cache) uses(e *entry) ([]flow.Use, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.fresh != nil {
+		return e.fresh.Uses, nil
+	}
+	return c.pool.uses(e.Uses)
+}
+
 // report is what the entry says was seen, without what other files may want to know of it.
 func (e *entry) report() (*lint.Report, bool) {
+	if e.fresh != nil {
+		return &lint.Report{Findings: e.fresh.Findings, Suppressions: e.fresh.Suppressions}, true
+	}
 	r := &lint.Report{}
-	return r, len(e.Report) == 0 || json.Unmarshal(e.Report, r) == nil
+	return r, e.Report == "" || json.Unmarshal([]byte(e.Report), r) == nil
 }

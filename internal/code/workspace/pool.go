@@ -1,9 +1,7 @@
 package workspace
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -11,38 +9,30 @@ import (
 	"github.com/plimsoll/plimsoll/internal/code/flow"
 )
 
-// pool holds what files offer to each other, every part once. A class offers the methods of its bases too, and a file what it imports: written out
-// for each file, the same facts would be written thousands of times. Parts are numbered; a file's offer is a list of numbers.
+// pool holds what files offer to each other as it is written down, every part once. A class offers the methods of its bases too, and a file what it
+// imports: written out for each file, the same facts would be written thousands of times. Parts are numbered; a file's offer is a list of numbers.
 type pool struct {
-	Names     []string
-	Functions [][]byte // flow.FunctionFacts as JSON
-	Values    [][]byte // flow.Value as JSON
-	Classes   [][]byte // class, packed
+	names     []string
+	functions []string // flow.FunctionFacts, packed
+	values    []string // flow.Value, packed
+	classes   []string // flow.ClassFacts with numbers for its parts, packed
 
-	index     *poolIndex // made when something is added
-	functions map[int]*flow.FunctionFacts
-	classes   map[int]*flow.ClassFacts
+	index *poolIndex // made when something is added
+
+	readFunctions map[int]*flow.FunctionFacts // what was unpacked
+	readClasses   map[int]*flow.ClassFacts
 }
 
 // poolIndex finds the number of a part. What is shared in memory is found by its address.
 type poolIndex struct {
 	names, functions, values, classes map[string]int
-	shared                            map[*flow.FunctionFacts]int
-	sharedClass                       map[*flow.ClassFacts]int
-	sums                              map[int]sum // of classes
+
+	shared      map[*flow.FunctionFacts]int
+	sharedClass map[*flow.ClassFacts]int
 }
 
-// class is flow.ClassFacts with numbers for its parts.
-type class struct {
-	Flags   []bool
-	Bases   []string
-	Foreign []string
-	Methods []int // a name, a function, a name, …
-	Attrs   []int // a name, a value, …
-}
-
-func newPool() pool {
-	return pool{functions: map[int]*flow.FunctionFacts{}, classes: map[int]*flow.ClassFacts{}}
+func newPool() *pool {
+	return &pool{readFunctions: map[int]*flow.FunctionFacts{}, readClasses: map[int]*flow.ClassFacts{}}
 }
 
 var errPool = errors.New("a number that is not in the pool")
@@ -50,326 +40,191 @@ var errPool = errors.New("a number that is not in the pool")
 // indexed makes the index.
 func (p *pool) indexed() *poolIndex {
 	if p.index == nil {
-		p.index = &poolIndex{shared: map[*flow.FunctionFacts]int{}, sharedClass: map[*flow.ClassFacts]int{}, sums: map[int]sum{}, names: map[string]int{}}
-		for i, name := range p.Names {
-			p.index.names[name] = i
+		p.index = &poolIndex{
+			numbered(p.names), numbered(p.functions), numbered(p.values), numbered(p.classes), map[*flow.FunctionFacts]int{}, map[*flow.ClassFacts]int{},
 		}
-		p.index.functions, p.index.values, p.index.classes = numbers(p.Functions), numbers(p.Values), numbers(p.Classes)
 	}
 	return p.index
 }
 
-func numbers(parts [][]byte) map[string]int {
+func numbered(parts []string) map[string]int {
 	out := make(map[string]int, len(parts))
 	for i, part := range parts {
-		out[string(part)] = i
+		out[part] = i
 	}
 	return out
 }
 
 // number gives a part its number.
-func number(parts *[][]byte, known map[string]int, part []byte) int {
-	n, ok := known[string(part)]
+func number(parts *[]string, known map[string]int, part string) int {
+	n, ok := known[part]
 	if !ok {
 		n = len(*parts)
 		*parts = append(*parts, part)
-		known[string(part)] = n
+		known[part] = n
 	}
 	return n
 }
 
-func (p *pool) name(name string) int {
+func (p *pool) name(name string) int { return number(&p.names, p.indexed().names, name) }
+
+func (p *pool) function(f *flow.FunctionFacts) int {
 	in := p.indexed()
-	n, ok := in.names[name]
+	n, ok := in.shared[f]
 	if !ok {
-		n = len(p.Names)
-		p.Names = append(p.Names, name)
-		in.names[name] = n
+		n = number(&p.functions, in.functions, string(packFunction(nil, f)))
+		in.shared[f] = n
 	}
 	return n
 }
 
-func (p *pool) function(f *flow.FunctionFacts) (int, error) {
-	in := p.indexed()
-	if n, ok := in.shared[f]; ok {
-		return n, nil
-	}
-	text, err := json.Marshal(f)
-	if err != nil {
-		return 0, err
-	}
-	n := number(&p.Functions, in.functions, text)
-	in.shared[f] = n
-	return n, nil
-}
-
-func (p *pool) class(c *flow.ClassFacts) (int, error) {
+func (p *pool) class(c *flow.ClassFacts) int {
 	in := p.indexed()
 	if n, ok := in.sharedClass[c]; ok {
-		return n, nil
+		return n
 	}
-	packed := class{Flags: []bool{c.Module, c.Dataset, c.Lightning, c.Bare}, Bases: c.Bases, Foreign: c.Foreign}
+	var methods, attrs []int
 	for _, name := range slices.Sorted(maps.Keys(c.Methods)) {
-		f, err := p.function(c.Methods[name])
-		if err != nil {
-			return 0, err
-		}
-		packed.Methods = append(packed.Methods, p.name(name), f)
+		methods = append(methods, p.name(name), p.function(c.Methods[name]))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Attrs)) {
-		text, err := json.Marshal(c.Attrs[name])
-		if err != nil {
-			return 0, err
-		}
-		packed.Attrs = append(packed.Attrs, p.name(name), number(&p.Values, in.values, text))
+		attrs = append(attrs, p.name(name), number(&p.values, in.values, string(packValue(nil, c.Attrs[name], 0))))
 	}
-	n := number(&p.Classes, in.classes, packed.pack())
+	n := number(&p.classes, in.classes, string(packNumbers(packNumbers(packKind(nil, c), methods), attrs)))
 	in.sharedClass[c] = n
-	return n, nil
-}
-
-// pack writes a class as bytes.
-func (c class) pack() []byte {
-	flags := 0
-	for i, set := range c.Flags {
-		if set {
-			flags |= 1 << i
-		}
-	}
-	parents, _ := json.Marshal([][]string{c.Bases, c.Foreign})
-	out := packBytes(binary.AppendUvarint(nil, uint64(flags)), parents)
-	return packNumbers(packNumbers(out, c.Methods), c.Attrs)
-}
-
-func packNumbers(out []byte, list []int) []byte {
-	out = binary.AppendUvarint(out, uint64(len(list)))
-	for _, n := range list {
-		out = binary.AppendUvarint(out, uint64(n))
-	}
-	return out
-}
-
-// packBytes writes texts, each with its length before it.
-func packBytes(out []byte, texts ...[]byte) []byte {
-	for _, t := range texts {
-		out = append(binary.AppendUvarint(out, uint64(len(t))), t...)
-	}
-	return out
+	return n
 }
 
 // write and read are the whole pool as bytes.
 func (p *pool) write(out []byte) []byte {
-	out = binary.AppendUvarint(out, uint64(len(p.Names)))
-	for _, name := range p.Names {
-		out = packBytes(out, []byte(name))
-	}
-	for _, list := range [][][]byte{p.Functions, p.Values, p.Classes} {
-		out = packBytes(binary.AppendUvarint(out, uint64(len(list))), list...)
+	for _, list := range [][]string{p.names, p.functions, p.values, p.classes} {
+		out = packTexts(out, list)
 	}
 	return out
 }
 
 func (p *pool) read(r *reader) {
-	for range r.number() {
-		if p.Names = append(p.Names, string(r.bytes())); r.bad {
-			return
-		}
-	}
-	for _, list := range []*[][]byte{&p.Functions, &p.Values, &p.Classes} {
-		for range r.number() {
-			if *list = append(*list, r.bytes()); r.bad {
-				return
-			}
-		}
+	for _, list := range []*[]string{&p.names, &p.functions, &p.values, &p.classes} {
+		*list = r.texts()
 	}
 }
 
-// reader reads what pack wrote.
-type reader struct {
-	rest []byte
-	bad  bool
-}
-
-func (r *reader) number() int {
-	n, size := binary.Uvarint(r.rest)
-	if size <= 0 || n > 1<<31 {
-		r.bad, r.rest = true, nil
-		return 0
-	}
-	r.rest = r.rest[size:]
-	return int(n)
-}
-
-func (r *reader) signed() int64 {
-	n, size := binary.Varint(r.rest)
-	if size <= 0 {
-		r.bad, r.rest = true, nil
-		return 0
-	}
-	r.rest = r.rest[size:]
-	return n
-}
-
-func (r *reader) numbers() []int {
-	n := r.number()
-	if n > len(r.rest) {
-		r.bad = true
-		return nil
-	}
-	var out []int
-	for range n {
-		out = append(out, r.number())
-	}
-	return out
-}
-
-func (r *reader) bytes() []byte {
-	n := r.number()
-	if n > len(r.rest) {
-		r.bad = true
-		return nil
-	}
-	out := r.rest[:n]
-	r.rest = r.rest[n:]
-	return out
-}
-
-// classSum stands for a class wherever its parts are numbered differently.
-func (p *pool) classSum(n int) sum {
-	in := p.indexed()
-	if s, ok := in.sums[n]; ok {
-		return s
-	}
-	r := reader{rest: p.Classes[n]}
-	h := sha256.New()
-	flags, parents := r.number(), r.bytes()
-	_, _ = h.Write(append(binary.AppendUvarint(nil, uint64(flags)), parents...))
-	for kind, parts := range [][][]byte{p.Functions, p.Values} {
-		list := r.numbers()
-		_, _ = h.Write(binary.AppendUvarint([]byte{byte(kind)}, uint64(len(list))))
-		for i := 0; i+1 < len(list); i += 2 {
-			writePart(h.Write, []byte(p.Names[list[i]]))
-			writePart(h.Write, parts[list[i+1]])
-		}
-	}
-	s := sum(h.Sum(nil))
-	in.sums[n] = s
-	return s
-}
-
-func writePart(write func([]byte) (int, error), part []byte) {
-	_, _ = write(binary.AppendUvarint(nil, uint64(len(part))))
-	_, _ = write(part)
-}
-
-// add takes an offer in and gives its numbers and what stands for it.
-func (p *pool) add(e *flow.Exports) (packed []byte, offers sum, err error) {
-	h := sha256.New()
-	writePart(h.Write, []byte(e.Path))
+// add takes an offer in and gives its numbers.
+func (p *pool) add(e *flow.Exports) string {
 	var functions, classes []int
 	for _, name := range slices.Sorted(maps.Keys(e.Functions)) {
-		n, err := p.function(e.Functions[name])
-		if err != nil {
-			return nil, "", err
-		}
-		functions = append(functions, p.name(name), n)
-		writePart(h.Write, []byte(name))
-		writePart(h.Write, p.Functions[n])
+		functions = append(functions, p.name(name), p.function(e.Functions[name]))
 	}
-	_, _ = h.Write([]byte{0xff})
 	for _, name := range slices.Sorted(maps.Keys(e.Classes)) {
-		n, err := p.class(e.Classes[name])
-		if err != nil {
-			return nil, "", err
-		}
-		classes = append(classes, p.name(name), n)
-		s := p.classSum(n)
-		writePart(h.Write, []byte(name))
-		writePart(h.Write, []byte(s))
+		classes = append(classes, p.name(name), p.class(e.Classes[name]))
 	}
-	return packNumbers(packNumbers(nil, functions), classes), sum(h.Sum(nil)), nil
+	return string(packNumbers(packNumbers(nil, functions), classes))
 }
 
 // get gives an offer back.
-func (p *pool) get(path string, packed []byte) (*flow.Exports, error) {
+func (p *pool) get(path, packed string) (*flow.Exports, error) {
 	r := reader{rest: packed}
 	functions, classes := r.numbers(), r.numbers()
-	out := &flow.Exports{Path: path, Functions: map[string]*flow.FunctionFacts{}, Classes: map[string]*flow.ClassFacts{}}
-	for i := 0; i+1 < len(functions) && !r.bad; i += 2 {
-		f, err := p.functionAt(functions[i+1])
-		if err != nil || functions[i] >= len(p.Names) {
-			return nil, errPool
-		}
-		out.Functions[p.Names[functions[i]]] = f
-	}
-	for i := 0; i+1 < len(classes) && !r.bad; i += 2 {
-		c, err := p.classAt(classes[i+1])
-		if err != nil || classes[i] >= len(p.Names) {
-			return nil, errPool
-		}
-		out.Classes[p.Names[classes[i]]] = c
-	}
 	if r.bad {
 		return nil, errPool
+	}
+	out := &flow.Exports{Path: path, Functions: map[string]*flow.FunctionFacts{}, Classes: map[string]*flow.ClassFacts{}}
+	for i := 0; i+1 < len(functions); i += 2 {
+		f, err := p.functionAt(functions[i+1])
+		if err != nil || functions[i] >= len(p.names) {
+			return nil, errPool
+		}
+		out.Functions[p.names[functions[i]]] = f
+	}
+	for i := 0; i+1 < len(classes); i += 2 {
+		c, err := p.classAt(classes[i+1])
+		if err != nil || classes[i] >= len(p.names) {
+			return nil, errPool
+		}
+		out.Classes[p.names[classes[i]]] = c
 	}
 	return out, nil
 }
 
 func (p *pool) functionAt(n int) (*flow.FunctionFacts, error) {
-	if f := p.functions[n]; f != nil {
+	if f := p.readFunctions[n]; f != nil {
 		return f, nil
 	}
-	f := &flow.FunctionFacts{}
-	if n >= len(p.Functions) || json.Unmarshal(p.Functions[n], f) != nil {
+	if n >= len(p.functions) {
 		return nil, errPool
 	}
-	p.functions[n] = f
+	r := reader{rest: p.functions[n]}
+	f := r.function()
+	if r.bad {
+		return nil, errPool
+	}
+	p.readFunctions[n] = f
 	return f, nil
 }
 
 func (p *pool) classAt(n int) (*flow.ClassFacts, error) {
-	if c := p.classes[n]; c != nil {
+	if c := p.readClasses[n]; c != nil {
 		return c, nil
 	}
-	if n >= len(p.Classes) {
+	if n >= len(p.classes) {
 		return nil, errPool
 	}
-	r := reader{rest: p.Classes[n]}
-	flags, parents, methods, attrs := r.number(), r.bytes(), r.numbers(), r.numbers()
-	c := &flow.ClassFacts{Module: flags&1 != 0, Dataset: flags&2 != 0, Lightning: flags&4 != 0, Bare: flags&8 != 0, Methods: map[string]*flow.FunctionFacts{}, Attrs: map[string]flow.Value{}}
-	var named [2][]string
-	if r.bad || json.Unmarshal(parents, &named) != nil {
+	r := reader{rest: p.classes[n]}
+	c := r.kind()
+	methods, attrs := r.numbers(), r.numbers()
+	if r.bad {
 		return nil, errPool
 	}
-	c.Bases, c.Foreign = named[0], named[1]
 	for i := 0; i+1 < len(methods); i += 2 {
 		f, err := p.functionAt(methods[i+1])
-		if err != nil || methods[i] >= len(p.Names) {
+		if err != nil || methods[i] >= len(p.names) {
 			return nil, errPool
 		}
-		c.Methods[p.Names[methods[i]]] = f
+		c.Methods[p.names[methods[i]]] = f
 	}
 	for i := 0; i+1 < len(attrs); i += 2 {
-		var v flow.Value
-		if attrs[i] >= len(p.Names) || attrs[i+1] >= len(p.Values) || json.Unmarshal(p.Values[attrs[i+1]], &v) != nil {
+		if attrs[i] >= len(p.names) || attrs[i+1] >= len(p.values) {
 			return nil, errPool
 		}
-		c.Attrs[p.Names[attrs[i]]] = v
+		r := reader{rest: p.values[attrs[i+1]]}
+		if c.Attrs[p.names[attrs[i]]] = r.value(0); r.bad {
+			return nil, errPool
+		}
 	}
-	p.classes[n] = c
+	p.readClasses[n] = c
 	return c, nil
+}
+
+// addUses takes the calls of a file in: for each its target, its caller and the state of autograd.
+func (p *pool) addUses(uses []flow.Use) string {
+	out := binary.AppendUvarint(nil, uint64(len(uses)))
+	for _, u := range uses {
+		out = binary.AppendUvarint(out, uint64(p.name(u.Target)))
+		out = append(binary.AppendUvarint(out, uint64(p.name(u.In))), byte(u.Grad))
+	}
+	return string(out)
+}
+
+func (p *pool) uses(packed string) ([]flow.Use, error) {
+	r := reader{rest: packed}
+	out := make([]flow.Use, 0, r.count())
+	for range cap(out) {
+		target, in, grad := r.number(), r.number(), r.byte()
+		if r.bad || target >= len(p.names) || in >= len(p.names) {
+			return nil, errPool
+		}
+		out = append(out, flow.Use{Target: p.names[target], In: p.names[in], Grad: flow.Grad(grad)})
+	}
+	return out, nil
 }
 
 // size is about how many bytes the pool takes.
 func (p *pool) size() int {
 	n := 0
-	for _, list := range [][][]byte{p.Functions, p.Values, p.Classes} {
+	for _, list := range [][]string{p.names, p.functions, p.values, p.classes} {
 		for _, part := range list {
 			n += len(part) + 8
 		}
-	}
-	for _, name := range p.Names {
-		n += len(name) + 8
 	}
 	return n
 }

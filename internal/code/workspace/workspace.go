@@ -8,7 +8,6 @@ package workspace
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -306,8 +305,11 @@ func (w *Workspace) quiet() map[string]bool {
 		return nil
 	}
 	for i, path := range paths {
-		if known := w.units[path].known; known != nil && reports[i].Uses == nil && json.Unmarshal(known.Uses, &reports[i].Uses) != nil {
-			return nil
+		if known := w.units[path].known; known != nil && reports[i].Uses == nil {
+			var err error
+			if reports[i].Uses, err = w.cache.uses(known); err != nil {
+				return nil
+			}
 		}
 	}
 	return lint.Quiet(reports)

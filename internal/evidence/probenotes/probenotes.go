@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/document"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -222,4 +223,25 @@ func (p Process) Batch() int {
 		}
 	}
 	return first
+}
+
+// TrainingBatch is the batch size that every loader of training has: of those that shuffle or are distributed, or, where none does, of all. 0: they differ, or none has one.
+func (p Process) TrainingBatch() int {
+	var all, shuffled []int
+	for _, l := range p.Loaders {
+		if l.Batch == nil || *l.Batch <= 0 {
+			continue
+		}
+		all = append(all, *l.Batch)
+		if l.Sampler == "RandomSampler" || l.Sampler == "DistributedSampler" {
+			shuffled = append(shuffled, *l.Batch)
+		}
+	}
+	if len(shuffled) > 0 {
+		all = shuffled
+	}
+	if len(all) == 0 || slices.Min(all) != slices.Max(all) {
+		return 0
+	}
+	return all[0]
 }

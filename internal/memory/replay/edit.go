@@ -19,6 +19,11 @@ type Edit struct {
 	Freed []Early
 	// Setting is the allocator's configuration; nil: as recorded.
 	Setting *Setting
+	// Then is what happens once the last failed request has been served: events of allocations of the history, of that request, whose ID is Case.Failed, and of new ones,
+	// whose IDs follow it. What the recording holds after the failure is then left out.
+	Then []tape.Event
+	// Limit is what PyTorch may hold, where more is known of it than the recording shows; 0: the recorded limit.
+	Limit units.Bytes
 }
 
 // Early is an allocation that is freed after an event of the recording's tape.
@@ -31,7 +36,13 @@ type Played struct {
 	Room   units.Bytes // what the limit leaves beside the memory in use when the last failed request has been served
 	Short  units.Bytes // what is missing to serve the request that fails
 	Peak   alloc.Peak
+	// Completes says that everything of Edit.Then is served, too; Lacks is what is missing where it is not.
+	Completes bool
+	Lacks     units.Bytes
 }
+
+// Failed is the ID of the request that failed last in the recording: the first that no allocation has.
+func (c *Case) Failed() uint32 { return uint32(c.tape.Allocs) }
 
 // Play replays an edited history. It reports false where the recorded run showed no limit, so that nothing can fail.
 func (c *Case) Play(e Edit) (Played, bool) {
@@ -42,11 +53,14 @@ func (c *Case) Play(e Edit) (Played, bool) {
 	if e.Setting != nil {
 		setting = *e.Setting
 	}
-	limit := c.Limit.Bytes()
+	target, limit := Target{Capacity: c.Limit.Cap, Device: c.Limit.Device}, c.Limit.Bytes()
+	if e.Limit > 0 {
+		target, limit = Target{Capacity: e.Limit}, e.Limit
+	}
 	p := editor{c: c, edit: e, limit: limit}
 	p.freed = slices.SortedStableFunc(slices.Values(e.Freed), func(x, y Early) int { return cmp.Compare(x.Event, y.Event) })
 	var before []tape.Live
-	p.a, before = c.begin(setting, Target{Capacity: c.Limit.Cap, Device: c.Limit.Device}, c.below())
+	p.a, before = c.begin(setting, target, c.below())
 	p.begin(before)
 	p.run()
 	p.out.Peak = p.a.Stats().Peak
@@ -86,6 +100,7 @@ func (p *editor) begin(before []tape.Live) {
 
 // run feeds the history until a request fails.
 func (p *editor) run() {
+	last := p.c.lastFailure()
 	for k := range p.c.tape.Events {
 		e := &p.c.tape.Events[k]
 		p.free(p.c.event[k])
@@ -106,14 +121,49 @@ func (p *editor) run() {
 				p.fails(k)
 				return
 			}
+			if k == last && p.edit.Then != nil {
+				p.out.Passes = true
+				p.goOn()
+				return
+			}
+			p.a.Free(p.c.Failed(), false)
 		}
 	}
 	p.out.Passes = true
 }
 
+// lastFailure is the event of the last request that failed; -1: none did.
+func (c *Case) lastFailure() int {
+	for k := len(c.tape.Events) - 1; k >= 0; k-- {
+		if c.tape.Events[k].Kind == tape.OOM {
+			return k
+		}
+	}
+	return -1
+}
+
+// goOn feeds what comes after the failure until a request fails.
+func (p *editor) goOn() {
+	for i := range p.edit.Then {
+		e := &p.edit.Then[i]
+		switch e.Kind {
+		case tape.Alloc:
+			if !p.a.Malloc(e.ID, p.size(e.ID, e.Size), e.Stream, e.Pool) && !e.Elastic {
+				p.out.Lacks = p.missing()
+				return
+			}
+		case tape.Free:
+			p.a.Free(e.ID, e.Deferred)
+		case tape.FreeCompleted:
+			p.a.FreeCompleted(e.ID)
+		}
+	}
+	p.out.Completes = true
+}
+
 // again makes a request that failed in the recording.
 func (p *editor) again(e *tape.Event) bool {
-	extra, size := uint32(p.c.tape.Allocs), e.Size
+	extra, size := p.c.Failed(), e.Size
 	if p.edit.Request != nil {
 		size = p.edit.Request(size)
 	}
@@ -121,7 +171,6 @@ func (p *editor) again(e *tape.Event) bool {
 		return false
 	}
 	p.out.Room = p.limit - p.a.Stats().Active
-	p.a.Free(extra, false)
 	return true
 }
 
@@ -134,7 +183,12 @@ func (p *editor) free(trace uint32) {
 }
 
 func (p *editor) fails(k int) {
-	f := p.a.LastFailure()
 	p.out.Event = int(p.c.event[k])
-	p.out.Short = max(0, f.Stats.Reserved+f.Segment-p.limit)
+	p.out.Short = p.missing()
+}
+
+// missing is what the limit lacks to serve the request that has just failed.
+func (p *editor) missing() units.Bytes {
+	f := p.a.LastFailure()
+	return max(0, f.Stats.Reserved+f.Segment-p.limit)
 }

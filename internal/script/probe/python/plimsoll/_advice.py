@@ -21,6 +21,8 @@ def snapshot():
     from . import _recorder
 
     recorder = _recorder.current()
+    if recorder is not None:
+        recorder._try(recorder.settle)
     name = recorder.extra.get("snapshot") if recorder is not None else None
     return os.path.join(recorder.report, name) if name else None
 

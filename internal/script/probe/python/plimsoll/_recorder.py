@@ -18,7 +18,7 @@ from ._keeper import Keeper
 
 MAX_ENTRIES = 100_000  # ring of allocator events a device; about a kilobyte of host memory each with Python stacks
 MAX_OOMS = 64  # failures described one by one; more are counted
-MAX_DUMPS = 8  # snapshots written for failures that the script survives
+DUMPING = 0.02  # share of the time that snapshots of failures may take; the first is always written, and so is that of the failure that ends the script
 STATUS_EVERY = 1.0  # seconds between two status files
 NOTES_EVERY = 2.0  # seconds between two versions of the notes
 
@@ -62,7 +62,8 @@ class Recorder:
         self.peak = {"allocated": 0, "reserved": 0, "step": 0, "phase": "load"}
         self.history = _Thinned(1024)
         self.marks = deque(maxlen=4096)
-        self.ooms, self.oom_count, self.dumps = [], 0, 0
+        self.ooms, self.oom_count = [], 0
+        self.dump_seconds, self.put_off = 0.0, None  # spent on snapshots of failures; the step of a failure whose snapshot was put off
         self.loaders, self.optimizers = [], {}
         self.problems, self.extra = [], {}
         self.before_notes = []  # calls that add to extra
@@ -105,6 +106,7 @@ class Recorder:
             previous(kind, value, traceback)
             if self.alive and is_out_of_memory(kind.__name__, str(value)):
                 self._try(self.gone)
+                self._try(self.settle)
 
         sys.excepthook = excepthook
 
@@ -298,9 +300,17 @@ class Recorder:
             "allocated": stats["allocated_bytes"]["all"]["current"], "reserved": stats["reserved_bytes"]["all"]["current"],
             "step": self.step, "phase": self.phase, "stack": _frames.script_stack(),
         })
-        if self.dumps < MAX_DUMPS:
+        if self.dump_seconds <= DUMPING * (time.monotonic() - self.began):
             self.dump("oom")
+        else:
+            self.put_off = self.step
         self.flush(force=True)
+
+    def settle(self):
+        """Write the snapshot of the last failure where that was put off: it ended the script, or somebody asks for it. The history still has the failing request, and an uncaught
+        exception keeps the frames it passed, with their tensors."""
+        if self.put_off is not None:
+            self.dump("oom")
 
     # Writing -----------------------------------------------------------------------------------------------------------------
 
@@ -308,8 +318,9 @@ class Recorder:
         """Write the allocator's snapshot of every device, and who holds what is alive; the name stands for both files."""
         if not self.torch.cuda.is_initialized() or self.mode == "off":
             return
+        began = time.monotonic()
         if name is None:
-            self.dumps += 1
+            self.put_off = None
             self.keeper.superseded()
         name = name or self.name
         snapshot = self.torch.cuda.memory._snapshot()
@@ -318,6 +329,8 @@ class Recorder:
             if name == self.name:
                 self.extra["snapshot"] = name + ".pickle"
             self._try(lambda: _holders.write(os.path.join(self.report, name + _holders.ENDING), found))
+        if when == "oom":
+            self.dump_seconds += time.monotonic() - began
         return found
 
     def look(self, when, blocks=None):
@@ -383,6 +396,8 @@ class Recorder:
         self._try(self._note_peak)
         if snapshot:
             self._try(lambda: self.dump("demand"))
+        elif self.put_off is not None and (self.put_off == self.step or (self.error or {}).get("out_of_memory")):
+            self._try(self.settle)  # no step followed: it ended the script, whoever caught it
         else:
             self._try(self.keeper.ending)
         self.finished = True
