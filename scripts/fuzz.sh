@@ -4,6 +4,13 @@
 # next run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-git grep -n '^func Fuzz' -- '*_test.go' | sed -E 's|^(.*)/[^/]*:[0-9]+:func (Fuzz[A-Za-z]*).*|\1 \2|' | while read -r folder target; do
-	(cd "$folder" && go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-60s}" -fuzzminimizetime 20x . </dev/null)
+binary=$(mktemp)
+trap 'rm -f "$binary"' EXIT
+git grep -l '^func Fuzz' -- '*_test.go' | xargs dirname | sort -u | while read -r folder; do
+	go test -c -fuzz . -o "$binary" "./$folder" # once for all targets of a package
+	kept=$(go env GOCACHE)/fuzz/$(go list "./$folder")
+	for target in $(grep -ho '^func Fuzz[A-Za-z0-9]*' "$folder"/*_test.go | cut -d' ' -f2); do
+		echo "$folder $target"
+		(cd "$folder" && "$binary" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "${FUZZTIME:-60s}" -test.fuzzminimizetime 20x -test.fuzzcachedir "$kept" </dev/null)
+	done
 done

@@ -3,6 +3,7 @@ import gzip
 import os
 import pickle
 import random
+import string
 import struct
 
 
@@ -11,7 +12,7 @@ def mnist(folder):
     for raw in ("MNIST/raw", "FashionMNIST/raw", "raw"):
         to = os.path.join(folder, raw)
         os.makedirs(to, exist_ok=True)
-        for part, count in (("train", 2048), ("t10k", 1024)):
+        for part, count in (("train", 2000), ("t10k", 1000)):
             images = struct.pack(">IIII", 2051, count, 28, 28) + os.urandom(count * 28 * 28)
             labels = struct.pack(">II", 2049, count) + bytes(random.randrange(10) for _ in range(count))
             for name, data in ((f"{part}-images-idx3-ubyte", images), (f"{part}-labels-idx1-ubyte", labels)):
@@ -61,7 +62,7 @@ def characters(folder):
     with open(os.path.join(folder, "meta.pkl"), "wb") as f:
         pickle.dump({"vocab_size": 65, "itos": {}, "stoi": {}}, f)
     with open(os.path.join(folder, "input.txt"), "w") as f:
-        f.write("".join(chr(32 + random.randrange(65)) for _ in range(60000)))
+        f.write("".join(random.choices(string.ascii_letters + " ,.!?;:'-&3$\n", k=60000)))
 
 
 def tokens(folder):

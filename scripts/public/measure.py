@@ -1,6 +1,7 @@
 """Runs public scripts for a few steps on the card of this machine and writes down the peaks PyTorch counted: measure.py --sources FOLDER --results FILE [--within 200]
 
-One process imports torch and forks one child a script, so that each costs its steps and not its imports. A child ends some seconds after its first optimizer step.
+One process imports torch and forks one child a script, so that each costs its steps and not its imports (where a fork cannot use the card, each is an interpreter
+of its own). A child ends some seconds after its first optimizer step.
 """
 import argparse
 import fcntl
@@ -18,7 +19,8 @@ import time
 import data
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-STANDINS = ("wandb", "tensorboard", "tensorboardX", "matplotlib", "torch.utils.tensorboard")  # where they are not installed
+sys.path.append(os.path.join(HERE, "accept"))
+import standins  # noqa: E402
 
 
 def main():
@@ -31,12 +33,17 @@ def main():
     p.add_argument("--steps", type=float, default=5, help="seconds after a script's first optimizer step")
     p.add_argument("--patience", type=float, default=30, help="seconds that a script has in all")
     p.add_argument("--only", default="")
+    p.add_argument("--one", default="", help="run this row of the list in this process")
     o = p.parse_args()
+    if o.one:
+        return alone(json.loads(o.one), o)
     with open(o.list) as f:
         rows = [r for r in map(json.loads, f) if o.only in json.dumps(r)]
     random.Random(1).shuffle(rows)
     prepare(rows, o)
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # asking CUDA itself whether there is a card would keep forks from using it
     preload()
+    o.fresh = not a_fork_has_the_card()
     begun, running, waiting = time.monotonic(), {}, list(rows)
     while running or waiting:
         over = time.monotonic() - begun > o.within
@@ -95,11 +102,33 @@ def start(row, o, number):
     pid = os.fork()
     if pid:
         return pid
+    if o.fresh:
+        options = [f"--{k.replace('_', '-')}={getattr(o, k)}" for k in ("sources", "results", "steps", "patience")]
+        os.execv(sys.executable, [sys.executable, os.path.abspath(__file__), *options, "--one", json.dumps(row)])
+    alone(row, o)
+
+
+def alone(row, o):
+    preload()
     try:
         child(row, o)
     except BaseException as problem:
         report(o, "failed", repr(problem)[:400])
     os._exit(0)
+
+
+def a_fork_has_the_card():
+    pid = os.fork()
+    if pid == 0:
+        try:
+            import torch
+
+            torch.zeros(1, device="cuda")
+            os._exit(0)
+        except BaseException as problem:
+            print("no fork:", repr(problem)[:300], file=sys.stderr)
+            os._exit(1)
+    return os.waitpid(pid, 0)[1] == 0
 
 
 def child(row, o):
@@ -114,8 +143,9 @@ def child(row, o):
     os.environ.update(MPLBACKEND="Agg", WANDB_MODE="disabled", HF_HUB_OFFLINE="1")
     sys.path[:0] = [os.path.join(source, p) for p in row.get("path", [])]
     words = row["command"].split()
+    sys.modules.pop("data", None)  # a script may have its own
     watch(o)
-    stand_in()
+    standins.install()
     try:
         if words[0] == "-m":
             sys.argv = words[1:]
@@ -192,57 +222,6 @@ def write(row, pid, status, o):
 
     with open(o.results, "a") as f:
         f.write(json.dumps({**result, "torch": torch.__version__}) + "\n")
-
-
-class Anything:
-    """Takes everything and does nothing."""
-
-    __path__ = []
-
-    def __init__(self, *args, **kwargs):
-        pass
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Anything()
-
-    def __call__(self, *args, **kwargs):
-        return Anything()
-
-    def __getitem__(self, key):
-        return Anything()
-
-    def __setitem__(self, key, value):
-        pass
-
-    def __iter__(self):
-        return iter(())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *failure):
-        return False
-
-
-def stand_in():
-    """Logging that a machine without it can do without."""
-    import importlib.util
-
-    for name in STANDINS:
-        try:
-            there = importlib.util.find_spec(name.partition(".")[0] if "tensorboard" not in name else "tensorboard") is not None
-        except (ImportError, ValueError):
-            there = name in sys.modules
-        if there:
-            continue
-        made = Anything()
-        made.SummaryWriter = Anything
-        sys.modules[name] = made
-        if name == "matplotlib":
-            for part in ("pyplot", "ticker", "animation"):
-                sys.modules["matplotlib." + part] = Anything()
 
 
 if __name__ == "__main__":

@@ -30,18 +30,26 @@ def main():
     for name in ("python", "plimsoll", "sources", "only", "path", "before", "torch"):
         p.add_argument("--" + name, default="")
     p.add_argument("--results", default="public-scripts.jsonl")
-    p.add_argument("--follow", default="60s", help="the time limit of an answer")
+    p.add_argument("--follow", default="60s", help="the time limit of an answer; rows of the list may have their own")
     p.add_argument("--patience", type=int, default=400, help="seconds after which a script counts as not answered")
     p.add_argument("--most", type=int, default=1000, help="end after so many scripts")
     p.add_argument("--warm", action="store_true", help="PYTHON is a client of warm.py: count what its workers spend")
-    p.add_argument("--seed", type=int, default=0, help="mix the repositories in another order")
+    p.add_argument("--within", type=float, default=0, help="seconds after which no further script begins; 0: never")
+    p.add_argument("--list", default=os.path.join(HERE, "list.jsonl"))
+    p.add_argument("--part", default="0/1", help="1/4 takes the second of every four scripts")
+    p.add_argument("--seed", type=int, default=0, help="mix the repositories in another order; -1: as listed")
     o = p.parse_args()
+    begun = time.monotonic()
     o.torch = o.torch or subprocess.run([o.python, "-c", "from importlib.metadata import version; print(version('torch'))"], check=True, capture_output=True, text=True).stdout.strip()
-    with open(os.path.join(HERE, "list.jsonl")) as f:
+    with open(o.list) as f:
         rows = [json.loads(line) for line in f]
-    random.Random(o.seed).shuffle(rows)
+    if o.seed >= 0:
+        random.Random(o.seed).shuffle(rows)
     known = done(o.results, o.torch)
-    for row in [r for r in rows if o.only in json.dumps(r) and (r["repository"], spelled(r)) not in known][: o.most]:
+    part, parts = map(int, o.part.split("/"))
+    for row in [r for r in rows[part::parts] if o.only in json.dumps(r) and (r["repository"], spelled(r)) not in known][: o.most]:
+        if o.within and time.monotonic() - begun > o.within:
+            break
         try:
             result = one(row, o)
         except Exception as problem:  # of this script's, not of the prediction: it is told apart
@@ -75,7 +83,7 @@ def one(row, o):
     for to in row.get("folders", []):
         os.makedirs(os.path.join(folder, to), exist_ok=True)
     path = os.pathsep.join(filter(None, [os.path.join(HERE, "accept"), *(os.path.join(source, p) for p in row.get("path", [])), o.path]))
-    command = [*shlex.split(o.before), o.plimsoll, "predict", "--json", "--gpu", "h200", "--follow", o.follow, "--", o.python, *row["command"].split()]
+    command = [*shlex.split(o.before), o.plimsoll, "predict", "--json", "--gpu", "h200", "--follow", row.get("follow", o.follow), "--", o.python, *row["command"].split()]
     env = {**os.environ, "PYTHONPATH": path, "MPLBACKEND": "Agg", "WANDB_MODE": "disabled", "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "", "OMP_NUM_THREADS": "1"}
     if o.warm:
         env["WARM_SPENT"] = o.results + ".spent"
@@ -89,7 +97,7 @@ def one(row, o):
     result = {"repository": row["repository"], "command": spelled(row), "seconds": round(time.monotonic() - begun), "cpu": round(spent(env) - before, 1), "code": code}
     try:
         r = json.loads(out)
-        result.update(answered=True, allocated=r["peak"]["allocated"], reserved=r["peak"]["reserved"], safe=r["safe"], phase=r["phase"], phases=r["phases"], range=r.get("range"),
+        result.update(answered=True, allocated=r["peak"]["allocated"], reserved=r["peak"]["reserved"], safe=r["safe"], phase=r["phase"], phases=r["phases"], range=r.get("range"), trials=r.get("trials"),
                       followed=any("every operator" in a for a in r.get("assumptions") or []), assumptions=[a[:300] for a in r.get("assumptions") or []])
     except ValueError:
         result.update(answered=False, error=err[-900:])

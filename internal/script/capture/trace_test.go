@@ -234,3 +234,12 @@ func TestPackedSequencesAreAsLongAsTheyAre(t *testing.T) {
 		t.Errorf("ended %q after %d steps, range %v", trace.Ended, trace.Steps, res.Report.Range)
 	}
 }
+
+func TestThreadsAndBuffersOfLibrariesAreFollowed(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "libraries.py")
+	weights := units.Bytes(64 * 256 * 256 * 4)
+	if peak := res.Report.Peak.Allocated; trace.Ended != traced.AtEnd || trace.Steps != 3 || peak < weights || peak > weights+80*units.MiB {
+		t.Errorf("ended %q after %d steps, peak %s; the weights have %s", trace.Ended, trace.Steps, peak, weights)
+	}
+}

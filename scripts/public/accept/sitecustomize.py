@@ -1,4 +1,4 @@
-"""Lets torchvision take made-up data for the real: its files have other check sums."""
+"""Lets torchvision take made-up data for the real: its files have other check sums. And lets a script do without packages that only draw and log."""
 import os
 import sys
 
@@ -22,3 +22,10 @@ class _Finder:
 
 
 sys.meta_path.insert(0, _Finder())
+
+try:
+    import standins
+
+    standins.install()
+except ImportError:
+    pass  # this file was found without its folder

@@ -22,6 +22,8 @@ FOR_CAPTURES = {
     "torch._export.serde.serialize.serialize": "graphs of a step",
 }
 FOR_TRACES = {
+    "torch.overrides._get_current_function_mode_stack": "autograd functions of the script's own",
+    "torch.autograd._engine_run_backward": "autograd functions of the script's own",
     "torch.optim.optimizer.register_optimizer_step_post_hook": "optimizer steps",
     "torch.utils._foreach_utils._get_foreach_kernels_supported_devices": "optimizers over lists of tensors",
     "torch._C._ExcludeDispatchKeyGuard": "autocast",

@@ -133,8 +133,11 @@ def _tools(cuda):
 
 
 def _accelerator(torch, places):
-    """torch.accelerator (2.6 on)."""
+    """torch.accelerator (2.6 on), and what torch.get_device_module() asks."""
     module = getattr(torch, "accelerator", None)
+    for name in ("_get_accelerator", "_accelerator_getAccelerator"):
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, functools.partial(_answer, torch.device("cuda")))
     for name, answer in {"is_available": True, "device_count": 1, "current_accelerator": torch.device("cuda"), "synchronize": None, "current_stream": _Nothing(),
                          "set_stream": None, "empty_cache": None, "memory_allocated": 0, "max_memory_allocated": 0, "memory_reserved": 0,
                          "max_memory_reserved": 0, "memory_stats": {}, "reset_peak_memory_stats": None, "get_memory_info": (MEMORY, MEMORY)}.items():

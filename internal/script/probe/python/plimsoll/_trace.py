@@ -54,6 +54,9 @@ class Trace:
         self.names, self.aliases = weakref.WeakKeyDictionary(), {}
         self.notes, self.asked, self.done, self.depth = [], None, False, 0
         self.compiled = False
+        # One thread at a time works on tensors without data: their mode has one state for all of them
+        # (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/_subclasses/fake_tensor.py, in_kernel_invocation), and transformers loads weights in several.
+        self.turn = threading.RLock()
         self.begun = time.monotonic()
         self.limit = float(os.environ.get("PLIMSOLL_SECONDS") or SECONDS)
         self.loops = _loops.Loops(self)
@@ -93,6 +96,7 @@ class Trace:
         _pretend.kernels_of_triton(lambda *args, **kwargs: None)
         _places.install(torch, self.places)
         self.places.unreal = torch.device("cuda", 0)
+        self._addresses()
         self._modules()
         self._backward()
         self._optimizers()
@@ -111,6 +115,12 @@ class Trace:
 
     def while_over(self, part):
         return time.monotonic() - self.begun > self.limit / part
+
+    def _addresses(self):
+        """Storages without data have an address each, too: libraries that save weights tell by it which of them are one."""
+        kind = self.torch.UntypedStorage
+        original = kind.data_ptr
+        kind.data_ptr = lambda storage: original(storage) or storage._cdata
 
     def _modules(self):
         nn, trace = self.torch.nn, self
@@ -174,6 +184,14 @@ class Trace:
                 return gradients(*args, **kwargs)
 
         torch.autograd.backward, torch.autograd.grad = backward, grad
+        engine = torch.autograd._engine_run_backward
+
+        def run_engine(*args, **kwargs):
+            """PyTorch hands backward() to the first mode, which is off meanwhile: autograd functions of a script's own ask for devices in backward, too."""
+            with self.pretending():
+                return engine(*args, **kwargs)
+
+        torch.autograd._engine_run_backward = run_engine
         torch.Tensor.backward = lambda tensor, gradient=None, retain_graph=None, create_graph=False, inputs=None: backward(
             tensor, gradient, retain_graph, create_graph, inputs=inputs)
 
@@ -233,12 +251,13 @@ class Trace:
 
     @contextlib.contextmanager
     def recording(self, category=None):
-        before, self.category = self.category, category or self.category
-        with self.fake, self.operators:
-            try:
-                yield
-            finally:
-                self.category = before
+        with self.turn:
+            before, self.category = self.category, category or self.category
+            with self.fake, self.operators:
+                try:
+                    yield
+                finally:
+                    self.category = before
 
     def narrow(self, module, dtype):
         _narrow.install(self, module, dtype)
@@ -264,7 +283,7 @@ class Trace:
         return made.requires_grad_(tensor.requires_grad) if tensor.is_leaf and tensor.requires_grad else made
 
     def to_cpu(self, tensor, change=lambda t: t):
-        with self.fake:
+        with self.turn, self.fake:
             made = change(tensor.clone() if not tensor.requires_grad else tensor.view_as(tensor))
         if not tensor.is_contiguous() and (made.dtype != tensor.dtype or tensor.untyped_storage().nbytes() != tensor.numel() * tensor.element_size()):
             # Laid out in one piece before it leaves the card

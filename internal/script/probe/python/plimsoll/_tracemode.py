@@ -4,6 +4,7 @@ Everything the script has on its GPU is a tensor without data. The first mode se
 something on a GPU, and answers questions about values that do not exist. The second sees each operator, backward's and the optimizer's too: it tells the trace of
 every storage that begins, and gives results whose size depends on data the largest size they can have.
 """
+import contextlib
 import sys
 import threading
 import weakref
@@ -14,7 +15,7 @@ from ._places import MARK, PINNED
 
 def enter(torch, trace):
     """Switch the first mode on for the rest of the process."""
-    from torch.overrides import TorchFunctionMode
+    from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
     answers = _Answers(torch, trace)
 
@@ -23,6 +24,7 @@ def enter(torch, trace):
             return answers.call(function, args, kwargs or {})
 
     Pretending().__enter__()
+    trace.pretending = lambda: contextlib.nullcontext() if any(isinstance(m, Pretending) for m in _get_current_function_mode_stack()) else Pretending()
     _mode.format_as_numbers(torch, trace.FakeTensor)
     torch.Tensor.record_stream = lambda tensor, stream: None
     bootstrap = threading.Thread._bootstrap_inner
@@ -87,7 +89,7 @@ class _Answers(_mode._Answers):
                 setattr(out, PINNED, True)
             return out
         if not to_gpu and (device is not None or all(map(self.on_cpu, unreal))):
-            with self.trace.fake:
+            with self.trace.turn, self.trace.fake:
                 out = function(*args, **kwargs)
             for t in self.trace.tensors(out):
                 setattr(t, MARK, self.cpu_device)
@@ -214,6 +216,9 @@ class Bounds:
             "index.Tensor": self.index, "repeat_interleave.Tensor": self.repeated, "bincount.default": self.counted, "is_nonzero.default": lambda *a: False,
             "histc.default": lambda func, args, kwargs: args[0].new_empty(args[1] if len(args) > 1 else 100), "nonzero_static.default": None,
             "allclose.default": lambda *a: True, "_pack_padded_sequence.default": self.packed,
+            # Products whose result has a type of its own: only CUDA has them, and 2.11's decomposition of addmm takes the type for a factor.
+            "mm.dtype": self.product, "bmm.dtype": self.product, "addmm.dtype": self.product, "baddbmm.dtype": self.product,
+            "mm.dtype_out": self.into, "bmm.dtype_out": self.into, "addmm.dtype_out": self.into, "baddbmm.dtype_out": self.into,
         }.items():
             packet, _, overload = name.partition(".")
             operator = getattr(getattr(aten, packet, None), overload, None)
@@ -275,6 +280,14 @@ class Bounds:
         each = self.trace.numbers(lengths) if real else [steps] * batch
         data = x.new_empty((sum(each), *x.shape[2:]))
         return data if real else self.told(data), self.trace.on_host([sum(n > t for n in each) for t in range(max(each))])
+
+    def product(self, func, args, kwargs):
+        given = {a.name: value for a, value in zip(func._schema.arguments, args)} | kwargs
+        left, right = (given["mat1"], given["mat2"]) if "mat1" in given else (given["batch1"], given["batch2"]) if "batch1" in given else (given["self"], given["mat2"])
+        return left.new_empty((*left.shape[:-1], right.shape[-1]), dtype=given["out_dtype"])
+
+    def into(self, func, args, kwargs):
+        return kwargs["out"]
 
     def repeated(self, func, args, kwargs):
         size = kwargs.get("output_size")
