@@ -112,9 +112,17 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	}
 	p.report(st.Node, severity,
 		"`"+what+"` keeps its autograd graph, and no backward frees it in this loop: `"+st.Base+"` holds every iteration's activations at once, so memory grows with each batch",
-		"store `"+p.on(st.Expr, ".item()")+"` (a number; it waits for the GPU) or `.detach()`; if the sum is for training, call backward() on each batch instead")
+		p.storeInstead(st))
 	p.within(s)
 	p.explains(loop)
+}
+
+// storeInstead says what to keep: of a dict or list, the numbers in it.
+func (p *pass) storeInstead(st *flow.Store) string {
+	if st.Value.Kind == flow.Container {
+		return "store the numbers in `" + p.text(st.Expr) + "`, not the tensors: `.item()` (it waits for the GPU) or `.detach()` on each of them"
+	}
+	return "store `" + p.on(st.Expr, ".item()") + "` (a number; it waits for the GPU) or `.detach()`; if the sum is for training, call backward() on each batch instead"
 }
 
 // keptByObject is a value that goes into a meter or a log that self holds, in a method that is called once for each batch.
