@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-passed=0 skipped=0
+passed=0 skipped=0 tried=
 ok() { passed=$((passed + 1)); echo "ok       $*"; }
 skip() { skipped=$((skipped + 1)); echo "skipped  $*"; }
 message="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.65 GiB of which 1.00 GiB is free."
@@ -26,18 +26,30 @@ diff -r "$work/dist" "$work/again" && ok "two releases of one commit are the sam
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=$work/dist PIP_DISABLE_PIP_VERSION_CHECK=1
-for python in $(ls -d ~/.pyenv/versions/3.*/bin/python /usr/bin/python3.?? /usr/bin/python3.? 2>/dev/null) ${PYTHONS:-}; do
-  "$python" -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 9))' 2>/dev/null || continue
+for python in $(ls -d ~/.pyenv/versions/3.*/bin/python /usr/bin/python3.?? /usr/bin/python3.? 2>/dev/null) $(scripts/python-3.14.sh || true) ${PYTHONS:-}; do
+  "$python" -c 'import sys, venv; sys.exit(sys.version_info < (3, 9))' 2>/dev/null || continue
   name=$("$python" -c 'import platform; print(platform.python_version())')
   env=$work/env-$name
   [ -e "$env" ] && continue
-  "$python" -m venv "$env"
-  "$env/bin/pip" install --quiet plimsoll-gpu
+  if "$python" -c 'import ensurepip' 2>/dev/null; then
+    "$python" -m venv "$env"
+    "$env/bin/pip" install --quiet plimsoll-gpu
+  else # a build without it: with the pip of another
+    "$python" -m venv --without-pip "$env"
+    "$work"/env-3.1[23]*/bin/pip --python "$env/bin/python" install --quiet plimsoll-gpu
+  fi
   works "$env/bin/plimsoll" && works "$env/bin/python" -m plimsoll
   "$env/bin/python" -c 'import plimsoll; plimsoll.mark("x")'
   [ -e "$env/share/man/man1/plimsoll-explain.1" ] && [ -e "$env/share/bash-completion/completions/plimsoll" ]
-  ok "pip install plimsoll-gpu, Python $name"
+  size=$(du -sk "$env"/lib/python*/site-packages/plimsoll* "$env/bin/plimsoll" "$env/share" | awk '{ s += $1 } END { print s }')
+  ok "pip install plimsoll-gpu, Python $name ($size kB installed)"
+  tried="$tried ${name%.*}"
 done
+for minor in 9 10 11 12 13 14; do
+  case " $tried " in *" 3.$minor "*) ;; *) skip "Python 3.$minor: there is none here" ;; esac
+done
+wheel=$(stat -c %s "$work"/dist/plimsoll_gpu-*manylinux*.whl)
+[ "$wheel" -le $((12 << 20)) ] && ok "what pip downloads is $wheel bytes, at most 12 MB"
 
 if command -v uvx >/dev/null; then
   UV_OFFLINE=1 UV_FIND_LINKS=$work/dist UV_CACHE_DIR=$work/uv works uvx --from plimsoll-gpu plimsoll && ok "uvx --from plimsoll-gpu plimsoll"
