@@ -3,7 +3,7 @@
 A row gives the mean and the 99th percentile of torch.cuda.memory_reserved() after each of 5,000 steps, and max_memory_reserved() of the process
 (https://github.com/huggingface/peft/blob/5d602fdbff04/method_comparison/MetaMathQA/run.py#L297, utils.py#L670). The loop pads batches, gives the model's outputs
 a name of their own and empties the cache every 10 steps; rows before 2025-11-13 every step
-(https://github.com/huggingface/peft/commit/90d3fc05d). Lengths are not published: lengths.py finds one common set of them from two rows of plain LoRA of rank 32.
+(https://github.com/huggingface/peft/commit/90d3fc05d). Lengths are not published: lengths.py finds one common set of them from two rows of plain LoRA of rank 32 (PyTorch 2.13 and 2.9, both of 2026).
 """
 import json
 import subprocess

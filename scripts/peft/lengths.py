@@ -3,12 +3,11 @@
 All rows train on the same 20,000 samples of MetaMathQA in the same order: buckets of 80 samples, the longest batch of a bucket first
 (https://github.com/huggingface/peft/blob/5d602fdbff04/method_comparison/MetaMathQA/utils.py#L310-L356). The rows do not say how long the samples are. Here their
 lengths are drawn from one distribution: a lognormal whose sigma changes twice above the median, cut at the longest sample. Its six numbers are found from
-six published figures of one adapter (fit), so that every other row is a test.
+the published figures of two rows of one adapter and the number of tokens (fit), so that every other row is a test.
 """
 import bisect
 import random
 from math import exp
-from statistics import NormalDist
 
 SAMPLES, BATCH, BUCKET = 20_000, 4, 80
 TOKENS = 4_198_051 - SAMPLES  # "train total tokens" counts an EOS for every sample

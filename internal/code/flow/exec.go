@@ -407,7 +407,7 @@ func (f *follower) bindExpr(t pysource.Expr, v Value, s pysource.Stmt, x pysourc
 				v = guess
 			}
 		}
-		if v.Kind == Unknown && !v.HasGraph() && f.m.backed(f.s.Func, key) && f.ctx.NoGrad != Off && isCall(x) {
+		if f.mustHaveGraph(v, key, x) {
 			v = Value{Kind: Tensor, Roots: []int{f.newRoot()}, Reduced: true, Divided: v.Divided, Guess: true} // backward() is called on it
 		}
 		if owner, ok := strings.CutSuffix(key, ".requires_grad"); ok {
@@ -416,6 +416,15 @@ func (f *follower) bindExpr(t pysource.Expr, v Value, s pysource.Stmt, x pysourc
 		f.env.set(key, v)
 		f.bound(&Bind{key, s, x, v, f.ctx, f.next()})
 	}
+}
+
+// mustHaveGraph tells whether a value whose graph was not found has one, since backward() is called on its name: what a call gives, or a sum.
+func (f *follower) mustHaveGraph(v Value, key string, x pysource.Expr) bool {
+	if v.HasGraph() || f.ctx.NoGrad == Off || !f.m.backed(f.s.Func, key) {
+		return false
+	}
+	_, sum := x.(*pysource.Binary)
+	return v.Kind == Unknown && isCall(x) || sum && (v.Kind == Unknown || v.Kind == Tensor)
 }
 
 // calls recognises "model = model(n_classes)": what is called was a class.
