@@ -438,7 +438,7 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 	case "liger":
 		add("the loss follows the code of Liger's fused linear cross-entropy (0.8): logits exist for a piece of the batch only, and outputs have none; other kernels of Liger are not counted")
 	case "chunked":
-		add("the loss follows the code of torchtune's chunked cross-entropy in eight pieces; the one measured job needed 2 % more")
+		add("the loss follows the code of torchtune's chunked cross-entropy in eight pieces; the one measured job needed 2 %% more")
 	}
 	if j.InBackward {
 		add("optimizer_in_backward follows PyTorch's tutorial: an optimizer for each parameter, whose gradient is freed when it has stepped")
