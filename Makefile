@@ -1,5 +1,5 @@
 # Each target is one script; read the script to see what it does.
-.PHONY: build test test-lsp test-torch test-torch-all public-scripts release test-install test-browser fuzz endure robustness licences vulnerabilities reproduce bench bench-explain accuracy brackets planning llm-tables handover messages web screenshots old-torch lint-cases
+.PHONY: build test test-lsp test-torch test-torch-all public-scripts release test-install test-browser fuzz endure robustness licences vulnerabilities reproduce bench bench-explain accuracy model-types peft kernels brackets planning llm-tables handover messages web screenshots old-torch lint-cases
 build: ; @scripts/build.sh
 test:  ; @scripts/test.sh
 test-lsp: ; @scripts/test-lsp.sh
@@ -26,6 +26,7 @@ old-torch: ; @scripts/old-torch-check.sh 2.1.2 2.4.1 2.6.0
 public-scripts: ; @scripts/public-scripts.sh
 model-types: ; @scripts/model-types.sh
 peft: ; @scripts/peft.sh
+kernels: ; @scripts/kernels.sh
 release: ; @scripts/release.sh $(ARGS)
 test-install: ; @scripts/test-install.sh
 lint-cases: ; @scripts/lint-cases.sh

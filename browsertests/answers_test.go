@@ -143,3 +143,36 @@ func TestWherePlansDoNotFitThePageSaysWhatWould(t *testing.T) {
 		}
 	})
 }
+
+// TestARunOnThePageEqualsItsJSON looks at a run that dies early: its numbers, that the picture has the batches, the limit and the line without one, and that it
+// comes first where there is one column.
+func TestARunOnThePageEqualsItsJSON(t *testing.T) {
+	var want struct {
+		Run struct {
+			MaxAllocated int64 `json:"max_allocated"`
+			MaxReserved  int64 `json:"max_reserved"`
+			Limited      struct{ Room int64 }
+			FailsAt      *struct{ Step int } `json:"fails_at"`
+			Free         []struct{ Step int }
+		}
+	}
+	file := answer(t, &want, "predict", "--job", jobFile, "--gpu", "rtx-4090", "--json", "--lengths", "lognormal:200,0.7,max=1024", "--steps", "40", "--orders", "1", "--no-remedies")
+	if want.Run.FailsAt == nil || len(want.Run.Free) == 0 {
+		t.Fatalf("the run should die: %+v", want)
+	}
+	bothWays(t, file, func(t *testing.T, tab *chromium.Tab) {
+		type page struct {
+			Allocated, Reserved, Room int64
+			Colours                   int
+		}
+		got := eval[page](t, tab, `(() => {
+			const number = (name) => Number(document.querySelector("[data-" + name + "]").dataset[name]);
+			const canvas = document.querySelector("#run canvas"), pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data, seen = new Set();
+			for (let i = 0; i < pixels.length; i += 4) if (pixels[i + 3] > 250) seen.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
+			return {Allocated: number("allocated"), Reserved: number("reserved"), Room: number("room"), Colours: seen.size};
+		})()`)
+		if got.Allocated != want.Run.MaxAllocated || got.Reserved != want.Run.MaxReserved || got.Room != want.Run.Limited.Room || got.Colours < 4 {
+			t.Errorf("the page shows %+v, predict says %+v", got, want)
+		}
+	})
+}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/evidence/pickle"
 )
@@ -13,16 +12,18 @@ import (
 // keys alone ("action": an event, "filename": a frame, …), so the order of keys and the version do not matter.
 type builder struct {
 	strings textTable
-	dicts   []ref  // what became of each dict
-	lists   []list // what is in each list
+	dicts   parts[ref]  // what became of each dict
+	lists   parts[list] // what is in each list
 	tuples  [][2]int64
 	loose   []looseDict // dicts that are none of the known records
 	pairs   int         // key-value pairs kept in loose dicts
 	members []uint32    // members of lists of lists, of segments and of dicts, one run after another
 
 	stacks      stackTable
-	trace       Trace // events of all devices, one after another
+	events      events // of all devices, one after another
+	trace       Trace  // what they share, and the events themselves once all are there
 	streams     map[uint64]uint16
+	lastStream  uint16 // of the event before
 	poolIDs     map[[2]int64]uint16
 	sawTime     bool
 	sawPool     bool
@@ -109,22 +110,12 @@ func (b *builder) String(text []byte) (pickle.Value, error) {
 
 // Dict begins a dict.
 func (b *builder) Dict() pickle.Value {
-	b.dicts = append(roomy(b.dicts), ref{})
-	return pickle.Value{Kind: kindDict, N: uint64(len(b.dicts) - 1)}
-}
-
-// roomy gives a slice that is full half as much room again: append adds only a quarter, and millions of entries would be copied again and again.
-func roomy[T any](s []T) []T {
-	if len(s) < cap(s) {
-		return s
-	}
-	return slices.Grow(s, len(s)/2+1024)
+	return pickle.Value{Kind: kindDict, N: b.dicts.add()}
 }
 
 // List begins a list.
 func (b *builder) List() pickle.Value {
-	b.lists = append(roomy(b.lists), list{})
-	return pickle.Value{Kind: kindList, N: uint64(len(b.lists) - 1)}
+	return pickle.Value{Kind: kindList, N: b.lists.add()}
 }
 
 // Tuple keeps a pair of integers, the only tuple a snapshot has (a pool id).
@@ -148,7 +139,7 @@ func (b *builder) SetItems(dict pickle.Value, pairs []pickle.Value) error {
 	if dict.Kind != kindDict {
 		return errors.New("keys and values are set on something that is not a dict")
 	}
-	r := &b.dicts[dict.N]
+	r := b.dicts.at(dict.N)
 	if r.kind == recNone {
 		kind, err := b.classify(pairs)
 		if err != nil {
@@ -210,8 +201,7 @@ func (b *builder) classify(pairs []pickle.Value) (recordKind, error) {
 func (b *builder) newRecord(kind recordKind) uint32 {
 	switch kind {
 	case recEvent:
-		b.newEvent()
-		return uint32(b.trace.Len() - 1)
+		return b.events.add()
 	case recBlock:
 		b.blocks = append(b.blocks, Block{})
 		return uint32(len(b.blocks) - 1)
@@ -252,7 +242,7 @@ func (b *builder) Append(target pickle.Value, items []pickle.Value) error {
 	if target.Kind != kindList {
 		return errors.New("items are appended to something that is not a list")
 	}
-	l := &b.lists[target.N]
+	l := b.lists.at(target.N)
 	if l.stack {
 		return errors.New("a list of frames grows after it was used")
 	}
@@ -278,7 +268,7 @@ func (b *builder) Append(target pickle.Value, items []pickle.Value) error {
 func (b *builder) member(item pickle.Value) (kind recordKind, n uint32, ofLists bool) {
 	switch item.Kind {
 	case kindDict:
-		r := b.dicts[item.N]
+		r := *b.dicts.at(item.N)
 		return r.kind, r.n, false // an empty dict is recNone
 	case kindList:
 		return recNone, uint32(item.N), true

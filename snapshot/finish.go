@@ -13,16 +13,17 @@ import (
 // finish turns the value left by the pickle or JSON into a Snapshot.
 func (b *builder) finish(top pickle.Value) (*Snapshot, error) {
 	b.cutBlocks()
+	b.events.columns(&b.trace, b.sawTime, b.sawPool)
 	s := &Snapshot{}
 	switch {
 	case top.Kind == kindList: // PyTorch 1.13, and torch.cuda.memory_snapshot()
-		l := b.lists[top.N]
+		l := *b.lists.at(top.N)
 		if l.start != l.end && l.kind != recSegment {
 			return nil, fmt.Errorf("%w: it is a list of something other than segments", ErrFormat)
 		}
 		s.Segments = b.run(l)
-	case top.Kind == kindDict && b.dicts[top.N].kind == recTop:
-		if err := b.finishTop(s, b.loose[b.dicts[top.N].n]); err != nil {
+	case top.Kind == kindDict && b.dicts.at(top.N).kind == recTop:
+		if err := b.finishTop(s, b.loose[b.dicts.at(top.N).n]); err != nil {
 			return nil, err
 		}
 	default:
@@ -76,7 +77,7 @@ func (b *builder) listOf(v pickle.Value) list {
 	if v.Kind != kindList {
 		return list{}
 	}
-	return b.lists[v.N]
+	return *b.lists.at(v.N)
 }
 
 func (b *builder) run(l list) []Segment {
@@ -115,7 +116,7 @@ func (b *builder) traces(l list) ([]Trace, error) {
 	var all []Trace
 	seen := map[uint32]int{}
 	for d, n := range b.members[l.start:l.end] {
-		events := b.lists[n]
+		events := *b.lists.at(uint64(n))
 		if first, again := seen[events.start]; again && events.kind == recEvent {
 			return nil, fmt.Errorf("%w: devices %d and %d share one list of events", ErrFormat, first, d)
 		}
@@ -156,13 +157,13 @@ func (b *builder) cut(l list) Trace {
 }
 
 func (b *builder) settings(s *Settings, v pickle.Value) {
-	if v.Kind != kindDict || b.dicts[v.N].kind != recLoose {
+	if v.Kind != kindDict || b.dicts.at(v.N).kind != recLoose {
 		return
 	}
 	s.Known = true
 	s.MaxSplitSize = -1
 	s.Raw = map[string]string{}
-	d := b.loose[b.dicts[v.N].n]
+	d := b.loose[b.dicts.at(v.N).n]
 	for i, key := range d.keys {
 		name, value := b.strings.text(uint64(key)), d.values[i]
 		if value.Kind == kindDict {
@@ -184,10 +185,10 @@ func (b *builder) settings(s *Settings, v pickle.Value) {
 }
 
 func (b *builder) divisions(v pickle.Value) map[int]int {
-	if b.dicts[v.N].kind != recLoose {
+	if b.dicts.at(v.N).kind != recLoose {
 		return nil
 	}
-	d := b.loose[b.dicts[v.N].n]
+	d := b.loose[b.dicts.at(v.N).n]
 	out := map[int]int{}
 	for i, key := range d.keys {
 		if mib, err := strconv.Atoi(b.strings.text(uint64(key))); err == nil {

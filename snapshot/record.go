@@ -4,71 +4,39 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/evidence/pickle"
 )
 
-// newEvent adds a row to every column. All columns grow at once, by a half: a million rows would otherwise be copied
-// again and again.
-func (b *builder) newEvent() {
-	t := &b.trace
-	if n := len(t.Action); n == cap(t.Action) {
-		b.grow(n/2 + 4096)
-	}
-	t.Action = append(t.Action, ActionUnknown)
-	t.Addr = append(t.Addr, 0)
-	t.Size = append(t.Size, 0)
-	t.Stream = append(t.Stream, 0)
-	t.Stack = append(t.Stack, 0)
-	t.TimeUS = append(t.TimeUS, 0)
-	if b.sawPool {
-		t.Pool = append(t.Pool, 0)
-	}
-}
-
-func (b *builder) grow(more int) {
-	t := &b.trace
-	t.Action = slices.Grow(t.Action, more)
-	t.Addr = slices.Grow(t.Addr, more)
-	t.Size = slices.Grow(t.Size, more)
-	t.Stream = slices.Grow(t.Stream, more)
-	t.Stack = slices.Grow(t.Stack, more)
-	t.TimeUS = slices.Grow(t.TimeUS, more)
-	if b.sawPool {
-		t.Pool = slices.Grow(t.Pool, more)
-	}
-}
-
 func (b *builder) setEvent(i int, pairs []pickle.Value) error {
-	t := &b.trace
+	t, at := b.events.parts[i>>partBits], i&partMask
 	for k := 0; k < len(pairs); k += 2 {
 		v := pairs[k+1]
 		switch b.fieldOf(pairs[k]) {
 		case fieldAction:
-			t.Action[i] = b.action(v)
+			t.action[at] = b.action(v)
 		case fieldAddr, fieldDeviceFree:
-			t.Addr[i] = asUint(v)
+			t.addr[at] = asUint(v)
 		case fieldSize:
 			if v.Kind != pickle.Int {
 				return fmt.Errorf("%w: event %d: its size is not a whole number", ErrFormat, i)
 			}
-			t.Size[i] = int64(v.N)
+			t.size[at] = int64(v.N)
 		case fieldStream:
 			stream, err := b.stream(asUint(v))
 			if err != nil {
 				return err
 			}
-			t.Stream[i] = stream
+			t.stream[at] = stream
 		case fieldTimeUS:
-			t.TimeUS[i] = asInt(v)
+			t.time[at] = asInt(v)
 			b.sawTime = true
 		case fieldFrames:
 			stack, err := b.stack(v)
 			if err != nil {
 				return err
 			}
-			t.Stack[i] = stack
+			t.stack[at] = stack
 		case fieldCompileContext:
 			if text := b.text(v); text != "" && text != "N/A" {
 				b.note(i).CompileContext = text
@@ -121,7 +89,11 @@ func (b *builder) note(i int) *Note {
 }
 
 func (b *builder) stream(handle uint64) (uint16, error) {
+	if n := int(b.lastStream); n < len(b.trace.Streams) && b.trace.Streams[n] == handle {
+		return b.lastStream, nil
+	}
 	if id, ok := b.streams[handle]; ok {
+		b.lastStream = id
 		return id, nil
 	}
 	if len(b.streams) == 0 && handle != 0 {
@@ -141,7 +113,6 @@ func (b *builder) setPool(i int, v pickle.Value) error {
 	t := &b.trace
 	if !b.sawPool {
 		b.sawPool = true
-		t.Pool = make([]uint16, t.Len())
 		t.PoolIDs = [][2]int64{{}}
 		b.poolIDs[[2]int64{}] = 0
 	}
@@ -155,7 +126,7 @@ func (b *builder) setPool(i int, v pickle.Value) error {
 		b.poolIDs[pair] = id
 		t.PoolIDs = append(t.PoolIDs, pair)
 	}
-	t.Pool[i] = id
+	b.events.parts[i>>partBits].pool[i&partMask] = id
 	return nil
 }
 
@@ -172,7 +143,7 @@ func (b *builder) stack(v pickle.Value) (StackID, error) {
 	if v.Kind != kindList {
 		return 0, nil
 	}
-	l := &b.lists[v.N]
+	l := b.lists.at(v.N)
 	if l.stack {
 		return StackID(l.start), nil
 	}
@@ -258,7 +229,7 @@ func (b *builder) applyHistory(block *Block, v pickle.Value) {
 	if v.Kind != kindList {
 		return
 	}
-	l := b.lists[v.N]
+	l := *b.lists.at(v.N)
 	if l.kind != recHistory || l.start == l.end {
 		return
 	}
@@ -328,7 +299,7 @@ func (b *builder) setBlocks(segment int, v pickle.Value) {
 	if v.Kind != kindList {
 		return
 	}
-	if l := b.lists[v.N]; l.kind == recBlock {
+	if l := *b.lists.at(v.N); l.kind == recBlock {
 		b.blockRuns[segment] = [2]uint32{l.start, l.end}
 	}
 }

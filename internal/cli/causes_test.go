@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // truth is one line of truth.jsonl: a program, and what is wrong with it.
@@ -156,6 +157,7 @@ func ask(t *testing.T, row truth, variant, file string) answered {
 			a.errors++
 		}
 	}
+	addUp(t, file, e.Devices)
 	if len(e.Findings) > 0 {
 		a.first, a.said = e.Findings[0], true
 	}
@@ -167,6 +169,25 @@ func ask(t *testing.T, row truth, variant, file string) answered {
 	a.accepted = a.right || a.said && slices.Contains(row.AlsoOK, a.first.ID)
 	a.lineOK, a.lineNear = row.names(a.first, 0), row.names(a.first, 2)
 	return a
+}
+
+// addUp checks that the accounts of every card make up all that is allocated there, to the byte.
+func addUp(t *testing.T, file string, devices []report.Device) {
+	t.Helper()
+	for _, d := range devices {
+		var sum units.Bytes
+		for _, a := range d.Accounts.List {
+			if sum += a.Bytes; a.Bytes <= 0 {
+				t.Errorf("%s, device %d: an account of %s: %+v", file, d.Device, a.Bytes, a)
+			}
+		}
+		if sum != d.Accounts.Allocated {
+			t.Errorf("%s, device %d: accounts make %d bytes of %d", file, d.Device, sum, d.Accounts.Allocated)
+		}
+		if atEnd := d.Accounts.Event == d.Events-1; d.Accounts.Failure && atEnd && d.Accounts.Exact && sum != d.End.Allocated {
+			t.Errorf("%s, device %d: accounts make %d bytes, the snapshot taken at the failure has %d", file, d.Device, sum, d.End.Allocated)
+		}
+	}
 }
 
 // names tells whether a finding names the line, within some lines of it, or the holder.

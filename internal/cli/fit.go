@@ -144,6 +144,9 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 	case o.Verify:
 		return o.verify(env, r, fit)
 	case o.JSON:
+		if err := o.written(r, fit); err != nil {
+			return err
+		}
 		err = json.NewEncoder(env.Stdout).Encode(fit)
 	case o.Write != "":
 		return writePlan(env, o, r, fit)
@@ -241,9 +244,6 @@ func (o *fitOptions) check(cmd *cobra.Command) error {
 	if o.Write != "" && !slices.Contains(planfile.Formats(), o.Write) {
 		return usageError("--write %.30q is not known%s", o.Write, spelling.Hint(o.Write, planfile.Formats()))
 	}
-	if o.Write != "" && o.JSON && !o.Verify {
-		return usageError("give either --write or --json, not both: each prints to standard output")
-	}
 	if cmd.Flags().Changed("effective-batch") && o.Effective < 1 {
 		return usageError("--effective-batch %d: must be at least 1", o.Effective)
 	}
@@ -315,6 +315,23 @@ func (o *fitOptions) chosen(fit *report.Fit) (report.Plan, error) {
 		return report.Plan{}, usageError("--plan %d: there are plans 1 to %d", o.Plan, len(fit.Plans))
 	}
 	return fit.Plans[o.Plan-1], nil
+}
+
+// written adds the plan's text to an answer in JSON.
+func (o *fitOptions) written(r plan.Request, fit *report.Fit) error {
+	if o.Write == "" {
+		return nil
+	}
+	p, err := o.chosen(fit)
+	if err != nil {
+		return err
+	}
+	text, err := planfile.Write(o.Write, p, o.handed(r))
+	if err != nil {
+		return usageError("%w", err)
+	}
+	fit.Written = &report.Written{Plan: o.Plan, Form: o.Write, Text: text}
+	return nil
 }
 
 // writePlan prints one plan for a framework.

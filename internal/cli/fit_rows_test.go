@@ -19,7 +19,7 @@ func TestTheTitleSaysFourBits(t *testing.T) {
 
 func TestWaysThatAreNotPredictedAreRefusedWithWhatToAskInstead(t *testing.T) {
 	t.Parallel()
-	for word, want := range map[string]string{"hsdp": "--sharding fsdp2", "context-parallel": "lower bound", "EP": "depends on the data"} {
+	for word, want := range map[string]string{"hsdp": "a multiple of them", "context-parallel": "lower bound", "EP": "depends on the data"} {
 		runs(t, nil, with(fitSmall[:len(fitSmall)-1], "--gpus", "8", "--sharding", word)...).wants(t, 2, want)
 	}
 	for word, want := range map[string]string{"unsloth": "--write trl"} {
@@ -40,5 +40,27 @@ func TestACapDoesNotAddToThePeak(t *testing.T) {
 	}
 	if all, capped := peak(), peak("--cap", "100GiB"); all != capped {
 		t.Errorf("%+v under a cap, %+v without", capped, all)
+	}
+}
+
+// With hsdp each machine of eight cards has a copy: a card needs what fsdp2 on eight needs, however many there are.
+func TestCopiesOnEveryMachineNeedWhatOneMachineNeeds(t *testing.T) {
+	t.Parallel()
+	first := func(more ...string) (report.Plan, string) {
+		args := with([]string{"fit", "--config", llamaConfig, "--seq", "512", "--precision", "amp-bf16", "--gpu", "h200", "--micro-batch", "1", "--checkpointing", "none", "--write", "fsdp2", "--json"}, more...)
+		_, stdout, stderr := invoke(t, "", args...)
+		var fit report.Fit
+		if err := json.Unmarshal([]byte(stdout), &fit); err != nil || len(fit.Plans) == 0 || fit.Written == nil {
+			t.Fatalf("%v %s", err, strings.TrimSpace(stderr))
+		}
+		return fit.Plans[0], fit.Written.Text
+	}
+	one, _ := first("--gpus", "8", "--effective-batch", "8", "--sharding", "fsdp2")
+	copies, text := first("--gpus", "32", "--effective-batch", "32", "--sharding", "hsdp")
+	if one.Peak != copies.Peak || copies.StepMS < one.StepMS {
+		t.Errorf("%+v, %g ms on one machine, %+v, %g ms on four", one.Peak, one.StepMS, copies.Peak, copies.StepMS)
+	}
+	if !strings.Contains(text, `(4, 8), mesh_dim_names=("replicate", "shard")`) {
+		t.Error(text)
 	}
 }

@@ -126,7 +126,6 @@ func TestFitRefusesClearly(t *testing.T) {
 		"no words for a cut":  {2, "--write torch", with(llama, "--effective-batch", "16", "--gpus", "2", "--tensor", "2", "--checkpointing", "none", "--write", "trainer")},
 		"unknown permission":  {2, "numerics", with(llama, "--effective-batch", "16", "--allow", "everything")},
 		"unknown format":      {2, "did you mean trainer", with(llama, "--effective-batch", "16", "--write", "trainr")},
-		"two outputs":         {2, "not both", with(llama, "--effective-batch", "16", "--write", "torch", "--json")},
 		"graph checkpointing": {2, "checkpoint_modules", with(fitResNet[1:], "--effective-batch", "16", "--checkpointing", "full")},
 		"no memory at all":    {2, "context", with(llama, "--effective-batch", "16", "--memory", "100MiB")},
 		"missing file":        {4, "read the configuration", []string{"--config", "no-such.json", "--effective-batch", "4"}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -162,7 +163,10 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		}
 	}
 	r := res.Report
-	r.Largest, r.Least = predict.Largest(j.Job, src, m), predict.Least(res.Tape, m)
+	var wait sync.WaitGroup
+	wait.Go(func() { r.Least = predict.Least(res.Tape, m) })
+	r.Largest = predict.Largest(j.Job, src, m)
+	wait.Wait()
 	if o.Moments > 0 {
 		r.Timeline = predict.Moments(res.Tape, min(o.Moments, maxMoments))
 		r.Batches = predict.Batches(j.Job, src, m, r.Largest)
@@ -399,6 +403,8 @@ func (f *jobFlags) addModel(cmd *cobra.Command) {
 	flags.IntVar(&f.Image, "image", 0, "side of an image in pixels")
 	flags.IntVar(&f.Frames, "frames", 0, "frames of a video or spectrogram")
 	flags.StringVar(&f.InputText, "input", "", "shape of one sample for a graph, for example 3,224,224")
+	flags.StringVar(&f.LossKernel, "loss-kernel", "", "how a causal-lm model computes its loss: liger (fused with the head), chunked (default: as transformers does)")
+	flags.BoolVar(&f.InBackward, "optimizer-in-backward", false, "every parameter is updated, and its gradient freed, during backward (register_post_accumulate_grad_hook)")
 	flags.BoolVar(&f.UseCache, "use-cache", false, "the model returns its keys and values (use_cache=True), which live until the next forward")
 	flags.IntVar(&f.Accumulate, "accumulate", 0, "micro-batches per optimizer step (default 1)")
 	flags.StringSliceVar(&f.Freeze, "freeze", nil, "do not train parameters whose names start with these prefixes")
@@ -469,8 +475,10 @@ func (f *jobFlags) overlay(cmd *cobra.Command, j *fileJob) error {
 	for flag, set := range map[string]func(){
 		"name": func() { j.Model = f.Model }, "task": func() { j.Task = f.Task }, "batch": func() { j.Batch = f.Batch }, "seq": func() { j.Seq = f.Seq },
 		"target-seq": func() { j.TargetSeq = f.TargetSeq }, "image": func() { j.Image = f.Image }, "frames": func() { j.Frames = f.Frames },
-		"use-cache":  func() { j.UseCache = f.UseCache },
-		"accumulate": func() { j.Accumulate = f.Accumulate }, "freeze": func() { j.Freeze = f.Freeze },
+		"loss-kernel":           func() { j.LossKernel = f.LossKernel },
+		"optimizer-in-backward": func() { j.InBackward = f.InBackward },
+		"use-cache":             func() { j.UseCache = f.UseCache },
+		"accumulate":            func() { j.Accumulate = f.Accumulate }, "freeze": func() { j.Freeze = f.Freeze },
 		"lora-rank": func() { j.LoRARank = f.LoRARank }, "lora-targets": func() { j.LoRATargets = f.LoRATargets },
 		"lora-dropout": func() { j.LoRADropout = f.LoRADropout }, "base-bits": func() { j.BaseBits = f.BaseBits }, "dora": func() { j.DoRA = f.DoRA },
 		"channels-last": func() { j.ChannelsLast = f.ChannelsLast }, "loss": func() { j.Loss = f.Loss }, "loss-output": func() { j.LossOutput = f.LossOutput },

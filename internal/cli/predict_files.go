@@ -183,7 +183,11 @@ func (m *modelFiles) fromCode(j *fileJob, config []byte, unsupported error) (pre
 func named(j *fileJob, err error) error {
 	switch {
 	case j.ConfigFile != "":
-		return fmt.Errorf("%s: %w", j.path(j.ConfigFile), err)
+		path := j.path(j.ConfigFile)
+		if folder, ok := strings.CutSuffix(path, "config.json"); ok && strings.HasPrefix(err.Error(), "config.json") {
+			return fmt.Errorf("%s%w", folder, err) // the error names the file already
+		}
+		return fmt.Errorf("%s: %w", path, err)
 	case j.Graph != "":
 		return fmt.Errorf("%s: %w", j.path(j.Graph), err)
 	case j.file != "":

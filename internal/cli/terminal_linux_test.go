@@ -32,7 +32,12 @@ func TestMain(m *testing.M) {
 		env.Cards = func() []watch.Card { return []watch.Card{h200With(80 * units.GiB)} }
 		os.Exit(Run(context.Background(), env, os.Args[1:]))
 	default:
-		os.Exit(Run(context.Background(), OS(), os.Args[1:]))
+		code := Run(context.Background(), OS(), os.Args[1:])
+		if file := os.Getenv("PLIMSOLL_PEAK"); file != "" { // what getrusage says counts the test's own memory in
+			status, _ := os.ReadFile("/proc/self/status")
+			_ = os.WriteFile(file, status, 0o600)
+		}
+		os.Exit(code)
 	}
 }
 

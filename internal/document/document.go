@@ -71,15 +71,26 @@ func Where(err error, from int64) error {
 		}
 		return fmt.Errorf("byte %d is not valid JSON", from+syntax.Offset)
 	case errors.As(err, &wrong):
-		field := wrong.Field
-		if field == "" {
-			field = "the document"
-		}
+		field := fieldOf(wrong)
 		return fmt.Errorf("byte %d: %s is %s and should be %s", from+wrong.Offset, Clip(field), found(wrong.Value), plain(wrong))
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return errors.New("it ends in the middle")
 	}
 	return err
+}
+
+// fieldOf is the path to what is wrong as the document has it: without the names of embedded structs, which encoding/json puts in.
+func fieldOf(wrong *json.UnmarshalTypeError) string {
+	var path []string
+	for name := range strings.SplitSeq(wrong.Field, ".") {
+		if name != "" && !unicode.IsUpper(rune(name[0])) {
+			path = append(path, name)
+		}
+	}
+	if len(path) == 0 {
+		return "the document"
+	}
+	return strings.Join(path, ".")
 }
 
 // found is what stands in the document.

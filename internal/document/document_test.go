@@ -8,6 +8,10 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
+type Inside struct {
+	Depth int `json:"depth"`
+}
+
 func TestErrorsSayWhere(t *testing.T) {
 	t.Parallel()
 	var v struct {
@@ -15,10 +19,12 @@ func TestErrorsSayWhere(t *testing.T) {
 			Layers int `json:"layers"`
 		} `json:"model"`
 		Names []string `json:"names"`
+		Inside
 	}
 	for text, want := range map[string]string{
 		`{"model":{"layers":"many"}}`: `byte 25: model.layers is text and should be a whole number`,
 		`{"names":7}`:                 `byte 10: names is a number and should be a list`,
+		`{"depth":"x"}`:               `byte 12: depth is text and should be a whole number`,
 		`[1]`:                         `byte 1: the document is a list and should be an object`,
 		`{"model":nonsense}`:          `byte 11 is not valid JSON`,
 		`{"model":`:                   `byte 9: it ends in the middle`,

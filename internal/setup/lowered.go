@@ -34,7 +34,10 @@ func (s Setup) Lower() (Lowered, error) {
 		l.Compute.Optimizer = s.Optimizer.Kind()
 	}
 	switch s.Sharding {
-	case FSDP2:
+	case HSDP, FSDP2:
+		if err := s.Sharding.Possible(s.Ranks()); err != nil {
+			return l, err
+		}
 		l.Engine = FullyShard
 		return l, l.fullyShard(s)
 	case ZeRO1, ZeRO2, ZeRO3:

@@ -77,6 +77,28 @@ func (c Cut) Whole() bool { return c.Cards() == 1 }
 // Ranks is how many groups of cards see different data.
 func (s Setup) Ranks() int { return max(s.GPUs, 1) / s.Cards() }
 
+// PerMachine is how many cards share a machine: DGX and HGX systems have eight.
+const PerMachine = 8
+
+// Shards is how many of some ranks share one copy of what they divide.
+func (k Sharding) Shards(ranks int) int {
+	if k == HSDP {
+		return min(ranks, PerMachine)
+	}
+	return ranks
+}
+
+// Possible refuses ranks that cannot divide what they hold so.
+func (k Sharding) Possible(ranks int) error {
+	if k == HSDP && (ranks <= PerMachine || ranks%PerMachine != 0) {
+		return fmt.Errorf("hsdp keeps a copy of the model on each machine of %d cards, which needs a multiple of them, not %d; --sharding fsdp2 has one copy", PerMachine, ranks)
+	}
+	return nil
+}
+
+// Copies is how many copies of the model the ranks hold together, 1 unless each machine has its own.
+func (s Setup) Copies() int { return s.Ranks() / max(1, s.Sharding.Shards(s.Ranks())) }
+
 // Checkpointed is the setup with so many layers computed again: 0 for none, -1 for all.
 func (s Setup) Checkpointed(layers int) Setup {
 	s.Layers = max(layers, 0)
@@ -175,6 +197,7 @@ const (
 	ZeRO1     Sharding = "zero1"
 	ZeRO2     Sharding = "zero2"
 	ZeRO3     Sharding = "zero3"
+	HSDP      Sharding = "hsdp" // fully_shard over the cards of a machine, copies among machines
 	FSDP2     Sharding = "fsdp2"
 )
 
@@ -184,7 +207,7 @@ var (
 	attentions     = []Attention{SDPA, EagerAttention}
 	loops          = []Loop{Function, LossOnly, Plain, Script, Kept}
 	offloads       = []Offload{OffloadOptimizer, OffloadActivations, OffloadBoth}
-	shardings      = []Sharding{DDP, ZeRO1, ZeRO2, ZeRO3, FSDP2}
+	shardings      = []Sharding{DDP, ZeRO1, ZeRO2, ZeRO3, FSDP2, HSDP}
 )
 
 // Attentions, Loops, Offloads and Shardings list the words.
@@ -241,9 +264,6 @@ func ParseSharding(word string) (Sharding, error) {
 
 // unpredicted are ways to use several cards that people ask for, and what to ask instead: a plan for them would be a guess.
 var unpredicted = map[string]string{
-	// The all-reduce among copies works in place on the reduced shards: torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce.
-	"hsdp":            hybrid,
-	"hybridshard":     hybrid,
 	"cp":              ring,
 	"contextparallel": ring,
 	"ep":              experts,
@@ -251,7 +271,6 @@ var unpredicted = map[string]string{
 }
 
 const (
-	hybrid  = "each card needs what fsdp2 over the cards of one group needs: --gpus with that number, --sharding fsdp2"
 	ring    = "what ring attention keeps of other cards' keys and values is not predicted; --seq with the tokens of one card is a lower bound"
 	experts = "how many tokens each card's experts get depends on the data, so their memory is not predicted; fsdp2 shards experts as other layers"
 )

@@ -22,16 +22,35 @@ EACH = 60  # seconds of CPU at most
 COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "num_decoder_layers", "num_encoder_layers", "depth")
 
 # Numbers that the default configuration of a type leaves out, so that its code does not run with it: as in the family's published checkpoints, or smaller.
+MROPE = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_section": [8, 12, 12]}
+IMAGE = {"vocabulary_map": {"<image>": 8711}}
 LEFT_OUT = {
     "autoformer": {"prediction_length": 24},
-    "informer": {"prediction_length": 24},
-    "time_series_transformer": {"prediction_length": 24},
+    "chameleon": IMAGE,
+    "cohere_compass_text": {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [24, 20, 20]}}},
+    "dbrx": {"attn_config": {"rope_theta": 10000.0, "kv_n_heads": 4, "clip_qkv": 8}},
     "deepseek_v2": {"num_experts_per_tok": 2, "n_routed_experts": 8, "n_group": 1, "topk_group": 1},
     "dots1": {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1},
+    "emu3": IMAGE,
+    "esm": {"vocab_size": 33, "pad_token_id": 1, "mask_token_id": 32},
+    "glm46v": {"text_config": {"model_type": "glm4v_text", "rope_parameters": MROPE}},
+    "glm4v": {"text_config": {"model_type": "glm4v_text", "rope_parameters": MROPE}},
+    "glm4v_moe": {"text_config": {"model_type": "glm4v_moe_text", "head_dim": 128, "rope_parameters": MROPE}},
+    "glm4v_moe_text": {"head_dim": 128, "rope_parameters": MROPE},
+    "glm4v_text": {"rope_parameters": MROPE},
+    "glm_image": {"text_config": {"model_type": "glm_image_text", "rope_parameters": MROPE}},
+    "glm_image_text": {"rope_parameters": MROPE},
+    "glmga": {"text_config": {"rope_parameters": MROPE}},
     "hunyuan_v1_dense": {"head_dim": 128},
     "hunyuan_v1_moe": {"head_dim": 128, "num_experts": 4, "moe_topk": 2},
+    "hunyuan_vl_text": {"head_dim": 128},
+    "idefics3": {"text_config": {"model_type": "llama", "vocab_size": 128259}},
+    "informer": {"prediction_length": 24},
+    "ministral": {"head_dim": 128},
+    "nemotron": {"num_key_value_heads": 8},
+    "smolvlm": {"text_config": {"model_type": "llama", "vocab_size": 128259}},
+    "time_series_transformer": {"prediction_length": 24},
     "xmod": {"default_language": "en_XX"},
-    "dbrx": {"attn_config": {"rope_theta": 10000.0, "kv_n_heads": 4}},
 }
 
 

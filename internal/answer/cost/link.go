@@ -19,9 +19,6 @@ func link(c gpu.Card) float64 {
 	return c.Host
 }
 
-// perNode is how many cards share a machine: DGX and HGX systems have eight.
-const perNode = 8
-
 // network is what one card of a machine can send to another machine, in bytes a second and direction. DGX H100 and A100 datasheets: one adapter a card of
 // 400 and 200 Gbit/s; assumed for others: 100.
 func network(c gpu.Card) float64 {
@@ -37,7 +34,7 @@ func network(c gpu.Card) float64 {
 
 // between is the rate of exchanges among cards that lie so many apart: within a machine, or over the network.
 func between(c gpu.Card, cards int) float64 {
-	if cards > perNode {
+	if cards > setup.PerMachine {
 		return min(link(c), network(c)) * linkShare
 	}
 	return link(c) * linkShare
@@ -53,8 +50,14 @@ type Ranks struct {
 // or scattered. DDP and ZeRO-1 and -2 reduce gradients once a step and gather what was updated; ZeRO-3 and FSDP2 gather parameters in forward and again in backward
 // of every micro-batch and scatter gradients.
 func Collectives(c gpu.Card, kind setup.Sharding, ranks Ranks, micro int, t Trained) float64 {
-	once := t.Elements * t.Width * float64(ranks.Count-1) / float64(ranks.Count) / between(c, ranks.Span)
+	bytes := t.Elements * t.Width
+	once := bytes * float64(ranks.Count-1) / float64(ranks.Count) / between(c, ranks.Span)
 	switch kind {
+	case setup.HSDP: // as FSDP2 inside a machine, and the reduced shards are reduced again among machines
+		shards := float64(kind.Shards(ranks.Count))
+		inside := bytes * (shards - 1) / shards / between(c, int(shards))
+		copies := float64(ranks.Count) / shards
+		return (3*inside + 2*bytes/shards*(copies-1)/copies/between(c, ranks.Span)) * float64(micro)
 	case setup.ZeRO3, setup.FSDP2:
 		return 3 * once * float64(micro)
 	case setup.ZeRO2:

@@ -172,6 +172,9 @@ func (s *search) smallest() point {
 	}
 	kinds := s.r.kinds(p.Cut)
 	p.Sharding = kinds[len(kinds)-1]
+	if slices.Contains(kinds, setup.FSDP2) { // one copy among all
+		p.Sharding = setup.FSDP2
+	}
 	p.Optimizer = lightest(a.Optimizer, func(o torch.Optimizer) int {
 		weight := 10 * o.WholeStates()
 		if step, _ := o.Step(); step.Holds.Rule == torch.AllAtOnce {

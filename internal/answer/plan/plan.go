@@ -192,7 +192,7 @@ func (r *Request) fillSharding() error {
 		return nil
 	}
 	if len(a.Sharding) == 0 {
-		a.Sharding = setup.Shardings()
+		a.Sharding = slices.DeleteFunc(slices.Clone(setup.Shardings()), func(k setup.Sharding) bool { return k == setup.HSDP && r.GPUs <= setup.PerMachine })
 	}
 	for _, kind := range a.Sharding {
 		if err := (shard.Plan{Kind: kind, Ranks: r.GPUs}).Check(); err != nil {

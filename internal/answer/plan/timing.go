@@ -215,7 +215,7 @@ func (s *search) time(p point) (duration, error) {
 		trained.Width = float64(torch.FP32.Bytes())
 	}
 	if ranks := p.Ranks(); ranks > 1 && p.Sharding != setup.DDP { // each rank updates its part
-		trained.Elements /= float64(ranks)
+		trained.Elements /= float64(p.Sharding.Shards(ranks))
 	}
 	if d.optimizer, err = t.rates.Optimizer(lowered.Compute.Optimizer, trained, step); err != nil {
 		return duration{}, err

@@ -64,7 +64,7 @@ func first(found ...*Refusal) *Refusal {
 
 func canTorch(v view) *Refusal {
 	switch {
-	case v.Sharding == setup.FSDP2 && !cut(v.Plan):
+	case (v.Sharding == setup.FSDP2 || v.Sharding == setup.HSDP) && !cut(v.Plan):
 		return refuse("--write fsdp2", "sharded models have a format of their own")
 	case v.Stage() > 0 && v.Sharding != "":
 		return refuse("--write deepspeed", "%s is DeepSpeed's", v.Sharding)
@@ -102,6 +102,8 @@ func canTrainer(v view) *Refusal {
 	}
 	deepSpeed := v.Stage() > 0
 	switch {
+	case v.Sharding == setup.HSDP:
+		return refuse("--write fsdp2 or torchtitan, or --sharding fsdp2", "copies of a sharded model are not written for the Trainer")
 	case !v.Hub():
 		return refuse("--write torch", "the Trainer loads models of transformers")
 	case v.TrainerOptimizer() == "":
@@ -141,6 +143,8 @@ func canAccelerate(v view) *Refusal {
 	}
 	deepSpeed, narrow := v.Stage() > 0, v.Precision.Params().Bytes() == 2
 	switch {
+	case v.Sharding == setup.HSDP:
+		return refuse("--write fsdp2 or torchtitan, or --sharding fsdp2", "copies of a sharded model are not written for Accelerate")
 	case v.Checkpointing != setup.None && (v.Sharding != setup.FSDP2 || v.Checkpointing != setup.Full):
 		return refuse("--write trainer or torch, or --checkpointing none", "Accelerate's configuration does not turn checkpointing on")
 	case narrow && !deepSpeed:
@@ -170,7 +174,7 @@ func canFSDP2(v view) *Refusal {
 	switch {
 	case v.GPUs < 2:
 		return refuse("--gpus N", "the plan uses one card")
-	case v.Sharding != setup.FSDP2:
+	case v.Sharding != setup.FSDP2 && v.Sharding != setup.HSDP:
 		return refuse("--sharding fsdp2", "the plan's sharding is %s", v.Sharding)
 	case v.LoRARank > 0:
 		return refuse("--write trainer", "adapters are not supported")
@@ -244,7 +248,7 @@ func canTorchtitan(v view) *Refusal {
 		return refuse("--write fsdp2", "torchtitan has a model of its own, and that of %s is not written here", v.Model.Family)
 	case v.Conf != torch.ExpandableSegments:
 		return refuse("no --conf", "torchtitan's run_train.sh sets PYTORCH_ALLOC_CONF=%s", torch.ExpandableSegments)
-	case v.Sharding != setup.FSDP2 || cut(v.Plan):
+	case v.Sharding != setup.FSDP2 && v.Sharding != setup.HSDP || cut(v.Plan):
 		return refuse("--sharding fsdp2 --tensor 1 --stages 1", "only fully sharded plans are supported for torchtitan")
 	case v.Precision.Params() != torch.FP32:
 		return refuse("--precision amp-bf16", "torchtitan keeps parameters in fp32")

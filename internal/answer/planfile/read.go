@@ -118,6 +118,9 @@ func readPython(text string) (setup.Setup, error) {
 	s.Precision = t.precision(params, t.value(`torch\.autocast\(DEVICE, dtype=torch\.(\w+)\)`))
 	if t.has("fully_shard(") {
 		s.Sharding, s.GPUs = setup.FSDP2, source(text).number(`nproc-per-node=(\d+)`)
+		if copies := source(text).number(`nnodes=(\d+)`); copies > 0 {
+			s.Sharding, s.GPUs = setup.HSDP, s.GPUs*copies
+		}
 		s.Precision = t.precision(params, t.value(`MixedPrecisionPolicy\(param_dtype=torch\.(\w+)`))
 	}
 	if layout := regexp.MustCompile(`RANKS, STAGES, TENSOR = (\d+), (\d+), (\d+)`).FindStringSubmatch(text); layout != nil {
@@ -318,6 +321,9 @@ func readTorchtitan(text string) (setup.Setup, error) {
 	s := setup.Setup{
 		MicroBatch: t.number(`local_batch_size = (\d+)`), GPUs: t.number(`data_parallel_shard_degree = (\d+)`), Sharding: setup.FSDP2, Code: setup.Torchtitan, Conf: torch.ExpandableSegments,
 		Checkpointing: setup.Checkpointing(t.value(`mode = "(\w+)"`)), Precision: torch.PlainFP32,
+	}
+	if copies := t.number(`data_parallel_replicate_degree = (\d+)`); copies > 0 {
+		s.Sharding, s.GPUs = setup.HSDP, s.GPUs*copies
 	}
 	s.Accumulate = t.number(`global_batch_size = (\d+)`) / max(1, s.MicroBatch*s.GPUs)
 	if cast := t.value(`mixed_precision_param = "(\w+)"`); cast != torch.FP32.Name() {

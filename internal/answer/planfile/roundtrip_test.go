@@ -22,7 +22,7 @@ func anySetup(t *rapid.T) setup.Setup {
 		Offload: rapid.SampledFrom(append(setup.Offloads(), "", "", "")).Draw(t, "offload"), GPUs: 1,
 	}.Checkpointed(rapid.IntRange(-1, 3).Draw(t, "layers"))
 	if rapid.Bool().Draw(t, "several cards") {
-		s.GPUs, s.Sharding = rapid.IntRange(2, 16).Draw(t, "cards"), rapid.SampledFrom(setup.Shardings()).Draw(t, "sharding")
+		s.GPUs, s.Sharding = rapid.SampledFrom([]int{2, 3, 4, 8, 12, 16, 24, 64}).Draw(t, "cards"), rapid.SampledFrom(setup.Shardings()).Draw(t, "sharding")
 	}
 	if rapid.IntRange(0, 3).Draw(t, "adapters") == 0 {
 		s.Adapters = setup.Adapters{

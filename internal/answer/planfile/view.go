@@ -106,6 +106,9 @@ func (v view) PolicyArgument() string {
 // Sharded tells how ranks divide what they hold.
 func (v view) Sharded(kind setup.Sharding) bool { return v.Sharding == kind }
 
+// Shards is how many cards share one copy of the model.
+func (v view) Shards() int { return v.Sharding.Shards(v.GPUs) }
+
 // HostOptimizer and HostActivations tell what is on the host.
 func (v view) HostOptimizer() bool { return v.Offload.Has(setup.OffloadOptimizer) }
 

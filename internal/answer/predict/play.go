@@ -28,12 +28,25 @@ type played struct {
 	top        []report.Owned
 }
 
+// allocated is how an allocator got through a tape.
+type allocated struct {
+	res alloc.Result
+	err error
+}
+
 // play runs a tape through the allocator and notes peaks and owners.
 func play(t *tape.Tape, m Machine) (*played, error) {
 	p := &played{categories: map[string]units.Bytes{}}
 	phase := eager.PhaseLoad
 	step := 0
 	policy := alloc.Policy{Conf: m.Conf, Torch: m.Torch}
+	other := make(chan allocated, 1)
+	go func() {
+		up := policy
+		up.Addresses = alloc.Increasing()
+		res, err := alloc.Run(t, up, nil)
+		other <- allocated{res, err}
+	}()
 	res, err := alloc.Run(t, policy, func(i int, a *alloc.Allocator) {
 		now := a.Stats().Allocated
 		if e := &t.Events[i]; e.Kind == tape.Mark {
@@ -50,12 +63,11 @@ func play(t *tape.Tape, m Machine) (*played, error) {
 		return nil, fmt.Errorf("run the allocator: %w", err)
 	}
 	p.reserved = res.Stats.Peak.Reserved
-	policy.Addresses = alloc.Increasing()
-	other, err := alloc.Run(t, policy, nil)
-	if err != nil {
-		return nil, fmt.Errorf("run the allocator: %w", err)
+	up := <-other
+	if up.err != nil {
+		return nil, fmt.Errorf("run the allocator: %w", up.err)
 	}
-	p.upward = other.Stats.Peak.Reserved
+	p.upward = up.res.Stats.Peak.Reserved
 	p.divide(t)
 	return p, nil
 }

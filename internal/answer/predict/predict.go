@@ -203,11 +203,14 @@ func count(root *eager.Module) (params, trainable int64) {
 
 var elementTypes = map[torch.DType]tensor.DType{torch.FP32: tensor.Float32, torch.BF16: tensor.BFloat16, torch.FP16: tensor.Float16}
 
-var maskKinds = map[string]families.Mask{job.MaskFull: families.Ones, job.MaskPadded: families.Padded}
+var maskKinds = map[string]families.Mask{job.MaskFull: families.Ones, job.MaskPadded: families.Padded, job.MaskPacked: families.Padded}
 
 // build makes the model of a job in a process.
 func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	if src.Graph != nil {
+		if j.LossKernel != "" {
+			return nil, fmt.Errorf("loss_kernel %s: a model that is not built in has the loss of its own code; capture a script that uses the kernel (plimsoll predict -- python train.py)", j.LossKernel)
+		}
 		g, err := src.graph(j)
 		if err != nil {
 			return nil, err
@@ -217,9 +220,12 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	if src.Config == nil {
 		return nil, fmt.Errorf("job without a model")
 	}
+	if j.LossKernel != "" && j.Task != "causal-lm" {
+		return nil, fmt.Errorf("loss_kernel %s: the model is trained for %s; only causal-lm has it", j.LossKernel, j.Task)
+	}
 	m, err := families.New(p, src.Config, families.Spec{
 		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
-		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Mask: maskKinds[j.AttentionMask], UseCache: j.UseCache, Code: j.Code,
+		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Loss: j.LossKernel, Mask: maskKinds[j.AttentionMask], UseCache: j.UseCache, Code: j.Code,
 	})
 	if err == nil && j.FromHost {
 		m.Root().CreateOnHost()
@@ -315,7 +321,7 @@ func checkInput(j job.Job, b *exported.Bound) error {
 }
 
 func options(j job.Job) eager.Options {
-	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == setup.Plain || j.Loop == setup.Script || j.Loop == setup.Kept, LossOnly: j.Loop == setup.LossOnly, Rebound: j.Loop == setup.Script, Kept: j.Loop == setup.Kept, ZeroLate: j.ZeroGrad == "before-backward", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, SavedOnHost: j.OffloadActivations}
+	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == setup.Plain || j.Loop == setup.Script || j.Loop == setup.Kept, LossOnly: j.Loop == setup.LossOnly, Rebound: j.Loop == setup.Script, Kept: j.Loop == setup.Kept, ZeroLate: j.ZeroGrad == "before-backward", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, InBackward: j.InBackward, SavedOnHost: j.OffloadActivations}
 	if j.Autocast != "" {
 		o.Autocast = elementTypes[j.Autocast]
 		o.Scaler = j.Autocast == torch.FP16
@@ -424,6 +430,18 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 		if a.Note != "" {
 			add("%s", a.Note)
 		}
+	}
+	switch j.LossKernel {
+	case "liger":
+		add("the loss follows the code of Liger's fused linear cross-entropy (0.8): logits exist for a piece of the batch only, and outputs have none; other kernels of Liger are not counted")
+	case "chunked":
+		add("the loss follows the code of torchtune's chunked cross-entropy in eight pieces; it was not measured")
+	}
+	if j.InBackward {
+		add("optimizer_in_backward follows PyTorch's tutorial: an optimizer for each parameter, whose gradient is freed when it has stepped; it was not measured")
+	}
+	if j.AttentionMask == job.MaskPacked {
+		add("packed rows need a mask of rows by rows for scaled_dot_product_attention, as padding does; kernels with variable lengths (FlashAttention) need none")
 	}
 	if j.OffloadActivations {
 		add("activations on the host follow the code of torch.autograd.graph.save_on_cpu; it was not measured")

@@ -14,13 +14,10 @@ func Largest(j job.Job, src Source, m Machine) *report.Largest {
 	if src.Graph != nil && len(src.Graph.Symbols) == 0 {
 		return nil
 	}
-	out := &report.Largest{Batch: largest(j.Batch, maxBatch, func(n int) (units.Bytes, bool) {
-		j := j
-		j.Batch = n
-		return need(j, src, m)
-	}, room(m))}
+	all := newBatches(j, src, m)
+	out := &report.Largest{Batch: all.largest()}
 	if out.Batch < maxBatch {
-		if most := tight(j, src, m, out.Batch); most > out.Batch {
+		if most := all.tight(out.Batch); most > out.Batch {
 			out.Tight = most
 		}
 	}
@@ -69,18 +66,8 @@ func need(j job.Job, src Source, m Machine) (units.Bytes, bool) {
 	return safeBound(res.Stats.Peak.Reserved, conv), true
 }
 
-// tight is the largest batch that gets through after the allocator has released its cache, or with less workspace than cuDNN asks for; fits is one that needs
-// neither. It is looked for upwards from there: close to the limit an allocator is not monotonic.
-func tight(j job.Job, src Source, m Machine, fits int) int {
-	runs := func(n int) bool {
-		j.Batch = n
-		p, _, _, err := train(j, src, m, 2)
-		if err != nil {
-			return false
-		}
-		limited, err := playWithin(p.Tape(), alloc.Policy{Conf: m.Conf, Torch: m.Torch, Cap: m.Cap, Device: max(room(m), 1)})
-		return err == nil && limited.Failed == 0
-	}
+// upwards is the last size for which something holds, from one for which it does.
+func upwards(fits int, runs func(n int) bool) int {
 	low, high := fits, maxBatch+1
 	for next := fits + max(1, fits/8); next < high; next += max(1, next/8) {
 		if !runs(next) {

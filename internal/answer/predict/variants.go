@@ -205,8 +205,14 @@ func (s *Variants) templateOf(j job.Job, c setup.Cut) recorded {
 	return s.wholes.get(passesOf(j, c), func() recorded { return s.record(j, src, nil) })
 }
 
+// errInBackward: passes and optimizer are recorded apart here.
+var errInBackward = errors.New("optimizer_in_backward is predicted for one batch on one card only (plimsoll predict without --lengths and --gpus)")
+
 // record makes the template of a job with so many layers in its zones, nil: the whole model.
 func (s *Variants) record(j job.Job, src Source, zones []int) recorded {
+	if j.InBackward {
+		return recorded{err: errInBackward}
+	}
 	rec, f, err := s.rehearse(j, src, zones)
 	if err != nil {
 		return recorded{err: err}

@@ -30,6 +30,7 @@ type Fit struct {
 	Assumptions  []string      `json:"assumptions"`
 	Next         *NextStep     `json:"next,omitempty"`
 	Verified     *Verified     `json:"verified,omitempty"` // with --verify
+	Written      *Written      `json:"written,omitempty"`  // with --write
 	Script       *ScriptChange `json:"script,omitempty"`   // of a command: what makes it run as the first plan says
 }
 
@@ -37,6 +38,13 @@ type Fit struct {
 type ScriptChange struct {
 	Command string   `json:"command,omitempty"` // with the script's own options
 	Code    []string `json:"code"`              // what it has no options for
+}
+
+// Written is a plan in the form of a framework.
+type Written struct {
+	Plan int    `json:"plan"` // its number, from 1
+	Form string `json:"form"`
+	Text string `json:"text"`
 }
 
 // Verified is a plan as it ran on this machine's card.

@@ -31,10 +31,8 @@ func (s *Sim) Remedies(q Question) []report.RunRemedy {
 			out = append(out, r)
 		}
 	}
-	if n, ok := s.cut(q); ok {
-		other := q
-		other.Lengths.Cap = n
-		add(fmt.Sprintf("truncate samples at %s tokens", units.Count(n)), fmt.Sprintf("--truncate %d", n), other)
+	if r, ok := s.truncated(q); ok {
+		out = append(out, r)
 	}
 	if q.Batching.Sampler == lengths.Random || q.Batching.Sampler == lengths.Sequential {
 		other := q
@@ -80,6 +78,22 @@ func (s *Sim) try(action, flags string, q Question) (report.RunRemedy, bool) {
 	return report.RunRemedy{
 		Action: action, Flags: flags, Reserved: r.Limited.Reserved, Retries: r.Limited.Retries, Failing: r.Failing, Orders: r.Orders, Completes: v.Runs(),
 	}, true
+}
+
+// truncated is the run with samples cut at a length at which the orders complete: what one order completes with, and less where others do not.
+func (s *Sim) truncated(q Question) (report.RunRemedy, bool) {
+	n, ok := s.cut(q)
+	var r report.RunRemedy
+	for tries := 0; ok && tries < 4; tries++ {
+		other := q
+		other.Lengths.Cap = n
+		if r, ok = s.try(fmt.Sprintf("truncate samples at %s tokens", units.Count(n)), fmt.Sprintf("--truncate %d", n), other); r.Completes {
+			break
+		}
+		n = n * 15 / 16 / 8 * 8
+		ok = ok && n >= 8
+	}
+	return r, r.Action != ""
 }
 
 // cut is the longest length at which samples can be truncated so that one order of them completes; a run with shorter samples needs less, nearly always.

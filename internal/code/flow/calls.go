@@ -286,6 +286,9 @@ func (f *follower) isModule(recv pysource.Expr) bool {
 
 // modelCall starts a graph where autograd records.
 func (f *follower) modelCall(c *Call) Value {
+	if name := Key(c.Node.Func); c.Callee.Kind == Model && c.Callee.Guess && name != "" && !strings.Contains(name, "_") && len(c.Node.Args) > 0 && settings[Last(Key(c.Node.Args[0].Value))] {
+		return Value{Kind: Model, Guess: true} // model(opt): what was found under a name is a class
+	}
 	v := Value{Kind: Tensor}
 	if facts := f.s.Forward(c); facts != nil && facts.NoGrad {
 		return v
@@ -314,14 +317,27 @@ func (f *follower) forwardParts(c *Call, v *Value) {
 		return
 	}
 	v.Keys = facts.Return.Keys
-	v.Items = make([]Value, len(facts.Return.Items))
-	for i, item := range facts.Return.Items {
-		v.Items[i] = Value{Kind: Tensor, Roots: v.Roots, From: v.From, Reduced: item.Reduced}
-		if item.Kind == Scalar || item.Kind == Unknown && item.Class != "" { // a number, or an object of the project
-			v.Items[i] = item
+	v.Items = computed(facts.Return.Items, *v, 0)
+	v.Kind = Container
+}
+
+// computed are the parts of what a forward returns: numbers and objects of the project as they are, the rest as tensors with the graph of the call.
+func computed(parts []Value, call Value, depth int) []Value {
+	out := make([]Value, len(parts))
+	for i, item := range parts {
+		switch {
+		case item.Kind == Scalar || item.Kind == Unknown && item.Class != "":
+			out[i] = item
+		case item.Kind == Container && len(item.Items) > 0 && depth < maxBases:
+			out[i] = Value{Kind: Container, Keys: item.Keys, Items: computed(item.Items, call, depth+1)}
+			for _, part := range out[i].Items {
+				out[i].Roots, out[i].From = union(out[i].Roots, part.Roots), out[i].From|part.From
+			}
+		default:
+			out[i] = Value{Kind: Tensor, Roots: call.Roots, From: call.From, Reduced: item.Reduced}
 		}
 	}
-	v.Kind = Container
+	return out
 }
 
 // Forward is what is known of the forward that a call of a model runs; nil where the project does not show it.

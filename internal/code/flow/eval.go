@@ -288,6 +288,9 @@ func (f *follower) subscript(x *pysource.Subscript) Value {
 			base.Kind = Tensor
 		}
 	}
+	if base.Kind == Unknown && !base.HasGraph() && strings.HasSuffix(strings.ToLower(Last(Key(x.X))), "loaders") {
+		return Value{Kind: Loader, Guess: true} // loaders["val"]
+	}
 	switch base.Kind {
 	case Loader, Model, Optimizer, Criterion: // a dict or list of them
 		base.Guess, base.Class = true, ""

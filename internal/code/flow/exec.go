@@ -24,6 +24,10 @@ func (f *follower) next() int { f.s.order++; return f.s.order }
 func (f *follower) body(body []pysource.Stmt) {
 	for _, s := range body {
 		f.stmt(s)
+		switch s.(type) {
+		case *pysource.Return, *pysource.Raise:
+			return // what follows never runs
+		}
 	}
 }
 
@@ -324,7 +328,7 @@ func (f *follower) augmented(s *pysource.Assign) {
 	old, v := f.eval(t), f.eval(s.Value)
 	key := Key(innermost(t))
 	if key != "" && (s.Op == "+=" || s.Op == "-=") {
-		f.store(&Store{Kind: Accumulate, Node: s, Base: key, Target: t, Value: v, Expr: s.Value})
+		f.store(added(&Store{Kind: Accumulate, Node: s, Base: key, Target: t, Value: v, Expr: s.Value}))
 	}
 	result := combine(old, v)
 	if old.Kind == Container {
@@ -338,81 +342,6 @@ func (f *follower) augmented(s *pysource.Assign) {
 		return
 	}
 	f.keep(key, v)
-}
-
-// selfReference recognises "x = x + value", "x = torch.cat([x, value])" and "x = [value for … in loader]".
-func (f *follower) selfReference(s *pysource.Assign, t pysource.Expr, v Value) {
-	key := Key(t)
-	if key == "" {
-		return
-	}
-	switch x := s.Value.(type) {
-	case *pysource.Comprehension:
-		f.collected(s, x, key)
-	case *pysource.Binary:
-		if x.Op != "+" {
-			return
-		}
-		for _, side := range []struct{ self, other pysource.Expr }{{x.Left, x.Right}, {x.Right, x.Left}} {
-			if Key(side.self) == key {
-				f.store(&Store{Kind: Accumulate, Node: s, Base: key, Target: t, Value: f.quiet(side.other), Expr: side.other})
-				return
-			}
-			if scaled(side.self, key) { // a running average: avg = 0.9 * avg + 0.1 * x
-				f.store(&Store{Kind: Average, Node: s, Base: key, Target: t, Value: f.quiet(side.other), Expr: side.other})
-				return
-			}
-		}
-	case *pysource.Call:
-		if f.addedTo(s, t, x, key) {
-			return
-		}
-		if !anyOf(f.m.Dotted(x.Func), "torch.cat", "torch.concat", "torch.concatenate", "torch.vstack", "torch.hstack") || len(x.Args) == 0 {
-			return
-		}
-		list, ok := x.Args[0].Value.(*pysource.Sequence)
-		if !ok || len(list.Items) < 2 || Key(list.Items[0]) != key {
-			return
-		}
-		f.store(&Store{Kind: Concat, Node: s, Base: key, Target: t, Value: f.quiet(list.Items[1]), Expr: list.Items[1]})
-	}
-}
-
-// addedTo recognises "x = x.add(value)" and "x = torch.add(x, value)".
-func (f *follower) addedTo(s *pysource.Assign, t pysource.Expr, x *pysource.Call, key string) bool {
-	var other pysource.Expr
-	a, method := x.Func.(*pysource.Attribute)
-	switch {
-	case method && a.Attr == "add" && Key(a.X) == key && len(x.Args) > 0:
-		other = x.Args[0].Value
-	case f.m.Dotted(x.Func) == "torch.add" && len(x.Args) > 1 && Key(x.Args[0].Value) == key:
-		other = x.Args[1].Value
-	default:
-		return false
-	}
-	f.store(&Store{Kind: Accumulate, Node: s, Base: key, Target: t, Value: f.quiet(other), Expr: other})
-	return true
-}
-
-// scaled recognises a place that is multiplied by something: (1 - m) * avg.
-func scaled(x pysource.Expr, key string) bool {
-	b, ok := x.(*pysource.Binary)
-	return ok && b.Op == "*" && (Key(b.Left) == key || Key(b.Right) == key)
-}
-
-// collected takes "outs = [model(x) for x in loader]" for the loop it stands for.
-func (f *follower) collected(s *pysource.Assign, x *pysource.Comprehension, key string) {
-	before := *f.s
-	v, loader := f.elements(x)
-	*f.s = before
-	if !loader || x.Kind == '(' {
-		return
-	}
-	outer := f.ctx
-	l := &Loop{Kind: LoaderLoop, Node: s, Iter: x.Clauses[0].Iter, Targets: targets(x.Clauses[0].Target), Parent: outer.InnermostLoop(), Ctx: outer}
-	f.ctx = &Context{Parent: outer, Loop: l, NoGrad: outer.NoGrad}
-	f.store(&Store{Kind: Append, Node: x, Base: key, Target: s.Targets[0], Value: v, Expr: x.Value})
-	f.ctx = outer
 }
 
 func (f *follower) store(st *Store) {
@@ -478,7 +407,7 @@ func (f *follower) bindExpr(t pysource.Expr, v Value, s pysource.Stmt, x pysourc
 				v = guess
 			}
 		}
-		if v.Kind == Unknown && !v.HasGraph() && f.m.backed(f.s.Func, key) && f.ctx.NoGrad != Off && isCall(x) {
+		if f.mustHaveGraph(v, key, x) {
 			v = Value{Kind: Tensor, Roots: []int{f.newRoot()}, Reduced: true, Divided: v.Divided, Guess: true} // backward() is called on it
 		}
 		if owner, ok := strings.CutSuffix(key, ".requires_grad"); ok {
@@ -487,6 +416,15 @@ func (f *follower) bindExpr(t pysource.Expr, v Value, s pysource.Stmt, x pysourc
 		f.env.set(key, v)
 		f.bound(&Bind{key, s, x, v, f.ctx, f.next()})
 	}
+}
+
+// mustHaveGraph tells whether a value whose graph was not found has one, since backward() is called on its name: what a call gives, or a sum.
+func (f *follower) mustHaveGraph(v Value, key string, x pysource.Expr) bool {
+	if v.HasGraph() || f.ctx.NoGrad == Off || !f.m.backed(f.s.Func, key) {
+		return false
+	}
+	_, sum := x.(*pysource.Binary)
+	return v.Kind == Unknown && isCall(x) || sum && (v.Kind == Unknown || v.Kind == Tensor)
 }
 
 // calls recognises "model = model(n_classes)": what is called was a class.

@@ -27,6 +27,7 @@ type FunctionFacts struct {
 	Keeps    []Keep   `json:",omitempty"` // what it leaves in self or in a parameter
 	Runs     bool     `json:",omitempty"` // it calls a model while recording
 	Guarded  bool     `json:",omitempty"` // in one of its branches it switches autograd off itself
+	Grads    bool     `json:",omitempty"` // it computes gradients with torch.autograd.grad
 }
 
 // Keep is something that a function adds to what outlives it.
@@ -60,6 +61,8 @@ func (f *FunctionFacts) does(method string) bool {
 		return f.ZeroGrad
 	case "step":
 		return f.Step
+	case "grad":
+		return f.Grads
 	}
 	return false
 }
@@ -91,7 +94,7 @@ func (m *Module) exported(fn *Function) *FunctionFacts {
 	facts := fn.facts
 	facts.ID = m.ID(fn)
 	facts.Return = m.portable(facts.Return, 0)
-	facts.Backward, facts.ZeroGrad, facts.Step = m.Reaches(fn, "backward"), m.Reaches(fn, "zero_grad"), m.Reaches(fn, "step")
+	facts.Backward, facts.ZeroGrad, facts.Step, facts.Grads = m.Reaches(fn, "backward"), m.Reaches(fn, "zero_grad"), m.Reaches(fn, "step"), m.Reaches(fn, "grad")
 	return &facts
 }
 

@@ -298,6 +298,9 @@ func (m *Module) typed(dotted string) Value {
 	return Value{}
 }
 
+// settings are the names that people give to what holds options.
+var settings = map[string]bool{"args": true, "opt": true, "opts": true, "cfg": true, "config": true, "hparams": true, "params": true, "flags": true, "FLAGS": true, "conf": true}
+
 // named guesses what a value is from its name alone.
 func named(name string) Value {
 	n := strings.ToLower(Last(name))

@@ -171,7 +171,7 @@ func texts(n pysource.Node, any ...string) bool {
 func inModule(s *flow.Scope) bool {
 	for fn := s.Func; fn != nil; fn = fn.Outer {
 		if fn.Class != nil {
-			return fn.Class.Module && !fn.Class.Lightning
+			return fn.Class.Module && (!fn.Class.Lightning || fn.Name == "forward")
 		}
 	}
 	return false

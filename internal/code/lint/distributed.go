@@ -14,11 +14,11 @@ func itoa(n int) string { return strconv.Itoa(n) }
 func dataParallel(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
-			if c.Name != "torch.nn.DataParallel" && c.Name != "torch.nn.parallel.DataParallel" || oneDevice(c.Node) {
+			if c.Name != "torch.nn.DataParallel" && c.Name != "torch.nn.parallel.DataParallel" || oneDevice(c.Node) || len(c.Args) > 0 && c.Args[0].Kind == flow.Activation || withoutGPU(c.Ctx) {
 				continue
 			}
 			p.report(c.Node, Warning,
-				"DataParallel gathers every output on the first GPU, which also holds all gradients and optimizer state: that card is full before the others",
+				"DataParallel gathers every output on the first GPU, which in training also holds all gradients and the optimizer state: that card is full before the others",
 				"DistributedDataParallel, one process per GPU; if that is not possible, compute the loss inside forward() so that only scalars are gathered")
 		}
 	}
@@ -59,18 +59,29 @@ func (p *pass) reportGather(n pysource.Node) {
 		"save a sharded state dict (torch.distributed.checkpoint), or offload to CPU on rank 0 only: FullStateDictConfig(offload_to_cpu=True, rank0_only=True), StateDictOptions(full_state_dict=True, cpu_offload=True)")
 }
 
+// withoutGPU tells whether a place is reached only where there is no GPU: the else of a test for one.
+func withoutGPU(ctx *flow.Context) bool {
+	for _, b := range ctx.Branches(nil) {
+		_, negated := b.Test.(*pysource.Unary)
+		if b.Else != negated && words(b.Test, func(w string) bool { return containsAny(strings.ToLower(w), "cuda", "gpu") }) {
+			return true
+		}
+	}
+	return false
+}
+
 // offloads tells whether the configuration passed along sends the tensors to the CPU.
 func (p *pass) offloads(s *flow.Scope, c *pysource.Call) bool {
 	for _, a := range c.Args[min(2, len(c.Args)):] {
 		if a.Star > 0 {
 			return true
 		}
-		if config, ok := a.Value.(*pysource.Call); ok && isTrue(keyword(config, "offload_to_cpu")) {
+		if config, ok := a.Value.(*pysource.Call); ok && mayOffload(config) {
 			return true
 		}
 		key := flow.Key(a.Value)
 		for _, b := range s.Binds {
-			if config, ok := b.Expr.(*pysource.Call); ok && b.Name == key && key != "" && isTrue(keyword(config, "offload_to_cpu")) {
+			if config, ok := b.Expr.(*pysource.Call); ok && b.Name == key && key != "" && mayOffload(config) {
 				return true
 			}
 		}
@@ -79,6 +90,12 @@ func (p *pass) offloads(s *flow.Scope, c *pysource.Call) bool {
 		}
 	}
 	return false
+}
+
+// mayOffload tells whether a configuration sends tensors to the CPU, or may, by something that is known only when it runs.
+func mayOffload(config *pysource.Call) bool {
+	x := keyword(config, "offload_to_cpu")
+	return x != nil && !isFalse(x)
 }
 
 func boundIn(s *flow.Scope, key string) bool {

@@ -34,7 +34,7 @@ func (p *pass) gradOffEverywhere() bool {
 func (p *pass) wantsGradients(s *flow.Scope) bool {
 	for _, c := range s.Calls {
 		if strings.HasPrefix(c.Name, "torch.autograd.") && c.Method != "Variable" || strings.HasPrefix(c.Name, "torch.func.") || c.Method == "requires_grad_" && !(len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value)) ||
-			c.Method == "register_hook" || c.Method == "register_full_backward_hook" || c.Method == "grad" {
+			c.Method == "register_hook" || c.Method == "register_full_backward_hook" || s.CallReaches(c, "grad") {
 			return true
 		}
 	}
@@ -48,7 +48,17 @@ func (p *pass) wantsGradients(s *flow.Scope) bool {
 			return false // a training: what reads .grad here looks at the parameters' gradients
 		}
 	}
-	return bodyHas(s.Body, func(w string) bool { return w == "grad" })
+	return bodyHas(s.Body, func(w string) bool { return w == "grad" || attacks(w) })
+}
+
+// attacks knows the words of code that differentiates with respect to its input, whoever does it: im_adv, make_adv, attack_kwargs.
+func attacks(name string) bool {
+	for _, w := range tokens(name) {
+		if oneOf(w, "adv", "adversarial", "attack", "attacker", "perturb", "perturbation", "pgd", "fgsm", "saliency", "gradcam", "cam") {
+			return true
+		}
+	}
+	return false
 }
 
 // calledWithoutGrad tells whether every call of the function in this file runs without recording.
@@ -328,7 +338,7 @@ func backwardAfter(s *flow.Scope, backs []backward, from int, key string) bool {
 func (p *pass) frozen(key string) bool {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
-			if c.Method == "requires_grad_" && c.Recv != nil && strings.HasPrefix(flow.Key(c.Recv), key) && len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value) {
+			if c.Method == "requires_grad_" && c.Recv != nil && strings.HasPrefix(flow.Key(owner(c.Recv)), key) && len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value) {
 				return true
 			}
 		}

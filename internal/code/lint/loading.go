@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
@@ -159,10 +160,10 @@ func loadWithoutMap(p *pass) {
 			case target == nil && gpu && p.wholeModel(s, c):
 				p.report(c.Node, Note,
 					"without map_location the model goes to the GPU it was saved from, whether or not that is the one it is to use", "`map_location=\"cpu\"`, then move it")
-			case target == nil && gpu && model && !published && besideModel(s):
+			case target == nil && gpu && model && !published && copied(s, c) && besideModel(s, c):
 				p.report(c.Node, Warning,
 					"without map_location the tensors go back to the GPU they were saved from: the checkpoint takes memory on the card beside the model it is copied into", fix)
-			case target == nil && s.Func != nil && model:
+			case target == nil && model && (s.Func != nil || gpu && movesModel(s, 1<<30)):
 				p.report(c.Node, Note,
 					"without map_location the tensors go to the GPU they were saved from, whether or not the caller wants them there", fix)
 			case target != nil && gpu && p.sameDevice(s, c, target):
@@ -189,16 +190,67 @@ func loader(c *flow.Call) (place int, ok bool) {
 	return place, ok
 }
 
-// besideModel tells whether the same body moves a model to a GPU.
-func besideModel(s *flow.Scope) bool {
+// besideModel tells whether what is loaded and a model are on a GPU together: the same body moves a model there before, or later while what
+// was loaded still has a name.
+func besideModel(s *flow.Scope, load *flow.Call) bool {
+	if movesModel(s, load.Order) {
+		return true
+	}
+	for _, name := range loadedAs(s, load) {
+		if !deletedBefore(s, name, load.Order, 1<<30) {
+			return movesModel(s, 1<<30)
+		}
+	}
+	return false
+}
+
+// copied tells whether what is loaded is copied into something: it is handed to a function that loads it, or named like a checkpoint. Anything
+// else may be the model itself.
+func copied(s *flow.Scope, load *flow.Call) bool {
+	names := loadedAs(s, load)
+	for _, b := range s.Binds { // net = checkpoint["net"]
+		if part, ok := b.Expr.(*pysource.Subscript); ok && b.Value.Kind == flow.Model && slices.Contains(names, flow.Key(part.X)) {
+			return false
+		}
+	}
+	for _, name := range names {
+		if last := strings.ToLower(flow.Last(name)); containsAny(last, "state", "ckpt", "checkpoint", "dict", "weight", "param", "snapshot", "pretrained") {
+			return true
+		}
+	}
 	for _, c := range s.Calls {
-		if c.RecvValue.Kind == flow.Model && (c.Method == "cuda" || c.Method == "to" && len(c.Node.Args) > 0 && gpuDevice(c.Node.Args[0].Value)) {
+		if c == load || !takesWeights(c.Method) {
+			continue
+		}
+		for _, a := range c.Node.Args {
+			if mentionsAny(a.Value, names) || partOf(a.Value, load.Node) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// takesWeights knows names of functions that copy a checkpoint into a model: load_state_dict, load_weights, set_peft_model_state_dict.
+func takesWeights(name string) bool {
+	name = strings.ToLower(name)
+	return strings.Contains(name, "state_dict") || strings.HasPrefix(name, "load") && containsAny(name, "weight", "param", "pretrain", "model", "checkpoint", "ckpt")
+}
+
+func containsAny(s string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
+}
+
+// movesModel tells whether a body moves a model to a GPU before a place.
+func movesModel(s *flow.Scope, before int) bool {
+	for _, c := range s.Calls {
+		if c.Order < before && c.RecvValue.Kind == flow.Model && (c.Method == "cuda" || c.Method == "to" && len(c.Node.Args) > 0 && gpuDevice(c.Node.Args[0].Value)) {
 			return true
 		}
 	}
 	for _, b := range s.Binds { // model = build(args).cuda()
 		c, ok := b.Expr.(*pysource.Call)
-		if !ok || b.Value.Kind != flow.Model {
+		if !ok || b.Value.Kind != flow.Model || b.Order >= before {
 			continue
 		}
 		if a, ok := c.Func.(*pysource.Attribute); ok && (a.Attr == "cuda" || a.Attr == "to" && len(c.Args) > 0 && gpuDevice(c.Args[0].Value)) {
@@ -277,10 +329,16 @@ func partOf(x, part pysource.Node) bool {
 // wholeModel tells whether what is loaded is used as a model itself: model = torch.load(path).
 func (p *pass) wholeModel(s *flow.Scope, load *flow.Call) bool {
 	for _, b := range s.Binds {
-		if b.Expr == nil || b.Value.Kind != flow.Model {
+		if b.Expr == nil {
 			continue
 		}
 		x := b.Expr
+		if moved, ok := x.(*pysource.Call); ok && moved != load.Node && owner(moved) == pysource.Expr(load.Node) {
+			return true // torch.load(path).cuda(): a dict has no such method
+		}
+		if b.Value.Kind != flow.Model {
+			continue
+		}
 		if part, ok := x.(*pysource.Subscript); ok { // torch.load(path)["model"]
 			x = part.X
 		}
@@ -289,6 +347,21 @@ func (p *pass) wholeModel(s *flow.Scope, load *flow.Call) bool {
 		}
 	}
 	return false
+}
+
+// owner is what the first method of a chain is called on: x of x.cuda().eval().
+func owner(x pysource.Expr) pysource.Expr {
+	for {
+		c, ok := x.(*pysource.Call)
+		if !ok {
+			return x
+		}
+		a, ok := c.Func.(*pysource.Attribute)
+		if !ok || !oneOf(a.Attr, "cuda", "to", "cpu", "eval", "train", "half", "float", "requires_grad_", "module") {
+			return x
+		}
+		x = a.X
+	}
 }
 
 // smallOrInMemory tells whether what is loaded cannot matter: a buffer its author just wrote, a scheduler, a scaler, a

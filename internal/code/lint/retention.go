@@ -61,6 +61,7 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 		if inObject && (st.Kind == flow.Accumulate || st.Kind == flow.Append || st.Kind == flow.Average) {
 			p.keptByObject(s, st, backs)
 		}
+		p.keptByStep(s, st)
 		return
 	}
 	always, sometimes := reset(s, st.Base, loop)
@@ -112,9 +113,17 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	}
 	p.report(st.Node, severity,
 		"`"+what+"` keeps its autograd graph, and no backward frees it in this loop: `"+st.Base+"` holds every iteration's activations at once, so memory grows with each batch",
-		"store `"+p.on(st.Expr, ".item()")+"` (a number; it waits for the GPU) or `.detach()`; if the sum is for training, call backward() on each batch instead")
+		p.storeInstead(st))
 	p.within(s)
 	p.explains(loop)
+}
+
+// storeInstead says what to keep: of a dict or list, the numbers in it.
+func (p *pass) storeInstead(st *flow.Store) string {
+	if st.Value.Kind == flow.Container {
+		return "store the numbers in `" + p.text(st.Expr) + "`, not the tensors: `.item()` (it waits for the GPU) or `.detach()` on each of them"
+	}
+	return "store `" + p.on(st.Expr, ".item()") + "` (a number; it waits for the GPU) or `.detach()`; if the sum is for training, call backward() on each batch instead"
 }
 
 // keptByObject is a value that goes into a meter or a log that self holds, in a method that is called once for each batch.
@@ -134,6 +143,18 @@ func (p *pass) keptByObject(s *flow.Scope, st *flow.Store, backs []backward) {
 			"pass the number: `.item()` (or `.detach()`, which does not wait for the GPU)")
 	}
 	p.within(s)
+}
+
+// keptByStep is a loss that a LightningModule's training_step adds to something of its own: Lightning runs the backward afterwards, which frees
+// the activations, not the tensors.
+func (p *pass) keptByStep(s *flow.Scope, st *flow.Store) {
+	fn := s.Func
+	if fn == nil || fn.Class == nil || !fn.Class.Lightning || fn.Name != "training_step" || st.Via != "" || st.Kind != flow.Append && st.Kind != flow.Accumulate || !strings.HasPrefix(st.Base, "self.") || st.Value.Freed {
+		return
+	}
+	p.report(st.Node, Note,
+		"`"+p.text(st.Expr)+"` is kept as a tensor for every batch; Lightning's backward frees its activations, but it stays on the GPU and holds its graph's bookkeeping in host memory",
+		"keep `"+p.on(st.Expr, ".detach()")+"`, and empty `"+st.Base+"` at the end of the epoch")
 }
 
 // perBatch tells whether what is filled here starts afresh in a loop further out, and this loop is no loop over data: the parts
@@ -324,7 +345,7 @@ func returned(s *flow.Scope, c *flow.Call) bool {
 // evaluationName tells whether a function's name promises evaluation.
 func evaluationName(name string) bool {
 	for _, w := range tokens(name) {
-		if oneOf(w, "eval", "evaluate", "evaluation", "validate", "validation", "valid", "val", "test", "inference", "infer", "predict", "prediction", "score") {
+		if oneOf(w, "eval", "evaluate", "evaluation", "validate", "validation", "valid", "vali", "val", "test", "inference", "infer", "predict", "prediction", "score") {
 			return true
 		}
 	}

@@ -1,9 +1,10 @@
 package pickle
 
 // memo remembers values by slot in 32 bits each: the top four bits are the kind, the rest N. Scalars, which neither pickler
-// ever memoises, go to a side list.
+// ever memoises, go to a side list. Slots lie in parts that never move: there are millions.
 type memo struct {
-	slots   []uint32
+	parts   [][]uint32
+	n       int
 	scalars []Value
 }
 
@@ -11,37 +12,32 @@ const (
 	memoBits   = 28
 	memoEmpty  = 0 // kind None with N 0 doubles as "never filled": None is not memoised either
 	memoScalar = 15 << memoBits
+	partBits   = 14
+	partMask   = 1<<partBits - 1
 )
 
-func (m *memo) len() int { return len(m.slots) }
+func (m *memo) len() int { return m.n }
 
 func (m *memo) put(slot int, v Value) {
-	for len(m.slots) <= slot {
-		m.slots = append(roomy(m.slots), memoEmpty)
+	for slot>>partBits >= len(m.parts) {
+		m.parts = append(m.parts, make([]uint32, 1<<partBits))
 	}
-	if v.Kind >= FirstReference && v.Kind < lastKind && v.N < 1<<memoBits {
-		m.slots[slot] = uint32(v.Kind)<<memoBits | uint32(v.N)
-		return
+	m.n = max(m.n, slot+1)
+	packed := uint32(v.Kind)<<memoBits | uint32(v.N)
+	if v.Kind < FirstReference || v.Kind >= lastKind || v.N >= 1<<memoBits {
+		m.scalars = append(m.scalars, v)
+		packed = memoScalar | uint32(len(m.scalars)-1)
 	}
-	m.scalars = append(m.scalars, v)
-	m.slots[slot] = memoScalar | uint32(len(m.scalars)-1)
-}
-
-// roomy doubles the room of a slice that is full: millions of slots would otherwise be copied again and again.
-func roomy(slots []uint32) []uint32 {
-	if len(slots) < cap(slots) {
-		return slots
-	}
-	return append(make([]uint32, 0, 2*cap(slots)+1024), slots...)
+	m.parts[slot>>partBits][slot&partMask] = packed
 }
 
 func (m *memo) get(slot int) (Value, bool) {
-	if slot >= len(m.slots) || m.slots[slot] == memoEmpty {
+	if slot>>partBits >= len(m.parts) {
 		return Value{}, false
 	}
-	s := m.slots[slot]
+	s := m.parts[slot>>partBits][slot&partMask]
 	if s >= memoScalar {
 		return m.scalars[s&(1<<memoBits-1)], true
 	}
-	return Value{Kind(s >> memoBits), uint64(s & (1<<memoBits - 1))}, true
+	return Value{Kind(s >> memoBits), uint64(s & (1<<memoBits - 1))}, s != memoEmpty
 }

@@ -106,7 +106,9 @@ func Read(r io.Reader, b Builder) (Value, error) {
 		return Value{}, err
 	}
 	for {
-		m.fast()
+		if err := m.fast(); err != nil {
+			return Value{}, err
+		}
 		m.at = m.in.offset()
 		op, err := m.in.byte()
 		if err != nil {

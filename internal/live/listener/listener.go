@@ -16,6 +16,21 @@ import (
 // patience is how long a new connection may be silent while others wait.
 const patience = 300 * time.Millisecond
 
+// InTurn answers so many requests at a time, each within the given time from when its turn comes; the others wait. A scraper that is sent away instead has a
+// hole in its data.
+func InTurn(most int, within time.Duration, next http.Handler) http.Handler {
+	turns := make(chan struct{}, most)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within)) // waiting does not count; a recorder in a test has no deadline
+			next.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	})
+}
+
 // Limited is a listener with room for so many connections at a time. State must be told what they do (http.Server.ConnState).
 type Limited struct {
 	net.Listener

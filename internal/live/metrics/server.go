@@ -18,8 +18,8 @@ import (
 
 // Bounds on what clients may cost.
 const (
-	maxConnections = 64
-	maxScrapes     = 8
+	maxConnections = 256
+	maxScrapes     = 8 // at a time; others wait
 	maxHeader      = 8 << 10
 	headerTimeout  = 5 * time.Second
 	requestTimeout = 10 * time.Second
@@ -34,24 +34,11 @@ func Handler(c *Collector, localOnly bool) (http.Handler, error) {
 		return nil, fmt.Errorf("register the metrics: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", inTurn(maxScrapes, promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", listener.InTurn(maxScrapes, 2*requestTimeout, promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		EnableOpenMetrics: true, Timeout: requestTimeout, ErrorHandling: promhttp.HTTPErrorOnError,
 	})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	return guard(mux, localOnly), nil
-}
-
-// inTurn answers so many requests at a time; the others wait, for a scraper that is sent away has a hole in its data.
-func inTurn(most int, next http.Handler) http.Handler {
-	turns := make(chan struct{}, most)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case turns <- struct{}{}:
-			defer func() { <-turns }()
-			next.ServeHTTP(w, r)
-		case <-r.Context().Done():
-		}
-	})
 }
 
 // guard sends away what no scrape looks like.

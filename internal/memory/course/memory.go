@@ -21,9 +21,10 @@ type memory struct {
 	room   int // words that may still be remembered
 	image  []uint64
 	here   *moment
-	real   bool // the allocator is here; false: only the course is
-	off    bool // nothing is remembered
-	hits   int  // turns that were known
+	real   bool    // the allocator is here; false: only the course is
+	at     *moment // where the allocator is
+	off    bool    // nothing is remembered
+	hits   int     // turns that were known
 }
 
 // state is how the allocator stands when a turn has freed what others left, and begins to allocate.
@@ -66,7 +67,10 @@ func newMemory() memory {
 }
 
 // begin is where the first turns start.
-func (c *Course) begin() { c.here, c.real = &moment{allocated: c.a.Stats().Allocated}, true }
+func (c *Course) begin() {
+	c.here, c.real = &moment{allocated: c.a.Stats().Allocated}, true
+	c.at = c.here
+}
 
 // wayOf numbers the slots that turns free first.
 func (c *Course) wayOf(b *Bound) int {
@@ -105,7 +109,9 @@ func (c *Course) Play(b *Bound) Played {
 			return known.played.from(start)
 		}
 	}
-	if !at {
+	if !at && c.at.next[b.way] == s { // where the allocator was left, this turn's beginning leads to the state too
+		c.forgets(b)
+	} else if !at {
 		c.load(s)
 	}
 	p := c.run(b)
@@ -114,7 +120,7 @@ func (c *Course) Play(b *Bound) Played {
 		m.from, m.turn = s, b
 		s.turns[b] = &passage{p, m}
 	}
-	c.here, c.real = m, true
+	c.here, c.at, c.real = m, m, true
 	return p.from(start)
 }
 
@@ -164,7 +170,7 @@ func (c *Course) hash(image []uint64) uint64 {
 func (c *Course) arrive() {
 	if !c.real {
 		c.reach(c.here)
-		c.real = true
+		c.at, c.real = c.here, true
 	}
 }
 
@@ -208,7 +214,7 @@ func (c *Course) between(by interlude) {
 		c.here.after = map[interlude]*moment{}
 	}
 	c.here.after[by] = m
-	c.here = m
+	c.here, c.at = m, m
 }
 
 func (c *Course) interlude(by interlude) {

@@ -3,7 +3,7 @@ package cudnn
 import "math/bits"
 
 // features are the numbers a forest asks about. Their order is part of the format of a table.
-const featureCount = 58
+const featureCount = 74
 
 // twos is the largest power of two that divides n, at most 64: what alignment kernels can count on.
 func twos(n int) int64 {
@@ -39,14 +39,16 @@ func features(c Conv, p Pass, t *terms) [featureCount]int64 {
 	if p == WeightGrad {
 		perTap = int64(c.Groups) * taps * ceil(k, 128) * ceil(cg, 128)
 	}
+	work, moved := eighths(int64(c.K))+eighths(cg*taps)+eighths(n*pq), eighths(t.x[asIs]+t.y[asIs]+t.w[asIs])
 	return [featureCount]int64{
 		int64(c.Width), flag(c.BF16), flag(c.Last), flag(c.Transposed), n, int64(c.C), int64(c.H), int64(c.W),
 		int64(c.K), cg, k, int64(c.R), int64(c.S), int64(c.P), int64(c.Q), int64(c.Groups),
 		int64(c.Dilation), int64(c.Stride), int64(c.Pad), twos(c.C), twos(c.K), twos(c.H * c.W), twos(c.P * c.Q), twos(c.Q),
 		twos(c.W), n * pq, n * hw, cg * taps, hw, pq, t.x[asIs], t.y[asIs],
-		t.w[asIs], eighths(int64(c.K)) + eighths(cg*taps) + eighths(n*pq), flag(c.H == c.P && c.W == c.Q), t.count[0][3], t.count[0][5], t.long, ratio(t.x[asIs], t.y[asIs]), ratio(t.x[asIs], t.w[asIs]),
+		t.w[asIs], work, flag(c.H == c.P && c.W == c.Q), t.count[0][3], t.count[0][5], t.long, ratio(t.x[asIs], t.y[asIs]), ratio(t.x[asIs], t.w[asIs]),
 		ratio(t.y[asIs], t.w[asIs]), k * taps, int64(c.Stride - c.R), t.count[0][3] % t.sms, perTap, t.count[0][0], min(int64(c.C), int64(c.K)), eighths(rows) + eighths(cols),
 		t.count[1][0], t.count[1][3], t.count[0][14], t.sms / t.count[0][3], t.long * t.count[0][3] / t.sms, int64(max(c.P, c.Q) + max(c.R, c.S) - 1), twos(c.N * c.P * c.Q), taps,
-		int64(c.N) * int64(c.C+c.K), ratio(t.long, rows*cols),
+		int64(c.N) * int64(c.C+c.K), ratio(t.long, rows*cols), moved, work - moved, t.count[1][5], t.sms / t.count[1][3], t.long * t.count[1][3] / t.sms, twos(c.channels() * c.R * c.S),
+		int64(2*c.Pad - (c.R-1)*c.Dilation), t.long * t.count[0][5] / t.sms, t.count[0][5] % t.sms, t.count[0][0] % t.sms, t.count[1][3] % t.sms, ratio(rows, cols), t.sms / t.count[0][0], cols, rows, twos(c.N),
 	}
 }

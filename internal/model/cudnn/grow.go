@@ -3,7 +3,9 @@ package cudnn
 import (
 	"cmp"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
 )
 
 // Growth says how a table is grown.
@@ -63,35 +65,47 @@ func Grow(rows []Row, g Growth) *Table {
 			samples[mode][role] = append(samples[mode][role], s)
 		}
 	}
+	var wait sync.WaitGroup
 	for m := range samples {
 		for p, measured := range samples[m] {
 			if len(measured) > 0 {
-				table.forests[m][p] = growForest(measured, g, uint64(m)<<8|uint64(p))
+				wait.Go(func() { table.forests[m][p] = growForest(measured, g, uint64(m)<<8|uint64(p)) })
 			}
 		}
 	}
+	wait.Wait()
 	return table
 }
 
 func growForest(all []sample, g Growth, salt uint64) forest {
 	f := forest{}
 	named := nameFormulas(all, &f)
-	rnd := rand.New(rand.NewPCG(g.Seed, salt))
-	kinds := len(f.labels) + coarseKinds
-	gr := grower{samples: named, labels: len(f.labels), tries: g.Tries, rnd: rnd, numbers: make([]int32, kinds), local: make([][2]int32, len(named))}
-	gr.counts = [2][]int32{make([]int32, kinds), make([]int32, kinds)}
-	for range g.Trees {
-		index := make([]int32, len(named))
-		for i := range index {
-			index[i] = int32(i)
-		}
-		gr.nodes = nil
-		gr.grow(index)
-		nodes := merge(gr.nodes)
-		link(nodes)
-		f.trees = append(f.trees, nodes)
+	f.trees = make([][]node, g.Trees)
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range f.trees {
+		slots <- struct{}{}
+		wait.Go(func() {
+			f.trees[i] = growTree(named, len(f.labels), g, salt<<8|uint64(i))
+			<-slots
+		})
 	}
+	wait.Wait()
 	return f
+}
+
+func growTree(named []sample, labels int, g Growth, salt uint64) []node {
+	kinds := labels + coarseKinds
+	gr := grower{samples: named, labels: labels, tries: g.Tries, rnd: rand.New(rand.NewPCG(g.Seed, salt)), numbers: make([]int32, kinds), local: make([][2]int32, len(named))}
+	gr.counts = [2][]int32{make([]int32, kinds), make([]int32, kinds)}
+	index := make([]int32, len(named))
+	for i := range index {
+		index[i] = int32(i)
+	}
+	gr.grow(index)
+	nodes := merge(gr.nodes)
+	link(nodes)
+	return nodes
 }
 
 // explains tells whether a formula gives a measurement: a little closer than an answer has to be, so that formulas are not bent to it.

@@ -257,7 +257,9 @@ func (p *Process) evaluate(n *Node, ready *nodeHeap) {
 			g.Release()
 		}
 	}
-	n.forget()
+	if !p.retainGraph {
+		n.forget()
+	}
 	for i, e := range n.next {
 		if e.node != nil {
 			p.handIn(e, outs[i], ready)
@@ -361,6 +363,9 @@ func (p *Process) accumulate(n *Node, g *Tensor) {
 	}
 	if leaf.Name != "" {
 		leaf.grad.store.claim(tape.Gradients, leaf.Name, "grad")
+	}
+	if p.accumulated != nil {
+		p.accumulated(leaf)
 	}
 }
 

@@ -163,25 +163,37 @@ func (l *LinearModule) base(x *Tensor) *Tensor {
 		return l.base8(x)
 	}
 	_, width := l.sizes()
-	p := x.p
-	in := p.lower(x)
+	p, given := x.p, x.DType
+	in := x.To(l.compute())
 	p.op = "bitsandbytes::MatMul4Bit"
 	n := p.record("MatMul4BitBackward", in)
 	whole := l.unpacked(in.DType)
 	sizes := append(slices.Clone(in.Sizes[:in.Rank()-1]), width)
 	out := n.out(p.emptyOf(in.DType, sizes...))
 	p.useBlas()
-	p.observe(p.op, in.DType, 2*float64(in.Numel())*float64(width), in.Bytes()+whole.Bytes(), out.Bytes())
+	deep := in.Dim(-1)
+	rows := in.Numel() / max(deep, 1)
+	p.multiply(p.op, in.DType, alignment(whole), 1, rows, width, deep)
 	drop(whole)
 	n.backward(func(g []*Tensor) []*Tensor {
 		again := l.unpacked(in.DType)
 		p.useBlas()
+		p.multiply(n.name, in.DType, alignment(again), 1, rows, deep, width)
 		grad := p.emptyOf(in.DType, in.Sizes...)
 		drop(again)
 		return []*Tensor{grad}
 	})
-	drop(in, x)
-	return out
+	drop(in)
+	return out.To(given)
+}
+
+// compute is the type that products with a base in four bits run in. bitsandbytes casts its input to bnb_4bit_compute_dtype and the result back
+// (https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/nn/modules.py#L626); plans write autocast's type there, or the model's.
+func (l *LinearModule) compute() tensor.DType {
+	if d, on := l.p.Autocasting(); on {
+		return d
+	}
+	return l.dtype
 }
 
 // unpacked are the weights of a layer with a base in four bits. bitsandbytes has a kernel for it; torchao's NF4Tensor looks every half byte up by an index of
@@ -190,7 +202,9 @@ func (l *LinearModule) base(x *Tensor) *Tensor {
 func (l *LinearModule) unpacked(d tensor.DType) *Tensor {
 	p := l.p
 	if !l.torchao {
-		return p.emptyOf(d, l.Weight.Sizes...)
+		out := p.emptyOf(d, l.Weight.Sizes...)
+		p.observe("bitsandbytes::dequantize_4bit", d, 0, l.Weight.packed, out.Bytes())
+		return out
 	}
 	half := l.Weight.Numel() / 2
 	var named []*Tensor

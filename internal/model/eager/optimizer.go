@@ -1,6 +1,8 @@
 package eager
 
 import (
+	"slices"
+
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 	"github.com/plimsoll/plimsoll/internal/torch"
@@ -47,6 +49,19 @@ func (o *optimizer) step() {
 	o.states(which)
 	rules[o.how.Holds.Rule](o, which)
 	o.p.grad = true
+}
+
+// stepOf is the step of an optimizer that has one parameter, in backward: optimizer.step(), then optimizer.zero_grad()
+// (https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html).
+func (o *optimizer) stepOf(leaf *Tensor) {
+	i := slices.Index(o.params, leaf)
+	if i < 0 {
+		return
+	}
+	o.states([]int{i})
+	rules[o.how.Holds.Rule](o, []int{i})
+	leaf.grad.Release()
+	leaf.grad = nil
 }
 
 // active lists the parameters that have gradients.

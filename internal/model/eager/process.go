@@ -59,6 +59,9 @@ type Process struct {
 	layers   *layerLog // where set: which layer ran at each event
 	seams    Seams
 
+	retainGraph bool               // backward(retain_graph=True): nodes keep what they saved
+	accumulated func(leaf *Tensor) // a hook of register_post_accumulate_grad_hook; nil: none
+
 	pinned units.Bytes // host memory with what this forward pass saved there
 }
 

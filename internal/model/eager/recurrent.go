@@ -13,13 +13,17 @@ type Recurrent struct {
 	Bidirectional bool
 	BatchFirst    bool
 	Dropout       bool
+	Inference     bool // the module is in eval mode
 }
 
 // describe is the layer for cuDNN. weight_hh is [gates·hidden, hidden], or [gates·hidden, projected].
 func (a Recurrent) describe(in *Tensor, weights []*Tensor) cudnn.Recurrent {
 	r := cudnn.Recurrent{
 		Gates: a.Gates, Input: in.Dim(2), Hidden: weights[1].Dim(0) / int(a.Gates), Layers: max(a.Layers, 1), Bidirectional: a.Bidirectional, Dropout: a.Dropout,
-		Steps: in.Dim(0), Batch: in.Dim(1), Width: int(in.DType.Width()), BF16: in.DType == tensor.BFloat16,
+		Steps: in.Dim(0), Batch: in.Dim(1), Inference: a.Inference, Width: int(in.DType.Width()), BF16: in.DType == tensor.BFloat16,
+	}
+	if out := weights[1].Dim(1); out < r.Hidden {
+		r.Projected = out
 	}
 	if a.BatchFirst {
 		r.Steps, r.Batch = r.Batch, r.Steps
@@ -68,7 +72,10 @@ func RNN(x *Tensor, states, weights []*Tensor, a Recurrent) []*Tensor {
 		}
 		outs = append(outs, p.emptyOf(in.DType, layer.Layers*directions, layer.Batch, size))
 	}
-	reserve := p.empty(tensor.Of(int(layer.Reserve()/in.DType.Width())), in.DType)
+	var reserve *Tensor
+	if size := layer.Reserve(); size > 0 {
+		reserve = p.empty(tensor.Of(int(size/in.DType.Width())), in.DType)
+	}
 	p.scratch(layer.Workspace())
 	n.save(out, reserve)
 	drop(ordered)

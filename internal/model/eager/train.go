@@ -27,6 +27,7 @@ type Options struct {
 	Kept       bool // with Plain: the step is a function that returns its values, which replace those of the last step when it has returned
 	LossOnly   bool // backward begins without the model's outputs: only the loss was returned
 	ZeroLate   bool // gradients are set to None between forward and backward
+	InBackward bool // every parameter has an optimizer of its own, which steps and frees the gradient as soon as it is complete (register_post_accumulate_grad_hook)
 	WholeStep  bool // one function does forward, backward and the optimizer's step: its locals die after it
 	Freeze     []string
 	Steps      int  // 0 is 3
@@ -57,6 +58,9 @@ func (p *Process) Train(m Model, o Options) error {
 			panic(refusal{err})
 		}
 		loop := &loop{p: p, m: m, o: o, opt: opt}
+		if o.InBackward {
+			p.accumulated = opt.stepOf
+		}
 		steps := o.Steps
 		if steps == 0 {
 			steps = 3

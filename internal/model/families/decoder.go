@@ -111,6 +111,10 @@ func (d *decoder) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor
 		out := c.ReturnAll(d.fused(hidden, labels))
 		return out[0], nil
 	}
+	if d.spec.Loss != "" {
+		out := c.ReturnAll(append([]*eager.Tensor{d.fusedLoss(hidden, labels)}, d.spec.cache.held()...)...)
+		return out[0], out[1:]
+	}
 	logits := c.Let(d.logits(hidden))
 	var loss *eager.Tensor
 	switch d.spec.Task {
@@ -124,6 +128,21 @@ func (d *decoder) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor
 	}
 	out := c.ReturnAll(append([]*eager.Tensor{loss, logits}, d.spec.cache.held()...)...)
 	return out[0], out[1:]
+}
+
+// fuses tells whether the head is a product that a fused loss computes itself.
+func (d *decoder) fuses() bool { return d.head != nil }
+
+// fusedLoss computes the loss from the last hidden states, without logits of all positions. Labels are padded and shifted as they are for the usual loss.
+func (d *decoder) fusedLoss(hidden, labels *eager.Tensor) *eager.Tensor {
+	c := d.root.Process().Function(hidden, labels)
+	c.Set(&labels, labels.Pad(0, 1))
+	shift := c.Let(labels.Slice(-1, 1, labels.Dim(-1)).Contiguous().View(-1))
+	rows := c.Let(hidden.View(-1, hidden.Dim(-1)))
+	if d.spec.Loss == "liger" {
+		return c.Return(eager.FusedLinearCrossEntropy(rows, d.head, shift))
+	}
+	return c.Return(eager.ChunkedCrossEntropy(rows, d.head, shift, 8))
 }
 
 // lastToken is logits[arange(batch), last_non_pad_token]: the gradient has the size of all logits.

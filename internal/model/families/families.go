@@ -27,6 +27,7 @@ type Spec struct {
 	DType         tensor.DType // of the parameters
 	Checkpointing bool
 	Attn          string // sdpa or eager; empty is sdpa
+	Loss          string // liger or chunked: how the loss of a causal model is computed; empty as transformers does
 	Mask          Mask   // what attention_mask the model is called with
 	UseCache      bool   // the model returns its keys and values; T5 does as its configuration says
 
@@ -104,6 +105,9 @@ func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	m, err := build(p, c, s)
 	if err != nil {
 		return nil, err
+	}
+	if f, ok := m.(interface{ fuses() bool }); s.Loss != "" && (!ok || !f.fuses()) {
+		return nil, fmt.Errorf("loss_kernel %s: %s is not built in with a head that can be fused with its loss", s.Loss, c.Type)
 	}
 	if _, ok := m.(interface {
 		fused(_, _ *eager.Tensor) *eager.Tensor

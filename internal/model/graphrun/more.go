@@ -233,7 +233,7 @@ func (o *graphOp) recurrent(gates cudnn.Gates) []*eager.Tensor {
 	}
 	return eager.RNN(o.self(), states, weights, eager.Recurrent{
 		Gates: gates, Layers: o.int("num_layers", 1), Bidirectional: o.node.Bool("bidirectional", false), BatchFirst: o.node.Bool("batch_first", false),
-		Dropout: o.node.Float("dropout", 0) > 0 && o.node.Bool("train", true),
+		Dropout: o.node.Float("dropout", 0) > 0 && o.node.Bool("train", true), Inference: !o.node.Bool("train", true),
 	})
 }
 

@@ -35,6 +35,7 @@ type Job struct {
 
 	Task       string `json:"task,omitempty"`        // hf: what the model is trained for
 	Loss       string `json:"loss,omitempty"`        // graph that ends in logits: cross-entropy
+	LossKernel string `json:"loss_kernel,omitempty"` // hf causal-lm: liger | chunked, instead of logits of the whole batch
 	LossOutput string `json:"loss_output,omitempty"` // graph: the output the loss is computed from
 	Classes    int    `json:"classes,omitempty"`     // graph: the number of classes of the labels
 
@@ -60,12 +61,13 @@ type Job struct {
 	OffloadActivations bool `json:"offload_activations,omitempty"`
 	// ResidentBytes lie on the card all the time beside the model: weights that are not trained here, data, batches fetched ahead.
 	ResidentBytes int64           `json:"resident_bytes,omitempty"`
-	Attn          setup.Attention `json:"attn,omitempty"`       // sdpa | eager
-	UseCache      bool            `json:"use_cache,omitempty"`  // the model returns its keys and values, which live until the next forward
-	Accumulate    int             `json:"accumulate,omitempty"` // micro-batches of one optimizer step
-	Loop          setup.Loop      `json:"loop,omitempty"`       // function | loss | plain | script
-	ZeroGrad      string          `json:"zero_grad,omitempty"`  // before-forward | before-backward: then forward runs beside the gradients of the step before
-	Freeze        []string        `json:"freeze,omitempty"`     // prefixes of parameter names
+	Attn          setup.Attention `json:"attn,omitempty"`                  // sdpa | eager
+	UseCache      bool            `json:"use_cache,omitempty"`             // the model returns its keys and values, which live until the next forward
+	Accumulate    int             `json:"accumulate,omitempty"`            // micro-batches of one optimizer step
+	InBackward    bool            `json:"optimizer_in_backward,omitempty"` // each parameter is updated, and its gradient freed, during backward
+	Loop          setup.Loop      `json:"loop,omitempty"`                  // function | loss | plain | script
+	ZeroGrad      string          `json:"zero_grad,omitempty"`             // before-forward | before-backward: then forward runs beside the gradients of the step before
+	Freeze        []string        `json:"freeze,omitempty"`                // prefixes of parameter names
 	// AttentionMask is what a text model is called with: padded (some samples are shorter than the batch), full (all ones), or nothing.
 	AttentionMask string `json:"attention_mask,omitempty"`
 	ChannelsLast  bool   `json:"channels_last,omitempty"`
@@ -94,9 +96,10 @@ var (
 	sources  = []string{"hf", "graph"}
 	tasks    = []string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "image-cls", "speech-seq2seq", "image-text", "ctc", "audio-cls", "video-cls", "semantic-seg", "question-answering", "features"}
 	losses   = []string{"cross-entropy"}
+	kernels  = []string{"liger", "chunked"}
 	casts    = []string{string(torch.BF16), string(torch.FP16)}
 	zeroings = []string{"before-forward", "before-backward"}
-	masks    = []string{MaskFull, MaskPadded}
+	masks    = []string{MaskFull, MaskPadded, MaskPacked}
 	routings = []string{"balanced", RoutingWorst}
 )
 
@@ -104,6 +107,7 @@ var (
 const (
 	MaskFull   = "full"
 	MaskPadded = "padded"
+	MaskPacked = "packed" // several samples in a row: each attends to itself, which takes a mask like that of padding
 )
 
 // RoutingWorst sends every token to the same experts.
@@ -191,7 +195,7 @@ func (j *Job) checkWords() error {
 		field, word string
 		known       []string
 	}{
-		{"task", j.Task, tasks}, {"loss", j.Loss, losses}, {"param_dtype", string(j.ParamDType), torch.DTypes()}, {"autocast", string(j.Autocast), casts},
+		{"task", j.Task, tasks}, {"loss", j.Loss, losses}, {"loss_kernel", j.LossKernel, kernels}, {"param_dtype", string(j.ParamDType), torch.DTypes()}, {"autocast", string(j.Autocast), casts},
 		{"loop", string(j.Loop), setup.Words(setup.Loops())}, {"zero_grad", j.ZeroGrad, zeroings}, {"attention_mask", j.AttentionMask, masks},
 		{"routing", j.Routing, routings},
 		{"code", string(j.Code), setup.Words(setup.Codes())},
@@ -282,6 +286,8 @@ func (j *Job) checkContradictions() error {
 		return fmt.Errorf("task %s has no effect on a graph, which contains its head already; for a graph that ends in logits set loss", j.Task)
 	case j.Source == "hf" && (j.Loss != "" || j.LossOutput != ""):
 		return fmt.Errorf("loss and loss_output are for graphs only; a Hugging Face model computes its own loss (set task)")
+	case j.LossKernel != "" && (j.Source == "graph" || j.Task != "" && j.Task != "causal-lm"):
+		return fmt.Errorf("loss_kernel %s is for causal-lm models that are built in: a graph, or another task, has its own loss", j.LossKernel)
 	case text && j.Image != 0:
 		return fmt.Errorf("task %s takes no image", j.Task)
 	case j.Task == "image-cls" && j.Seq != 0:
@@ -302,6 +308,10 @@ func (j *Job) checkContradictions() error {
 		return fmt.Errorf("lora_dropout %g must be at least 0 and below 1", j.LoRADropout)
 	case j.BaseBits != 0 && j.BaseBits != 4 && j.BaseBits != 8:
 		return fmt.Errorf("base_bits %d is not supported; 4 (NF4) and 8 (LLM.int8) are", j.BaseBits)
+	case j.InBackward && j.Accumulate > 1:
+		return fmt.Errorf("optimizer_in_backward frees each gradient at once, so nothing can be accumulated: set accumulate to 1")
+	case j.InBackward && j.Autocast == torch.FP16:
+		return fmt.Errorf("optimizer_in_backward leaves no gradients that a GradScaler could check: use bf16")
 	case slices.Contains(j.Freeze, ""):
 		return fmt.Errorf("freeze has an empty prefix, which would freeze everything")
 	}

@@ -37,6 +37,9 @@ func (p Plan) Check() error {
 	if p.Ranks < 2 {
 		return fmt.Errorf("%d ranks: sharding needs at least two", p.Ranks)
 	}
+	if err := p.Kind.Possible(p.Ranks); err != nil && p.Stages < 2 {
+		return err
+	}
 	if p.Ranks > maxRanks {
 		return fmt.Errorf("%d ranks are more than any cluster has (at most %d)", p.Ranks, maxRanks)
 	}
@@ -48,15 +51,20 @@ func (p Plan) Check() error {
 
 // Fully is how fully_shard is applied, with so many micro-batches a step; false where the plan is another one, or a pipeline's, which is estimated.
 func (p Plan) Fully(micro int) (Fully, bool) {
-	f := Fully{Ranks: p.Ranks, Policy: p.Masters, Micro: min(micro, 2), FromHost: true}
+	// Among copies (HSDP) the reduced shards are reduced again in place: memory is that of one copy's cards
+	// (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce).
+	f := Fully{Ranks: p.shards(), Policy: p.Masters, Micro: min(micro, 2), FromHost: true}
 	switch p.Code {
 	case setup.Torchtitan: // https://github.com/pytorch/torchtitan/blob/v0.2.2/torchtitan/models/llama3/infra/parallelize.py#L287
 		f.Apart, f.FromHost = [][]string{{"tok_embeddings"}, {"norm", "output"}}, false
 	case setup.Torchtitan2025: // https://github.com/pytorch/torchtitan/blob/82f7387f8/torchtitan/parallelisms/parallelize_llama.py#L309
 		f.KeepLast, f.FromHost = true, false
 	}
-	return f, p.Kind == setup.FSDP2 && p.Stages < 2 && p.Ranks > 1
+	return f, (p.Kind == setup.FSDP2 || p.Kind == setup.HSDP) && p.Stages < 2 && p.Ranks > 1
 }
+
+// shards is how many ranks share one copy.
+func (p Plan) shards() int { return p.Kind.Shards(p.Ranks) }
 
 // Estimate is what one rank needs.
 type Estimate struct {
@@ -202,7 +210,7 @@ func layerOf(module string) string {
 
 // rank is what a rank holds at an instant, and how much of it are the plan's buffers.
 func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (held, buffers units.Bytes) {
-	share := func(b units.Bytes) units.Bytes { return (b + units.Bytes(p.Ranks) - 1) / units.Bytes(p.Ranks) }
+	share := func(b units.Bytes) units.Bytes { return (b + units.Bytes(p.shards()) - 1) / units.Bytes(p.shards()) }
 	var masters units.Bytes
 	wide := share // of what is kept between steps
 	if p.Masters {
@@ -231,7 +239,7 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 		state, grads = wide(state)+masters, share(grads)
 		params = min(params, share(params)+p.gathered(m))
 		buffers = bucket
-	case setup.FSDP2:
+	case setup.FSDP2, setup.HSDP:
 		state = wide(state)
 		if p.Stages > 1 { // stages keep parameters gathered and reduce gradients once, after the last micro-batch
 			params += wide(params)
@@ -260,7 +268,7 @@ func (p Plan) Assumptions() []string {
 		}
 	case setup.ZeRO1, setup.ZeRO2:
 		out = append(out, "DeepSpeed's default bucket of 5e8 elements, or all gradients where they are fewer")
-	case setup.ZeRO3, setup.FSDP2:
+	case setup.ZeRO3, setup.FSDP2, setup.HSDP:
 		if p.Stages > 1 { // torch/distributed/pipelining/stage.py, 2.11: set_reshard_after_backward(False), set_requires_gradient_sync(False)
 			out = append(out, "in a pipeline only the optimizer's state is shared: parameters stay gathered over the micro-batches of a step")
 			break

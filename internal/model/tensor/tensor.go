@@ -282,7 +282,7 @@ func Infer(numel int, sizes []int) []int {
 // View gives the strides of a view with other sizes, or false where only a copy can have that shape
 // (aten/src/ATen/TensorUtils.cpp, computeStride).
 func (l Layout) View(sizes []int) (Layout, bool) {
-	if l.IsContiguous() {
+	if l.IsContiguous() || l.Numel() == 0 {
 		return Of(sizes...), true
 	}
 	strides := make([]int, len(sizes))

@@ -61,7 +61,7 @@ func (l *Library) take(w *Work) (kept, scratch []units.Bytes) {
 	case "convolution", "convolution_backward":
 		return nil, l.convolution(w)
 	case "rnn_reserve", "rnn", "rnn_backward":
-		if drops := len(w.W) == 6 && w.W[4] != 0 && w.W[2] > 1; drops && !*l.dropout {
+		if drops := len(w.W) >= 6 && w.W[4] != 0 && w.W[2] > 1; drops && !*l.dropout {
 			*l.dropout = true
 			kept = append(kept, cudnn.DropoutState(l.device.SMs))
 		}
@@ -84,16 +84,19 @@ func (l *Library) take(w *Work) (kept, scratch []units.Bytes) {
 
 var types = map[string]tensor.DType{"float32": tensor.Float32, "float16": tensor.Float16, "bfloat16": tensor.BFloat16, "float64": tensor.Float64}
 
-// recurrent is what cuDNN takes for an LSTM, GRU or RNN: x has steps, batch and features, w the gates, hidden size, layers, directions, whether there is dropout, and
-// the number of weights.
+// recurrent is what cuDNN takes for an LSTM, GRU or RNN: x has steps, batch and features, w the gates, hidden size, layers, directions, whether there is dropout,
+// the number of weights, and in files written since whether it is training, the rows of a packed sequence (0: not packed) and the size that is projected to (0: none).
 func (l *Library) recurrent(w *Work) []units.Bytes {
 	dtype, ok := types[w.DType]
-	if !ok || len(w.X) != 3 || len(w.W) != 6 || slices.Min(w.X) < 1 || slices.Min(w.W[:4]) < 1 || slices.Max(w.X) > maxSize || slices.Max(w.W[:5]) > maxSize {
+	if !ok || len(w.X) != 3 || len(w.W) != 6 && len(w.W) != 9 || slices.Min(w.X) < 1 || slices.Min(w.W[:4]) < 1 || slices.Max(w.X) > maxSize || slices.Max(w.W[:5]) > maxSize {
 		return nil
 	}
 	r := cudnn.Recurrent{
 		Gates: cudnn.Gates(w.W[0]), Input: w.X[2], Hidden: w.W[1], Layers: w.W[2], Bidirectional: w.W[3] == 2, Dropout: w.W[4] != 0,
 		Steps: w.X[0], Batch: w.X[1], Width: int(dtype.Width()), BF16: dtype == tensor.BFloat16, Weights: units.Bytes(w.W[5]) * dtype.Width(),
+	}
+	if len(w.W) == 9 {
+		r.Inference, r.Rows, r.Projected = w.W[6] == 0, min(max(w.W[7], 0), r.Steps*r.Batch), min(max(w.W[8], 0), maxSize)
 	}
 	switch w.Op {
 	case "rnn_reserve":

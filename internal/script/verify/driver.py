@@ -88,16 +88,23 @@ def run_fsdp2():
     return stepping(lambda: space["train_step"](model, optimizer, batches(), loss_of))
 
 
-def run_trainer():
+def prepared():
+    """The model, the arguments and the rows of a written Trainer, limited to a few steps."""
     import torch
-    import transformers
 
     load, args = dict(space["LOAD"]), space["args"]
     if "quantization_config" in load:
         refuse("a base in four bits is quantized while weights are loaded, and there are none to load here")
     args.max_steps, args.save_strategy, args.report_to, args.disable_tqdm, args.logging_strategy = case["steps"], "no", [], True, "no"
     model = space["prepare"](make_model(load.pop("dtype"), **load))
-    rows = torch.randint(0, case["config"]["vocab_size"], (case["steps"] * case["micro_batch"] * case["accumulate"], case["seq"]))
+    return model, args, torch.randint(0, case["config"]["vocab_size"], (case["steps"] * case["micro_batch"] * case["accumulate"], case["seq"]))
+
+
+def timed(make):
+    """Trains with a Trainer that is made with a callback, and returns what its steps took."""
+    import torch
+    import transformers
+
     took = []
 
     class Clock(transformers.TrainerCallback):
@@ -109,8 +116,33 @@ def run_trainer():
             torch.cuda.synchronize()
             took.append(time.perf_counter() - self.begun)
 
-    transformers.Trainer(model=model, args=args, train_dataset=[{"input_ids": r, "labels": r} for r in rows], callbacks=[Clock()]).train()
+    make([Clock()]).train()
     return took[1:]
+
+
+def run_trainer():
+    import transformers
+
+    model, args, rows = prepared()
+    data = [{"input_ids": r, "labels": r} for r in rows]
+    return timed(lambda callbacks: transformers.Trainer(model=model, args=args, train_dataset=data, callbacks=callbacks))
+
+
+def run_trl():
+    import tokenizers
+    import transformers
+
+    try:
+        import datasets
+        import trl
+    except ImportError as error:
+        refuse("%s is not installed" % error.name)
+    model, args, rows = prepared()
+    args.dataset_kwargs = {"skip_prepare_dataset": True}
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<pad>": 0, "<eos>": 1}, unk_token="<pad>"))
+    words = transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>", eos_token="<eos>")
+    data = datasets.Dataset.from_dict({"input_ids": rows.tolist(), "labels": rows.tolist()})
+    return timed(lambda callbacks: trl.SFTTrainer(model=model, args=args, train_dataset=data, processing_class=words, callbacks=callbacks))
 
 
 def main():

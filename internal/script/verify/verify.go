@@ -24,7 +24,7 @@ import (
 var driver []byte
 
 // Forms are those that can be run here, the first where none was named.
-var Forms = []string{"torch", "trainer", "fsdp2"}
+var Forms = []string{"torch", "trainer", "trl", "fsdp2"}
 
 // Steps of a check: the first makes state and workspaces, the others are timed.
 const Steps = 4

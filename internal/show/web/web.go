@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	maxConnections = 32              // a browser opens six
+	maxConnections = 256             // a browser opens six
+	maxAnswers     = 32              // at a time; others wait
 	writeTimeout   = 2 * time.Minute // an answer to the slowest question, sent to somebody who reads
 )
 
@@ -30,6 +31,8 @@ type Server struct {
 	token    string
 	host     string
 	listener net.Listener
+	answers  int           // at a time
+	write    time.Duration // for an answer
 
 	ready   chan struct{} // closed when book is set
 	book    *page.Book
@@ -46,7 +49,7 @@ func Listen() (*Server, error) {
 	secret := make([]byte, 18)
 	rand.Read(secret) // never fails, as its documentation says
 	return &Server{
-		token: base64.RawURLEncoding.EncodeToString(secret), host: l.Addr().String(), listener: l,
+		token: base64.RawURLEncoding.EncodeToString(secret), host: l.Addr().String(), listener: l, answers: maxAnswers, write: writeTimeout,
 		ready: make(chan struct{}), known: make(chan struct{}),
 	}, nil
 }
@@ -73,7 +76,7 @@ func (s *Server) Conclude(sum page.Summary) {
 func (s *Server) Serve(ctx context.Context) error {
 	limited := listener.Limit(s.listener, maxConnections)
 	h := &http.Server{
-		Handler: s, ConnState: limited.State, ReadTimeout: 10 * time.Second, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: writeTimeout,
+		Handler: listener.InTurn(s.answers, s.write, s), ConnState: limited.State, ReadTimeout: 10 * time.Second, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: s.write,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 	}
 	stop := context.AfterFunc(ctx, func() { h.Close() })

@@ -21,8 +21,13 @@ func running(t *testing.T) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return started(t, s, "fine")
+}
+
+func started(t *testing.T, s *Server, headline string) *Server {
+	t.Helper()
 	s.Show(page.NewBook(nil))
-	s.Conclude(page.Summary{Kind: page.Recorded, Headline: "fine", Report: &report.Explain{}})
+	s.Conclude(page.Summary{Kind: page.Recorded, Headline: headline, Report: &report.Explain{}})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- s.Serve(ctx) }()
@@ -129,6 +134,36 @@ func TestAttacksOnTheServerAreRefused(t *testing.T) {
 		if got := raw(t, s, c.request); !strings.Contains(got, " "+c.want+" ") {
 			t.Errorf("%s: %q, want %s", name, got, c.want)
 		}
+	}
+}
+
+// Clients that ask for much and read nothing lose their place when the time of an answer is up; only so many answers are made meanwhile.
+func TestSlowReadersAreLetGo(t *testing.T) {
+	t.Parallel()
+	s, err := Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.answers, s.write = 2, 300*time.Millisecond
+	large := strings.Repeat("a", 16<<20) // more than the system takes off the server's hands
+	started(t, s, large)
+	for range 6 {
+		c, err := net.Dial("tcp", s.host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+		io.WriteString(c, "GET /"+s.token+"/api/summary HTTP/1.1\r\nHost: "+s.host+"\r\n\r\n")
+	}
+	client := http.Client{Timeout: 30 * time.Second}
+	answer, err := client.Get(s.URL() + "app.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Errorf("status %d", answer.StatusCode)
 	}
 }
 

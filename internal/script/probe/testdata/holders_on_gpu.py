@@ -16,7 +16,7 @@ import time
 here = os.path.dirname(os.path.abspath(__file__))
 folder = os.path.join(here, "holders")
 root = os.path.abspath(os.path.join(here, "..", "..", "..", ".."))
-AT_ONCE, SECONDS = 8, 90
+AT_ONCE, SECONDS = int(os.environ.get("HOLDERS_AT_ONCE", "8")), 90
 GIB = 2**30
 
 
@@ -31,7 +31,7 @@ def run(name):
 
 
 def execute(name, report):
-    path = [os.path.join(here, "..", "python"), folder, os.path.join(root, "dist", "packages"), os.environ.get("PYTHONPATH", "")]
+    path = [os.path.join(here, "..", "python"), folder, os.path.join(root, "dist", "site-packages"), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PLIMSOLL_MODE": "observe", "PLIMSOLL_REPORT": report, "PLIMSOLL_RECORD": "stacks",
            "HOLDERS_DEVICE": "cuda", "TOKENIZERS_PARALLELISM": "false"}
     began = time.time()

@@ -6,7 +6,7 @@ import { colorOf, css, ink, stackOrder } from "./palette";
 import { Plot, chart, limit, line, plot, tag } from "./plot";
 import { tile } from "./report";
 import { Moment, Need, Prediction, Sizes } from "./source";
-import { overRun, safer } from "./wholerun";
+import { overRun, runNumbers, safer } from "./wholerun";
 
 const searchEnds = 1 << 16; // a largest batch of so many means at least as many
 const unused = "held, not in use";
@@ -16,8 +16,8 @@ export function predicted(p: Prediction, headline: HTMLElement): HTMLElement[] {
   const steps = overSteps(p);
   // show makes everything speak of the same batch: headline, tiles, parts; the curve has the steps of one batch only, and says so.
   const show = (n: Need | Prediction) => {
-    replace(tiles, numbers(p, n));
-    replace(peak, breakdown(n));
+    replace(tiles, p.run ? runNumbers(p, p.run) : numbers(p, n));
+    replace(peak, breakdown(n, !!p.run));
     const other = "batch" in n && !n.own;
     headline.textContent = other ? sentence(p, n as Need) : said;
     document.body.dataset.batch = "batch" in n ? String(n.batch) : own ? String(own.batch) : "";
@@ -70,7 +70,7 @@ function color(name: string): string {
   return name === "context" ? "#77777A" : name === unused ? "#C9C9C2" : colorOf(name, 0);
 }
 
-function breakdown(n: Need | Prediction): HTMLElement {
+function breakdown(n: Need | Prediction, run: boolean): HTMLElement {
   const all = Object.entries(parts(n)).sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0]));
   const list = h("table", { class: "categories" });
   for (const [name, bytes] of all) {
@@ -79,8 +79,8 @@ function breakdown(n: Need | Prediction): HTMLElement {
       h("td", { class: "number" }, size(bytes, 1)), h("td", { class: "number faint" }, percent(bytes, n.peak.device))));
   }
   const doing = n.phase === "optimizer" ? "in the optimizer" : "in the " + n.phase + " pass";
-  return h("section", { class: "card" }, h("h2", {}, "At the peak"),
-    h("p", { class: "lead" }, doing + " of step " + n.step + (n.where ? ", at " + n.where : "") + ("batch" in n ? ", batch " + n.batch : "")), list);
+  return h("section", { class: "card" }, h("h2", {}, run ? "At the peak of the longest batch" : "At the peak"),
+    h("p", { class: "lead" }, doing + (run ? ", on a card without limit" : " of step " + n.step) + (n.where ? ", at " + n.where : "") + ("batch" in n ? ", batch " + n.batch : "")), list);
 }
 
 function phases(p: Prediction): HTMLElement {

@@ -50,7 +50,7 @@ export interface Prediction extends Omit<Need, "batch"> {
 }
 export interface RunMoment { step: number; evaluation?: boolean; longest: number; allocated: number; reserved: number; retries?: number }
 export interface Run {
-  steps: number; orders: number; failing: number; limited: { room: number; reserved: number; retries: number }; fails_at: { step: number; evaluation?: boolean; shape: number[] } | null;
+  steps: number; orders: number; failing: number; max_allocated: number; max_reserved: number; limited: { room: number; reserved: number; retries: number }; fails_at: { step: number; evaluation?: boolean; shape: number[] } | null;
   curve?: RunMoment[]; free?: RunMoment[]; remedies?: { action: string; reserved: number; retries: number; failing: number; orders: number; completes: boolean }[];
 }
 export interface Summary { kind: string; headline: string; about: number; report?: any; diff?: any; prediction?: Prediction; fit?: Fit }

@@ -202,8 +202,17 @@ class Answers:
             put(owner, "repeat_interleave", repeated(owner.repeat_interleave))
         for name in ("arange", "linspace"):
             put(torch, name, counted(name))
+        from torch._subclasses import fake_impls
+
+        # Numbers that C++ reads out of tensors, such as a size that is one
+        scalar, known_ops = torch.ops.aten._local_scalar_dense.default, getattr(fake_impls, "op_implementations_dict", {})
+        usual = known_ops.get(scalar)
+        if usual is not None:
+            known_ops[scalar] = lambda mode, func, t: real(t).item() if getattr(t, NODE, None) is not None else usual(mode, func, t)
         try:
             yield
         finally:
+            if usual is not None:
+                known_ops[scalar] = usual
             for owner, name, value in reversed(undo):
                 setattr(owner, name, value)

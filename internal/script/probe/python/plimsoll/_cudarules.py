@@ -181,11 +181,13 @@ def _attention(torch, library, capability):
 def _recurrent(torch, library, trace):
     """LSTM, GRU and plain recurrent networks through cuDNN: one kernel that keeps a reserve for backward. What it takes is for the reader of the trace to say."""
 
-    def layer(x, gates, layers, directions, batch_first, dropout, states, weights):
-        batch = states[0].shape[1]
-        steps = -(-x.numel() // (x.shape[-1] * batch))  # packed sequences have no rectangle: as many steps as would fill one
-        shape = (steps, batch, x.shape[-1])
-        return shape, (gates, weights[1].shape[0] // gates, layers, directions, int(dropout), sum(w.numel() for w in weights))
+    def layer(x, gates, layers, directions, dropout, train, steps, states, weights):
+        """(steps, batch, features), and the numbers of the layer; steps are those of the longest of packed sequences, 0 where they are not packed."""
+        batch, hidden = states[0].shape[1], weights[1].shape[0] // gates
+        rows = x.shape[0] if steps else 0
+        shape = (steps or x.numel() // (x.shape[-1] * batch), batch, x.shape[-1])
+        projected = states[0].shape[-1]
+        return shape, (gates, hidden, layers, directions, int(dropout), sum(w.numel() for w in weights), int(train), rows, projected if projected != hidden else 0)
 
     def ordered(t, batch_first):
         """cuDNN wants [steps, batch, features] in one piece."""
@@ -196,9 +198,9 @@ def _recurrent(torch, library, trace):
         backward makes the gradients of input and states whether or not anyone asks for them, and zeros where none came."""
 
         @staticmethod
-        def forward(ctx, x, gates, layers, directions, batch_first, dropout, train, states, *tensors):
+        def forward(ctx, x, gates, layers, directions, batch_first, dropout, train, steps, states, *tensors):
             hidden_states, weights = tensors[:states], tensors[states:]
-            ctx.layer, ctx.batch_first = layer(x, gates, layers, directions, batch_first, dropout, hidden_states, weights), batch_first
+            ctx.layer, ctx.batch_first = layer(x, gates, layers, directions, dropout, train, steps, hidden_states, weights), batch_first
             # flatten_parameters passes over bfloat16, so that the weights are packed in every forward pass (torch/backends/cudnn/__init__.py, CUDNN_TENSOR_DTYPES).
             packed = x.new_empty(sum(w.numel() for w in weights)) if x.dtype == torch.bfloat16 else None
             inputs = ordered(x, batch_first)
@@ -222,17 +224,17 @@ def _recurrent(torch, library, trace):
             missing = [s.new_empty(s.shape) for s, g in zip(states, last) if g is None]
             like = x if grad is None else grad
             made = [like.new_empty(shape) if needed or i <= len(states) else None
-                    for i, (shape, needed) in enumerate(zip(ctx.shapes, (ctx.needs_input_grad[0], *ctx.needs_input_grad[8:])))]
+                    for i, (shape, needed) in enumerate(zip(ctx.shapes, (ctx.needs_input_grad[0], *ctx.needs_input_grad[9:])))]
             trace.worked("rnn_backward", like, ctx.layer)
             del inputs, into, missing
-            made = [m if needed else None for m, needed in zip(made, (ctx.needs_input_grad[0], *ctx.needs_input_grad[8:]))]
-            return (made[0], *([None] * 7), *made[1:])
+            made = [m if needed else None for m, needed in zip(made, (ctx.needs_input_grad[0], *ctx.needs_input_grad[9:]))]
+            return (made[0], *([None] * 8), *made[1:])
 
-    def run(gates, x, states, weights, dropout, layers, train, bidirectional, batch_first):
+    def run(gates, x, states, weights, dropout, layers, train, bidirectional, batch_first, steps=0):
         if torch.is_autocast_enabled("cpu"):
             lower = torch.get_autocast_dtype("cpu")
             x, states, weights = x.to(lower), [s.to(lower) for s in states], [w.to(lower) for w in weights]
-        return Cudnn.apply(x, gates, layers, 2 if bidirectional else 1, batch_first, train and dropout > 0, train, len(states), *states, *weights)
+        return Cudnn.apply(x, gates, layers, 2 if bidirectional else 1, batch_first, train and dropout > 0, train, steps, len(states), *states, *weights)
 
     def lstm(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
         return run(4, x, hx, params, dropout, num_layers, train, bidirectional, batch_first)
@@ -242,11 +244,11 @@ def _recurrent(torch, library, trace):
             gates, x, [hx], params, dropout, num_layers, train, bidirectional, batch_first)
 
     def lstm_packed(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
-        return run(4, data, hx, params, dropout, num_layers, train, bidirectional, False)
+        return run(4, data, hx, params, dropout, num_layers, train, bidirectional, False, batch_sizes.numel())
 
     def single_packed(gates):
         return lambda data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional: run(
-            gates, data, [hx], params, dropout, num_layers, train, bidirectional, False)
+            gates, data, [hx], params, dropout, num_layers, train, bidirectional, False, batch_sizes.numel())
 
     library.impl("lstm.input", lstm, "AutogradCPU")
     library.impl("lstm.data", lstm_packed, "AutogradCPU")

@@ -164,7 +164,7 @@ def _start_frame(walk, frame, thread, depth, rank):
             return
     notebook = space is not None and type(space) is dict and _is_notebook(space)
     for name, value in _ordered(local_variables(frame)):
-        if notebook and (name.startswith("_") or name in ("In", "Out")):
+        if notebook and (name.startswith("_") or name in ("In", "Out")) or _is_sessions(value):
             continue  # told as what they are
         walk.start(value, Root(name, (code.co_filename, frame.f_lineno, _names.qualified(code), code), rank, thread, depth))
 
@@ -205,9 +205,17 @@ def _start_globals(walk, space, name):
     if notebook:
         place = ("the notebook", 0, "", None)
     for key, value in _ordered([(k, v) for k, v in list(space.items()) if type(k) is str and not k.startswith("__")]):
-        if notebook and (key in ("_oh", "Out", "In", "_ih", "_dh") or key.startswith("_")):
+        if notebook and (key in ("_oh", "Out", "In", "_ih", "_dh") or key.startswith("_")) or _is_sessions(value):
             continue
         walk.start(value, Root(key, place, SCRIPT))
+
+
+def _is_sessions(value):
+    """Whether a variable is the interactive session itself, or a method of it such as get_ipython: it keeps every output, which is told as such."""
+    if type(value) is types.MethodType:
+        value = value.__self__
+    module = _names._VARS(type(value)).get("__module__")
+    return type(module) is str and module.partition(".")[0] in ("IPython", "ipykernel")
 
 
 def _is_notebook(space):

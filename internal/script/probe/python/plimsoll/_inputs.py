@@ -67,7 +67,7 @@ class Maker:
 
     def __init__(self, torch, config, model, size, dtype, variant=0):
         self.torch, self.config, self.model, self.size, self.dtype = torch, config, model, size, dtype
-        self.variant = variant  # of spectrograms: 1 turns them, 2 has 128 bins where the configuration says nothing, 3 does both
+        self.variant = variant  # of spectrograms: 1 turns them, 2 has 128 bins, 4 as many as the first linear layer takes; sums do both
         self.parameters = inspect.signature(model.forward).parameters
         self.kind = type(model).__name__
         self.made = {}
@@ -171,7 +171,9 @@ class Maker:
         c, b = self.config, self.size["batch"]
         frames = self.size.get("frames")
         bins = read(c, "num_mel_bins", "input_dim", "feature_size", "input_feat_per_channel", "n_mels", "input_feat_size", "feature_projection_input_dim", "num_mel_channels", "mel_bins", "mel_channels")
-        if not isinstance(bins, int):
+        if self.variant & 4:
+            bins = next((m.in_features for m in self.model.modules() if type(m).__name__ == "Linear"), 80)
+        elif self.variant & 2 or not isinstance(bins, int):
             bins = 128 if self.variant & 2 else 80
         if "clap" in (getattr(c, "model_type", "") or ""):
             return self.real(b, 1, frames or 1001, bins)
@@ -201,7 +203,7 @@ class Maker:
 
     def covariates(self, length):
         c = self.config
-        return self.real(self.size["batch"], length, read(c, "num_time_features", default=0) or 1)
+        return self.real(self.size["batch"], length, read(c, "num_time_features", default=0))
 
     def past(self):
         c = self.config
@@ -271,9 +273,11 @@ class Maker:
         if "spatial_shapes" in takes and "pixel_attention_mask" in takes:
             more.append("pixel_attention_mask")
         out = [text + [n for n in required if n not in text], first, first + decoder, first + text, text + decoder, first + text + decoder, first + more, first + text + more + decoder, [*dict.fromkeys(first + text + ["attention_mask"])]]
+        masked = [n for n in takes if n in ("input_features_mask", "audio_mel_mask")]
+        out += [first + masked, first + text + masked] if masked else []
         unique = list(dict.fromkeys(tuple(dict.fromkeys(n for n in names if n in takes)) for names in out))
         heard = {"input_features", "audio_mel"}
-        return [(names, variant) for names in unique if names for variant in (range(4) if heard & set(names) else (0,))]
+        return [(names, variant) for names in unique if names for variant in (range(6) if heard & set(names) else (0,))]
 
     def inputs(self, names):
         out = {}

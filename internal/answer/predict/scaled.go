@@ -1,0 +1,158 @@
+package predict
+
+import (
+	"sync"
+
+	"github.com/plimsoll/plimsoll/internal/memory/alloc"
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// batches are two steps of one job at any batch. Steps of different batches make the same requests, and nearly all of their sizes grow with the batch in proportion, so two batches are run
+// and the tapes of others drawn between them. What is found on those is checked on the real ones.
+type batches struct {
+	j   job.Job
+	src Source
+	m   Machine
+
+	runs  memo[int, ran]
+	needs memo[int, needed]
+	a, b  int // the batches that others are drawn between
+}
+
+type ran struct {
+	tape *tape.Tape
+	conv convolutions
+	err  error
+}
+
+type needed struct {
+	bytes units.Bytes
+	ok    bool
+}
+
+// newBatches runs the job at its own batch and at another. Nil where one is not like the other, or does not run.
+func newBatches(j job.Job, src Source, m Machine) *batches {
+	s := &batches{j: j, src: src, m: m, a: min(j.Batch, maxBatch/2)}
+	s.b = 2 * s.a
+	both(func() { s.run(s.a) }, func() { s.run(s.b) })
+	if s.run(s.a).err != nil || s.run(s.b).err != nil || !alikeTapes(s.run(s.a).tape, s.run(s.b).tape) {
+		s.b = 0
+	}
+	return s
+}
+
+// both does two things at once.
+func both(f, g func()) {
+	var wait sync.WaitGroup
+	wait.Go(f)
+	g()
+	wait.Wait()
+}
+
+func (s *batches) run(n int) ran {
+	return s.runs.get(n, func() ran {
+		j := s.j
+		j.Batch = n
+		p, _, conv, err := train(j, s.src, s.m, 2)
+		if err != nil {
+			return ran{err: err}
+		}
+		return ran{tape: p.Tape(), conv: conv}
+	})
+}
+
+// alikeTapes tells whether two tapes differ in sizes only.
+func alikeTapes(a, b *tape.Tape) bool {
+	if len(a.Events) != len(b.Events) {
+		return false
+	}
+	for i := range a.Events {
+		x, y := a.Events[i], b.Events[i]
+		if x.Kind != y.Kind || x.ID != y.ID || x.Elastic != y.Elastic {
+			return false
+		}
+	}
+	return true
+}
+
+// drawn is the tape of a batch as the two that were run suggest it.
+func (s *batches) drawn(n int) ran {
+	a, b := s.run(s.a), s.run(s.b)
+	along := func(x, y units.Bytes) units.Bytes {
+		return max(x+(y-x)*units.Bytes(n-s.a)/units.Bytes(s.b-s.a), min(x, y, 1))
+	}
+	t := *a.tape
+	t.Events = append([]tape.Event(nil), a.tape.Events...)
+	for i := range t.Events {
+		if e := &t.Events[i]; e.Size != b.tape.Events[i].Size {
+			e.Size = along(e.Size, b.tape.Events[i].Size)
+		}
+	}
+	return ran{tape: &t, conv: convolutions{largest: along(a.conv.largest, b.conv.largest)}}
+}
+
+// need is the safe bound of a step.
+func (s *batches) need(r ran) (units.Bytes, bool) {
+	if r.err != nil {
+		return 0, false
+	}
+	res, err := alloc.Run(r.tape, alloc.Policy{Conf: s.m.Conf, Torch: s.m.Torch}, nil)
+	if err != nil {
+		return 0, false
+	}
+	return safeBound(res.Stats.Peak.Reserved, r.conv), true
+}
+
+func (s *batches) needAt(n int) (units.Bytes, bool) {
+	found := s.needs.get(n, func() needed {
+		bytes, ok := s.need(s.run(n))
+		return needed{bytes, ok}
+	})
+	return found.bytes, found.ok
+}
+
+func (s *batches) fits(n int) bool {
+	bytes, ok := s.needAt(n)
+	return ok && bytes <= room(s.m)
+}
+
+// runsIn tells whether a step gets through in the memory there is.
+func (s *batches) runsIn(r ran) bool {
+	if r.err != nil {
+		return false
+	}
+	limited, err := playWithin(r.tape, alloc.Policy{Conf: s.m.Conf, Torch: s.m.Torch, Cap: s.m.Cap, Device: max(room(s.m), 1)})
+	return err == nil && limited.Failed == 0
+}
+
+// border finds the last batch for which something holds: on drawn tapes, where the real ones agree about it and the next, else on real ones from there.
+func (s *batches) border(holds func(n int) bool, onDrawn, onReal func() int) int {
+	if s.b == 0 {
+		return onReal()
+	}
+	n := onDrawn()
+	last, next := n == 0, n >= maxBatch
+	both(func() { last = last || holds(n) }, func() { next = next || !holds(n+1) })
+	if last && next {
+		return n
+	}
+	return onReal()
+}
+
+// largest is the largest batch that fits.
+func (s *batches) largest() int {
+	search := func(need func(n int) (units.Bytes, bool)) func() int {
+		return func() int { return largest(s.j.Batch, maxBatch, need, room(s.m)) }
+	}
+	return s.border(s.fits, search(func(n int) (units.Bytes, bool) { return s.need(s.drawn(n)) }), search(s.needAt))
+}
+
+// tight is the largest batch that gets through after the allocator has released its cache, or with less workspace than cuDNN asks for; fits is one that needs
+// neither. It is looked for upwards from there: close to the limit an allocator is not monotonic.
+func (s *batches) tight(fits int) int {
+	search := func(runs func(n int) bool) func() int { return func() int { return upwards(fits, runs) } }
+	actual := func(n int) bool { return n <= fits || s.runsIn(s.run(n)) }
+	return s.border(actual, search(func(n int) bool { return s.runsIn(s.drawn(n)) }), search(actual))
+}
