@@ -39,7 +39,7 @@ def answered(rows):
         fine = [r for r in mine if r["answered"]]
         cpu = [r["cpu"] for r in fine if r.get("cpu")] or [0]
         broken = [r for r in mine if "internal error" in r.get("error", "") or "panic" in r.get("error", "")]
-        missing = "; ".join(f"{r['command']}: {why(r)}" for r in mine if not r["answered"])
+        missing = "; ".join(f"{r['command'][:58]}: {why(r)}" for r in mine if not r["answered"])
         out.append(f"| {torch} | {len(mine)} | {len(fine)} | {statistics.median(cpu):.0f}, {max(cpu):.0f} | {len(broken)} | {missing or 'none'} |")
     return "\n".join(out) + "\n"
 
