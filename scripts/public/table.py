@@ -47,7 +47,7 @@ def answered(rows):
 def why(row):
     """The last sentence of an error, without the paths of the machine."""
     text = row.get("error", "").strip().splitlines()[-1:] or [f"code {row['code']}"]
-    text = re.sub(r"/[^\s:]*/", "", text[0].removeprefix("plimsoll: "))
+    text = re.sub(r"/[^\s:]*/", "", text[0].rpartition("plimsoll: ")[2])
     return text.replace("|", "/")[:160]
 
 
