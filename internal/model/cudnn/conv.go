@@ -7,8 +7,6 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-//go:generate go run ./grow -trees 12 -tries 150 -out sm90.table testdata/conv.jsonl.gz testdata/h200.jsonl.gz testdata/h200-asked.jsonl.gz
-
 //go:embed sm90.table
 var sm90 []byte
 

@@ -38,7 +38,7 @@ func (f *forest) leaf(tree int, v *[featureCount]int64) int {
 	}
 }
 
-// answer is the workspace most trees agree on, within 2 % or 1 MiB, and the smallest and largest that more than a twentieth of them name.
+// answer is the workspace most trees agree on, within 1 % or 512 KiB, and the smallest and largest that more than a twentieth of them name.
 func (f *forest) answer(v *[featureCount]int64, t *terms) (takes, low, high int64, sure float64) {
 	said := make([]int64, len(f.trees))
 	for i := range f.trees {
@@ -52,7 +52,7 @@ func (f *forest) answer(v *[featureCount]int64, t *terms) (takes, low, high int6
 		}
 		near, exact := 0, 0
 		for _, b := range said {
-			if max(a-b, b-a) <= max(a/50, 1<<20) {
+			if max(a-b, b-a) <= max(a/100, 1<<19) {
 				near++
 			}
 			if a == b {
@@ -61,6 +61,12 @@ func (f *forest) answer(v *[featureCount]int64, t *terms) (takes, low, high int6
 		}
 		if votes := near*len(said) + exact; votes > most {
 			most, takes, sure = votes, a, float64(near)/float64(len(said))
+		}
+	}
+	if sure < 0.25 { // no answer stands out: what is taken on average
+		takes = 0
+		for _, a := range said {
+			takes += a / int64(len(said))
 		}
 	}
 	odd := len(said) / 20 // voices that count as lone

@@ -3,9 +3,9 @@
 // It takes files of rows (scripts/gpu/workspaces.py), gzipped or not and returns the table that the package cudnn embeds, and on the
 // terminal how it answers for the fifth of the rows that it was not grown from. Rows that cannot be read end it with an error.
 //
-//	go generate ./internal/model/cudnn
+//	go run ./internal/model/cudnn/grow -out sm90.table rows.jsonl.gz …
 //
-// makes the table of compute capability 9.0 again.
+// grows a table from files of rows.
 package main
 
 import (
