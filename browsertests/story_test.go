@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -136,6 +137,49 @@ func TestTheFlameGraphAndTheMapWorkByKeyboard(t *testing.T) {
 	press("ArrowDown", "ArrowRight", "Enter")
 	if !eval[bool](t, tab, `(async () => { `+settle+` return !!document.querySelector("[data-allocation]"); })()`) {
 		t.Errorf("Enter on a block shows no allocation; the map says %q", trail("map-note"))
+	}
+}
+
+// Labels end inside their canvas, one unit is used for times that stand together, a range has two ends, and rows that are left out are counted.
+func TestDetailsOfThePageAgree(t *testing.T) {
+	prediction := answer(t, &struct{}{}, "predict", "--job", jobFile, "--gpu", "rtx-4090", "--json", "--timeline", "400")
+	seen := ""
+	for _, shown := range []string{recordings + "leak-loss-list.pickle.gz", recordings + "gpt2-amp.pickle.gz", prediction} {
+		s := serve(t, shown)
+		for _, screen := range []chromium.Screen{desk, {Width: 400, Height: 844, Scale: 2, Touch: true}} {
+			tab := open(t, s.URL, s.URL, screen)
+			got := eval[struct {
+				Clipped, Texts []string
+				Page           string
+			}](t, tab, `(async () => {
+				const clipped = [], texts = [], draw = CanvasRenderingContext2D.prototype.fillText;
+				CanvasRenderingContext2D.prototype.fillText = function (s, x, y, ...more) {
+					const m = this.getTransform(), w = this.measureText(s).width, left = this.textAlign === "center" ? x - w / 2 : this.textAlign === "right" || this.textAlign === "end" ? x - w : x;
+					if (left * m.a + m.e < -2 || (left + w) * m.a + m.e > this.canvas.width + 2) clipped.push(s);
+					texts.push(s);
+					return draw.call(this, s, x, y, ...more);
+				};
+				for (const b of document.querySelectorAll("button")) if (b.textContent === "time" || b.textContent === "phase") b.click();
+				window.dispatchEvent(new Event("resize"));
+				`+settle+settle+`
+				return {Clipped: clipped, Texts: texts, Page: document.body.innerText};
+			})()`)
+			if len(got.Clipped) > 0 {
+				t.Errorf("%s at %d pixels: labels are cut: %q", filepath.Base(shown), screen.Width, got.Clipped)
+			}
+			if odd := regexp.MustCompile(`\d,\d{3} ms`).FindString(strings.Join(got.Texts, "\n") + got.Page); odd != "" {
+				t.Errorf("%s: %q should be seconds", filepath.Base(shown), odd)
+			}
+			for _, m := range regexp.MustCompile(`between (\S+ \S+) and (\S+ [KMGT]?i?B)`).FindAllStringSubmatch(got.Page, -1) {
+				if m[1] == m[2] {
+					t.Errorf("%s: %q", filepath.Base(shown), m[0])
+				}
+			}
+			seen += got.Page
+		}
+	}
+	if !strings.Contains(seen, "not shown") {
+		t.Error("no page says how many rows it leaves out")
 	}
 }
 

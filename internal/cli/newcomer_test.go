@@ -81,6 +81,30 @@ func TestWhatNewUsersTypeIsUnderstood(t *testing.T) {
 	}
 }
 
+// Watching for a while ends as an answer, not as an error about time.
+func TestWatchingForAWhileEndsCleanly(t *testing.T) {
+	t.Parallel()
+	r := plimsoll(t, "", "watch", "--demo", "--for", "200ms")
+	if r.code != exitOK || !strings.Contains(r.stdout, "GPU 0") || strings.Contains(r.stdout+r.stderr, "deadline") {
+		t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+}
+
+// Two runs of one program under other allocator settings use the same bytes and hold others: a comparison says both.
+func TestADiffOfAllocatorSettingsSaysWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	r := plimsoll(t, "", "diff", recordings+"alloc-varlen-default.pickle.gz", recordings+"alloc-varlen-expandable.pickle.gz")
+	held := ""
+	for line := range strings.Lines(r.stdout) {
+		if strings.Contains(line, "peak reserved by PyTorch") {
+			held = line
+		}
+	}
+	if !strings.Contains(held, "23.5") || !strings.Contains(held, "-1") {
+		t.Errorf("exit %d, %q in\n%s", r.code, held, r.stdout)
+	}
+}
+
 // TestNextStepsWorkAsPrinted takes the command at the end of an answer and runs it.
 func TestNextStepsWorkAsPrinted(t *testing.T) {
 	t.Parallel()

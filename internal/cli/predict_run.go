@@ -47,7 +47,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	f.Sampler = lengths.Random
 	addWord(flags, &f.Sampler, "sampler", "with --lengths: "+strings.Join(setup.Words(lengths.Samplers()), ", "), lengths.ParseSampler)
 	flags.Uint64Var(&f.Seed, "seed", 1, "with --lengths: seed for the first order of the samples")
-	flags.IntVar(&f.Orders, "orders", 8, "with --lengths: how many orders of the samples to simulate, where they are shuffled")
+	flags.IntVar(&f.Orders, "orders", mostOrders, "with --lengths: how many orders of the samples to simulate, where they are shuffled; for runs of more than 2,500 batches the default is smaller, 2 from 10,000 on")
 	flags.IntVar(&f.Steps, "steps", 0, "with --lengths or --whole-run: training batches (default: one epoch; 1,000 for a distribution)")
 	flags.IntVar(&f.Epochs, "epochs", 0, "with --lengths or --whole-run: passes over the samples (default 1; of a script: what its Trainer says)")
 	flags.IntVar(&f.MaxLength, "truncate", 0, "with --lengths: samples are cut at this length")
@@ -64,6 +64,26 @@ func (f *runFlags) add(cmd *cobra.Command) {
 // runMemory is where garbage of a whole run is collected as it comes.
 const runMemory = 3 << 30
 
+// mostOrders is how many orders are simulated unless it is said. A long run meets every kind of batch in any order, so fewer tell as much: all of them together
+// have at most ordered batches, where two are not more.
+const (
+	mostOrders = 8
+	ordered    = 20_000
+)
+
+// fewerOrders is the default for a run of so many batches.
+func fewerOrders(batches int) int {
+	return min(mostOrders, max(2, ordered/max(batches, 1)))
+}
+
+// batches is about how many a run has.
+func batches(q *wholerun.Question) int {
+	if q.Steps > 0 {
+		return q.Steps
+	}
+	return max(q.Epochs, 1) * len(q.Lengths.Known) / max(q.Batching.Batch, 1)
+}
+
 // defaultSteps is the length of a run whose lengths are drawn.
 const defaultSteps = 1000
 
@@ -72,6 +92,9 @@ func predictRun(env Env, cmd *cobra.Command, o predictOptions, j fileJob, files 
 	q, err := o.question(env, j, m)
 	if err != nil {
 		return err
+	}
+	if !cmd.Flags().Changed("orders") {
+		q.Orders = fewerOrders(batches(&q))
 	}
 	if j.Seq == 0 {
 		j.Seq = o.longest(&q)

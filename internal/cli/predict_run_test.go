@@ -118,3 +118,12 @@ func TestTheWholeRunOfAScript(t *testing.T) {
 		t.Errorf("%s", images.stdout)
 	}
 }
+
+func TestALongRunIsSimulatedInFewerOrders(t *testing.T) {
+	t.Parallel()
+	for batches, want := range map[int]int{0: 8, 100: 8, 2500: 8, 4000: 5, 10_000: 2, 1_000_000: 2} {
+		if got := fewerOrders(batches); got != want {
+			t.Errorf("%d batches: %d orders, want %d", batches, got, want)
+		}
+	}
+}

@@ -3,7 +3,7 @@
 A row gives the mean and the 99th percentile of torch.cuda.memory_reserved() after each of 5,000 steps, and max_memory_reserved() of the process
 (https://github.com/huggingface/peft/blob/5d602fdbff04/method_comparison/MetaMathQA/run.py#L297, utils.py#L670). The loop pads batches, gives the model's outputs
 a name of their own and empties the cache every 10 steps; rows before 2025-11-13 every step
-(https://github.com/huggingface/peft/commit/90d3fc05d). Lengths are not published: lengths.py finds one common set of them from two rows of plain LoRA of rank 32.
+(https://github.com/huggingface/peft/commit/90d3fc05d). Lengths are not published: lengths.py finds one common set of them from two rows of plain LoRA of rank 32 (PyTorch 2.13 and 2.9, both of 2026).
 """
 import json
 import subprocess
@@ -54,11 +54,6 @@ def empty_every(row):
     return 1 if row["date"] < "2025-11-13" else 10
 
 
-def key(row, job):
-    """What a prediction depends on."""
-    return json.dumps([job, release(row), empty_every(row)], sort_keys=True)
-
-
 def published(row):
     return row["reserved_avg"], row["reserved_p99"], row["reserved_max"]
 
@@ -80,10 +75,10 @@ def whole_run(row, job, file):
 
 
 def common(anchors, file):
-    """Finds the lengths and writes them, again each time the whole run has told how far the sketch is off."""
+    """Finds the lengths and writes them; once more after the whole run has told how far the sketch is off."""
     curves = [(curve(*a), empty_every(a[0])) for a in anchors]
     targets, start = [published(r) for r, _ in anchors], START
-    for again in (True, True, True, False):
+    for again in (True, False):
         found, start = lengths.fit(curves, targets, start)
         with open(file, "w") as f:
             f.writelines(f"{n}\n" for n in found)
@@ -97,29 +92,28 @@ def main():
     rows = [(r, job_of(r)) for r in map(json.loads, open(rows_file))]
     rows = sorted(((r, j) for r, j in rows if j is not None), key=lambda x: (x[0]["torch"], x[0]["experiment"], x[0]["date"]))
     plain = [x for x in rows if x[0]["experiment"].endswith("rank32")]
-    anchors = [next(x for x in plain if release(x[0]) == v) for v in ("2.13", "2.7")]  # the newest, and one that empties its cache after every step
-    given = {key(*a) for a in anchors}
+    anchors = [plain[0], plain[-1]]
     file = sys.argv[4] if len(sys.argv) > 4 else tempfile.mkstemp(suffix=".txt")[1]
     if len(sys.argv) <= 4:
         common(anchors, file)
     print("| row | PyTorch | date | mean, GB | predicted | | 99th percentile | predicted | | maximum | predicted | |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
     errors, known = [[], [], []], {}
     for r, j in rows:
-        k = key(r, j)
-        if k not in known:
-            known[k] = whole_run(r, j, file)
+        key = json.dumps([j, release(r), empty_every(r)], sort_keys=True)
+        if key not in known:
+            known[key] = whole_run(r, j, file)
         cells = []
-        for i, (p, t) in enumerate(zip(known[k], published(r))):
+        for i, (p, t) in enumerate(zip(known[key], published(r))):
             off = 100 * (p / t - 1)
-            if k not in given:
+            if not any(r is a for a, _ in anchors):
                 errors[i].append(abs(off))
             cells.append(f"{t / 1e9:.2f} | {p / 1e9:.2f} | {off:+.2f} %")
-        mark = " (gives the lengths)" if k in given else ""
+        mark = " (gives the lengths)" if any(r is a for a, _ in anchors) else ""
         print(f"| {r['experiment'].replace('llama-3.2-3B-', '')}{mark} | {r['torch'].split('+')[0]} | {r['date']} | {' | '.join(cells)} |", flush=True)
     print()
     for name, all in zip(("mean", "99th percentile", "maximum"), errors):
         all.sort()
-        print(f"{name}: {len(all)} rows beside those that give the lengths, {sum(e <= 2 for e in all)} within 2 %, median {all[len(all) // 2]:.2f} %, worst {all[-1]:.2f} %")
+        print(f"{name}: {len(all)} rows beside the two that give the lengths, {sum(e <= 2 for e in all)} within 2 %, median {all[len(all) // 2]:.2f} %, worst {all[-1]:.2f} %")
 
 
 main()

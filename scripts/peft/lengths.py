@@ -3,7 +3,7 @@
 All rows train on the same 20,000 samples of MetaMathQA in the same order: buckets of 80 samples, the longest batch of a bucket first
 (https://github.com/huggingface/peft/blob/5d602fdbff04/method_comparison/MetaMathQA/utils.py#L310-L356). The rows do not say how long the samples are. Here their
 lengths are drawn from one distribution: a lognormal whose sigma changes twice above the median, cut at the longest sample. Its six numbers are found from
-six published figures of one adapter (fit), so that every other row is a test.
+the published figures of two rows of one adapter and the number of tokens (fit), so that every other row is a test.
 """
 import bisect
 import random
@@ -11,10 +11,7 @@ from math import exp
 
 SAMPLES, BATCH, BUCKET = 20_000, 4, 80
 TOKENS = 4_198_051 - SAMPLES  # "train total tokens" counts an EOS for every sample
-KNOTS = (0.0, 1.4, 2.6)  # where sigma changes, in standard deviations above the median
-
-
-LONGEST = 9.0  # of the one sample that is the longest
+KNOTS = (0.0, 1.3, 2.3)  # where sigma changes, in standard deviations above the median
 
 
 def normals(seed=1):
@@ -22,7 +19,6 @@ def normals(seed=1):
     r, out = random.Random(seed), []
     for _ in range(SAMPLES // BUCKET):
         out += sorted((r.gauss(0, 1) for _ in range(BUCKET)), reverse=True)
-    out[out.index(max(out))] = LONGEST
     return out
 
 
@@ -33,12 +29,10 @@ class Shape:
         self.median, *self.sigmas, self.longest = numbers
 
     def length(self, z):
-        if z == LONGEST:
-            return round(self.longest)
         below, *above = self.sigmas
         log = below * min(z, 0)
         for i, sigma in enumerate(above):
-            end = KNOTS[i + 1] if i + 1 < len(KNOTS) else LONGEST
+            end = KNOTS[i + 1] if i + 1 < len(KNOTS) else 9
             log += sigma * min(max(z - KNOTS[i], 0), end - KNOTS[i])
         return max(8, min(round(self.median * exp(log)), round(self.longest)))
 

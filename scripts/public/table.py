@@ -12,12 +12,19 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("results")
     p.add_argument("measured", nargs="?")
-    p.add_argument("--torch", default="2.11")
+    p.add_argument("--torch", default="2.11", help="releases whose predictions are compared, the first that has one")
     o = p.parse_args()
     rows = list({(r["torch"], r["repository"], r["command"]): r for r in lines(o.results)}.values())  # the last word on each counts
     print(answered(rows))
     if o.measured:
-        print(compared({(r["repository"], r["command"]): r for r in rows if r["torch"].startswith(o.torch)}, lines(o.measured)))
+        wanted = o.torch.split(",")
+        chosen = {}
+        for r in rows:  # of several releases the first that is named
+            rank = next((i for i, v in enumerate(wanted) if r["torch"].startswith(v)), None)
+            key = r["repository"], r["command"]
+            if rank is not None and r["answered"] and not r.get("earlier") and (key not in chosen or rank < chosen[key][0]):
+                chosen[key] = rank, r
+        print(compared({key: r for key, (_, r) in chosen.items()}, lines(o.measured)))
 
 
 def lines(path):
@@ -32,7 +39,7 @@ def answered(rows):
         fine = [r for r in mine if r["answered"]]
         cpu = [r["cpu"] for r in fine if r.get("cpu")] or [0]
         broken = [r for r in mine if "internal error" in r.get("error", "") or "panic" in r.get("error", "")]
-        missing = "; ".join(f"{r['command']}: {why(r)}" for r in mine if not r["answered"])
+        missing = "; ".join(f"{r['command'][:58]}: {why(r)}" for r in mine if not r["answered"])
         out.append(f"| {torch} | {len(mine)} | {len(fine)} | {statistics.median(cpu):.0f}, {max(cpu):.0f} | {len(broken)} | {missing or 'none'} |")
     return "\n".join(out) + "\n"
 
@@ -40,35 +47,39 @@ def answered(rows):
 def why(row):
     """The last sentence of an error, without the paths of the machine."""
     text = row.get("error", "").strip().splitlines()[-1:] or [f"code {row['code']}"]
-    text = re.sub(r"/[^\s:]*/", "", text[0].removeprefix("plimsoll: "))
+    text = re.sub(r"/[^\s:]*/", "", text[0].rpartition("plimsoll: ")[2])
     return text.replace("|", "/")[:160]
 
 
 def compared(predicted, measured):
-    """Peaks that PyTorch counted on the card against the predicted ones. A script whose card run did not get to the phase of the predicted peak does not count."""
+    """Peaks that PyTorch counted on the card against the predicted ones. A script that failed on the card, or did not get to the phase of the predicted peak, does not count."""
     found, apart = [], []
-    for m in measured:
+    for m in {(m["repository"], m["command"]): m for m in measured}.values():
         r = predicted.get((m["repository"], m["command"]))
-        if r is None or not r.get("answered") or not m.get("allocated"):
+        if r is None or not m.get("allocated"):
             continue
-        if not m["steps"] and not m.get("evaluated") or r["phase"] == "eval" and not m.get("evaluated"):
+        if m["ended"] != "end" and (m["steps"] < 2 or r["phase"] == "eval" and not m["evaluated"]):
             apart.append(m["command"])
             continue
-        high = r["range"]["high"] if r["range"] else r["allocated"]
-        low = r["range"]["low"] if r["range"] else r["allocated"]
-        found.append((m, r, 100 * (r["allocated"] / m["allocated"] - 1), bool(r["range"]), low <= m["allocated"] <= high, max(r["safe"], 0) >= m["reserved"]))
-    exact = [f for f in found if not f[3]]
-    near = [f for f in exact if abs(f[2]) <= 1]
-    ranged = [f for f in found if f[3]]
-    safe = [f for f in found if f[5]]
-    out = [f"{len(found)} compared: {len(near)} of {len(exact)} exact ones within 1 %, {sum(f[4] for f in ranged)} of {len(ranged)} ranges hold the truth, "
-           f"the bound (`safe`) is not below the reserved bytes in {len(safe)} of {len(found)}.", "", "| script | predicted MiB | measured MiB | difference | bound holds | steps |", "|---|---|---|---|---|---|"]
-    for m, r, off, ranged, inside, holds in sorted(found, key=lambda f: abs(f[2])):
-        shown = f"{off:+.2f} %" + (" (range, " + ("inside" if inside else "outside") + ")" if ranged else "")
-        out.append(f"| {m['command'][:70]} | {r['allocated'] / 2**20:.1f} | {m['allocated'] / 2**20:.1f} | {shown} | {'yes' if holds else 'no'} | {m['steps']} |")
+        found.append(Row(m, r))
+    exact = [f for f in found if f.kind == "exact"]
+    out = [f"{len(found)} compared. Exact ones: {sum(abs(f.off) <= 1 for f in exact)} of {len(exact)} within 1 %. Ranges: {sum(f.inside for f in found if f.kind == 'range')} of {sum(f.kind == 'range' for f in found)} hold the truth. "
+           f"The bound (`safe`) is at least the reserved bytes in {sum(f.holds for f in found)} of {len(found)}.", "",
+           "| script | PyTorch of the prediction | predicted MiB | measured MiB | difference | kind | bound holds |", "|---|---|---|---|---|---|---|"]
+    for f in sorted(found, key=lambda f: (f.kind, abs(f.off))):
+        out.append(f"| {f.m['command'][:64]} | {f.r['torch']} | {f.r['allocated'] / 2**20:.1f} | {f.m['allocated'] / 2**20:.1f} | {f.off:+.2f} % | {f.kind} | {'yes' if f.holds else 'no'} |")
     if apart:
-        out += ["", "Not compared, for the run on the card did not get as far as the prediction: " + "; ".join(apart) + "."]
+        out += ["", "Not compared, for on the card they failed or ended before the phase of the predicted peak: " + "; ".join(apart) + "."]
     return "\n".join(out) + "\n"
+
+
+class Row:
+    def __init__(self, m, r):
+        self.m, self.r = m, r
+        self.off = 100 * (r["allocated"] / m["allocated"] - 1)
+        self.kind = "trials" if m.get("benchmark") else "range" if r["range"] else "first steps" if any("what comes later" in a or "more of them is not known" in a for a in r["assumptions"]) and self.off < -1 else "exact"
+        self.inside = bool(r["range"]) and r["range"]["low"] <= m["allocated"] <= r["range"]["high"]
+        self.holds = r["safe"] >= m["reserved"]
 
 
 if __name__ == "__main__":

@@ -41,14 +41,26 @@ func Read(r io.Reader) ([]int, error) {
 }
 
 func readArray(r io.Reader) ([]int, error) {
+	d := json.NewDecoder(r)
+	_, err := d.Token() // the bracket
 	var out []int
-	if err := json.NewDecoder(r).Decode(&out); err != nil {
-		return nil, fmt.Errorf("a JSON array of lengths: %w", err)
-	}
-	for i, n := range out {
-		if err := check(n); err != nil {
-			return nil, fmt.Errorf("entry %d: %w", i+1, err)
+	for err == nil && d.More() {
+		var n int
+		if err = d.Decode(&n); err != nil {
+			break
 		}
+		if err := check(n); err != nil {
+			return nil, fmt.Errorf("entry %d: %w", len(out)+1, err)
+		}
+		if out = append(out, n); len(out) > most {
+			return nil, fmt.Errorf("more than %d lengths", most)
+		}
+	}
+	if err == nil {
+		_, err = d.Token() // the other bracket
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a JSON array of lengths: %w", err)
 	}
 	return some(out)
 }

@@ -6,7 +6,7 @@ import torch
 
 weights = [torch.zeros(256, 256) for _ in range(64)]
 with ThreadPoolExecutor(8) as pool:
-    weights = list(pool.map(lambda w: w.to("cuda"), weights))
+    weights = list(pool.map(lambda w: w.to(torch.device(0)), weights))
 
 
 class Tiled(torch.autograd.Function):

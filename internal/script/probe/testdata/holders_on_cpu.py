@@ -15,7 +15,7 @@ def heavy(name):
     """Whether a program imports a large library, which every later walk goes through, or a custom Function, whose class PyTorch never lets go."""
     with open(os.path.join(folder, name + ".py")) as f:
         text = f.read()
-    return any(word in text for word in ("transformers", "accelerate", "lightning", "torch.compile", "distributed", "autograd.Function"))
+    return any(word in text for word in ("transformers", "accelerate", "lightning", "torch.compile", "distributed", "autograd.Function", "IPython"))
 
 
 def run(name):

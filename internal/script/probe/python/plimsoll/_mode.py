@@ -69,6 +69,7 @@ class _Answers:
         self.movers = {
             Tensor.to: self.to, Tensor.cuda: self.cuda, Tensor.cpu: self.cpu, Tensor.pin_memory: self.pin_memory,
             Tensor.data.__set__: self.set_data, torch._C._nn._parse_to: lambda function, args, kwargs: function(*args, **kwargs),
+            torch.device: self.device_of_number,
         }
         ones = lambda t: torch.ones(t.shape, dtype=torch.float32 if t.dtype is torch.bfloat16 else t.dtype)
         self.values = {
@@ -110,6 +111,10 @@ class _Answers:
         if on_cpu == wanted:
             return self.plain(function, args, kwargs)
         return self.moved(args[0], function(args[0], on_cpu), self.places.named("cuda"))
+
+    def device_of_number(self, function, args, kwargs):
+        """torch.device(0) is a GPU; up to 2.6 PyTorch asks for the machine's own."""
+        return function("cuda", args[0]) if len(args) == 1 and type(args[0]) is int and not kwargs else function(*args, **kwargs)
 
     # What moves a tensor -----------------------------------------------------------------------------------------------------
 
