@@ -32,7 +32,8 @@ type change struct {
 	never   []int           // allocations that are never made
 	scaled  map[int]bool    // allocations that are made smaller
 	by      float64         // the factor for them, and for the failing request where request is set
-	kinds   []tape.Category // what of the rest of the step is made smaller by the same factor
+	kinds   []tape.Category // what is made smaller by the same factor in a run that is played to the end of the step
+	samples bool            // because there are fewer samples: what is not a whole number of them stays as large
 	request bool            // the failing request is scaled too, or never made where by is 0
 	setting *replay.Setting // another configuration of the allocator
 	coming  float64         // factor for what the step still needs; 0: 1

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -155,17 +156,7 @@ func (c *Case) plays(ch change) (completes, played bool) {
 		return false, false
 	}
 	e := c.givesUp(ch)
-	recorded := e.Size
-	e.Size = func(id uint32, size units.Bytes) units.Bytes {
-		k := int(id) - c.Tape.Allocs - 1
-		switch {
-		case k < 0:
-			return recorded(id, size)
-		case len(ch.scaled) > 0 && slices.Contains(ch.kinds, c.Category[c.Rest.of[k]]) && c.ofSamples(size):
-			return units.Bytes(float64(size) * ch.by)
-		}
-		return recorded(uint32(c.Rest.of[k]), size)
-	}
+	e.Size = c.resized(ch, e.Size)
 	if e.Then = c.Rest.events; e.Then == nil {
 		e.Then = []tape.Event{} // it failed at the end of the step
 	}
@@ -174,6 +165,34 @@ func (c *Case) plays(ch change) (completes, played bool) {
 	}
 	p, ok := c.Replay.Play(e)
 	return p.Passes && p.Completes, ok
+}
+
+// resized is the size of every allocation in a run with a change: as the edit has it, and where the change makes kinds of memory smaller, they are smaller in every step, not only in the one that failed: what the
+// first step leaves in the allocator's cache decides what fits later.
+func (c *Case) resized(ch change, edited func(uint32, units.Bytes) units.Bytes) func(uint32, units.Bytes) units.Bytes {
+	dataset := c.madeBeforeBatches()
+	return func(id uint32, size units.Bytes) units.Bytes {
+		like, coming := int(id), false
+		if k := like - c.Tape.Allocs - 1; k >= 0 {
+			like, coming = c.Rest.of[k], true
+		}
+		switch {
+		case like >= len(c.Category) || like < len(c.Tape.Initial): // the failing request has its own factor
+			return edited(id, size)
+		case !slices.Contains(ch.kinds, c.Category[like]), ch.samples && !c.ofSamples(size), dataset[like] || c.staysInput(like):
+			return edited(uint32(like), size)
+		case ch.samples && c.Batch > 0:
+			return size / units.Bytes(c.Batch) * units.Bytes(math.Round(ch.by*float64(c.Batch)))
+		case !coming && ch.scaled[like]:
+			return edited(id, size)
+		}
+		return units.Bytes(float64(size) * ch.by)
+	}
+}
+
+// staysInput tells an input of the first step that is still there: a data set, of which batches are taken.
+func (c *Case) staysInput(id int) bool {
+	return c.Category[id] == tape.Inputs && c.BornIn(id) == 0 && c.OOM.Step > 0 && c.Alive(id, c.OOM.Event)
 }
 
 // withExpandable is the setting under which a change completes the step although it does not alone: enough is free, in pieces. Empty where it does not help, or is set already.

@@ -18,7 +18,7 @@ func (c *Case) batchScaled(by float64) change {
 	if c.OOM == nil {
 		return change{}
 	}
-	ch := change{scaled: map[int]bool{}, by: by, coming: by, kinds: []tape.Category{tape.Activations}}
+	ch := change{scaled: map[int]bool{}, by: by, coming: by, samples: true, kinds: []tape.Category{tape.Activations}}
 	if c.OOM.Step > 0 { // in the first step inputs may be a data set
 		ch.kinds = append(ch.kinds, tape.Inputs)
 	}
@@ -76,21 +76,35 @@ func (c *Case) largestShare(act units.Bytes) float64 {
 	return share
 }
 
-// largestBatch is the largest number of samples whose step completes; 0 where the number of samples is not known, or no earlier step says what it takes to complete one.
+// largestBatch is the largest number of samples whose step completes; 0 where the number of samples is not known, none does, or no earlier step says what it takes to complete one. Blocks are cut by
+// their sizes, so that a batch somewhat larger than one that fails may complete again: those up to a tenth larger are tried, too.
 func (c *Case) largestBatch() int {
 	if c.Batch == 0 || !c.Coming.Exact {
 		return 0
 	}
-	return sort.Search(c.Batch-1, func(i int) bool { // of n samples, i+1 fewer
-		ch := c.batchScaled(float64(c.Batch-1-i) / float64(c.Batch))
+	fits := func(n int) bool {
+		ch := c.batchScaled(float64(n) / float64(c.Batch))
 		return c.suffices(c.try(ch), ch)
-	})
+	}
+	most := c.Batch - 1 - sort.Search(c.Batch-1, func(i int) bool { return fits(c.Batch - 1 - i) })
+	for step := max(1, most/50); ; {
+		larger := 0
+		for n := most + step; n <= most+most/10 && n < c.Batch; n += step {
+			if fits(n) {
+				larger = n
+			}
+		}
+		if larger == 0 {
+			return most
+		}
+		most = larger
+	}
 }
 
 // smallerBatch is the remedy of a smaller batch with the number that fits.
 func (c *Case) smallerBatch(act units.Bytes) (report.Remedy, change) {
-	if fewer := c.largestBatch(); c.Batch > 0 && c.Coming.Exact && fewer < c.Batch-1 {
-		return c.samples(act, c.Batch-1-fewer)
+	if n := c.largestBatch(); n > 0 {
+		return c.samples(act, n)
 	}
 	share := c.largestShare(act)
 	half := saving(act/2, halve+c.sameTraining())
@@ -173,12 +187,16 @@ func (c *Case) enough(f *claim) {
 // suffices tells that a run with a change completes the step that failed. Where an earlier step says what was still to come, that is played, too, under the least that the limit can be; otherwise
 // as much as the failing request must be left over, for blocks of memory are cut and not every piece that is free serves every request.
 func (c *Case) suffices(v verdict, ch change) bool {
+	completes, played := c.plays(ch)
+	if played && ch.samples { // bytes of the failing step alone say less: with fewer samples every step is another
+		return completes && c.Coming.Exact
+	}
 	known := v.enough() && (c.Coming.Exact || ch.usual)
 	before := c.asBefore(ch)
 	if !known && !before {
 		return false
 	}
-	if completes, played := c.plays(ch); played {
+	if played {
 		return completes
 	}
 	return before || ch.usual || ch.coming == nothingMore || v.room-v.needs >= c.OOM.Segment
@@ -209,7 +227,7 @@ func (ch change) and(other change) change {
 	out := change{never: append(slices.Clone(ch.never), other.never...), saves: ch.saves + other.saves, request: ch.request || other.request, coming: 1}
 	for _, x := range []change{ch, other} {
 		if x.by > 0 || len(x.scaled) > 0 {
-			out.scaled, out.by, out.kinds = x.scaled, x.by, x.kinds
+			out.scaled, out.by, out.kinds, out.samples = x.scaled, x.by, x.kinds, x.samples
 		}
 		if x.coming > 0 {
 			out.coming *= x.coming

@@ -38,7 +38,7 @@ type allocated struct {
 func play(t *tape.Tape, m Machine) (*played, error) {
 	p := &played{categories: map[string]units.Bytes{}}
 	phase := eager.PhaseLoad
-	step := 0
+	step, highest := 0, units.Bytes(0) // of this phase
 	policy := alloc.Policy{Conf: m.Conf, Torch: m.Torch}
 	other := make(chan allocated, 1)
 	go func() {
@@ -50,11 +50,12 @@ func play(t *tape.Tape, m Machine) (*played, error) {
 	res, err := alloc.Run(t, policy, func(i int, a *alloc.Allocator) {
 		now := a.Stats().Allocated
 		if e := &t.Events[i]; e.Kind == tape.Mark {
-			step, phase = t.Moments[e.Owner].Step, t.Moments[e.Owner].Phase
+			p.note(step, phase, highest)
+			step, phase, highest = t.Moments[e.Owner].Step, t.Moments[e.Owner].Phase, now
 		} else if step == 0 && t.Owners[e.Owner].Category == tape.Parameters {
 			p.afterLoad = now // Adagrad's state, made before the first step, does not count
 		}
-		p.note(step, phase, now)
+		highest = max(highest, now)
 		if now > p.peak {
 			p.peak, p.event, p.phase, p.step = now, i, phase, step
 		}
@@ -62,6 +63,7 @@ func play(t *tape.Tape, m Machine) (*played, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run the allocator: %w", err)
 	}
+	p.note(step, phase, highest)
 	p.reserved = res.Stats.Peak.Reserved
 	up := <-other
 	if up.err != nil {

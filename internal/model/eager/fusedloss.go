@@ -10,6 +10,11 @@ import (
 // hands on is there already (https://github.com/linkedin/Liger-Kernel/blob/v0.8.2/src/liger_kernel/ops/fused_linear_cross_entropy.py#L22). The gradient of the weight is added
 // up piece by piece, each product in the type of the weight and once more in fp32. x is [rows, hidden], w [classes, hidden].
 func FusedLinearCrossEntropy(x, w, target *Tensor) *Tensor {
+	return fusedLinearCrossEntropy(x, w, target, false)
+}
+
+// fusedLinearCrossEntropy as it is, or as 0.4.2 had it, which the published rows are of: logits raised to fp32 and lowered again, the gradient of the weight added up in place.
+func fusedLinearCrossEntropy(x, w, target *Tensor, old bool) *Tensor {
 	p := x.p
 	in, weight := p.lower(x), p.lower(w)
 	p.op = "liger::fused_linear_cross_entropy"
@@ -24,11 +29,18 @@ func FusedLinearCrossEntropy(x, w, target *Tensor) *Tensor {
 	mask := p.emptyOf(tensor.Bool, rows)
 	piece := ligerPiece(rows, hidden, classes)
 	turned := weight.alias(weight.Layout.Transpose(0, 1)).Retain()
+	c := p.Function() // names of a piece last until those of the next replace them
+	var logits, scaled *Tensor
 	for at := 0; at < rows; at += piece {
 		part := in.alias(tensor.Of(min(piece, rows-at), hidden)).Retain()
-		logits := p.product("aten::mm", part, turned).Retain()
+		c.Set(&logits, p.product("aten::mm", part, turned))
+		if old {
+			c.Set(&logits, logits.Detach().To(tensor.Float32))
+			c.Set(&logits, logits.To(in.DType))
+			c.Set(&scaled, p.empty(logits.Like(), logits.DType))
+		}
 		drop(p.product("aten::mm", logits, weight))
-		if gradWeight != nil {
+		if gradWeight != nil && !old {
 			p.op = "aten::mm"
 			product := p.emptyOf(weight.DType, classes, hidden)
 			if weight.DType != tensor.Float32 {
@@ -36,9 +48,9 @@ func FusedLinearCrossEntropy(x, w, target *Tensor) *Tensor {
 			}
 			drop(product)
 		}
-		logits.Release()
 		part.Release()
 	}
+	c.ReturnAll()
 	turned.Release()
 	out := p.emptyOf(tensor.Float32)
 	drop(mask, losses)

@@ -67,7 +67,7 @@ var kernelModels = map[string]func(p *Process, r kernelRow) (step func()){
 	"cross_entropy huggingface": func(p *Process, r kernelRow) func() {
 		rows := r.number("B") * r.number("T")
 		x, y := leaf(p, tensor.Float32, rows, r.x), p.Input("y", tensor.Int64, rows).Retain()
-		return func() { p.Backward(CrossEntropy(x, y)) }
+		return func() { p.lossBackward(CrossEntropy(x, y)) }
 	},
 	"rms_norm huggingface": func(p *Process, r kernelRow) func() {
 		x, w := leaf(p, tensor.BFloat16, r.number("M"), r.x), leaf(p, tensor.BFloat16, r.x)
@@ -96,12 +96,14 @@ var kernelModels = map[string]func(p *Process, r kernelRow) (step func()){
 	"fused_linear_cross_entropy huggingface": func(p *Process, r kernelRow) func() {
 		x, w := leaf(p, tensor.BFloat16, r.x, r.number("H")), leaf(p, tensor.BFloat16, r.number("V"), r.number("H"))
 		y := p.Input("y", tensor.Int64, r.x).Retain()
-		return func() { p.Backward(CrossEntropy(Linear(x, w, nil).Float(), y)) }
+		p.Input("the weight of the other model, which the benchmark makes as well", tensor.BFloat16, r.number("V"), r.number("H")).Retain()
+		return func() { p.lossBackward(CrossEntropy(Linear(x, w, nil), y)) }
 	},
 	"fused_linear_cross_entropy liger": func(p *Process, r kernelRow) func() {
 		x, w := leaf(p, tensor.BFloat16, r.x, r.number("H")), leaf(p, tensor.BFloat16, r.number("V"), r.number("H"))
 		y := p.Input("y", tensor.Int64, r.x).Retain()
-		return func() { p.Backward(FusedLinearCrossEntropy(x, w, y)) }
+		p.Input("the weight of the other model, which the benchmark makes as well", tensor.BFloat16, r.number("V"), r.number("H")).Retain()
+		return func() { p.lossBackward(fusedLinearCrossEntropy(x, w, y, true)) }
 	},
 }
 
@@ -124,6 +126,13 @@ func (p *Process) backwardFrom(y, g *Tensor) {
 	p.grad = false
 	p.runEngine(y.gradEdge(), y.output, g.Retain())
 	p.grad = true
+}
+
+// lossBackward is loss.backward(), and the end of loss.
+func (p *Process) lossBackward(loss *Tensor) {
+	loss.Retain()
+	p.Backward(loss)
+	loss.Release()
 }
 
 // leaf is a tensor that collects a gradient.

@@ -290,16 +290,26 @@ func (o *graphOp) second() *eager.Tensor {
 
 func (o *graphOp) convolution() *eager.Tensor {
 	c := eager.Conv{Window: eager.Window{Stride: o.ints("stride"), Padding: o.ints("padding"), Dilation: o.ints("dilation")}, Groups: o.int("groups", 1)}
+	x := o.self()
 	if a, ok := o.node.Arg("padding"); ok && a.Kind == exported.String && a.Text == "same" {
+		sizes, odd := slices.Clone(x.Sizes), false
 		for i, k := range o.arg("weight").Sizes[2:] {
 			dilation := 1
 			if i < len(c.Dilation) {
 				dilation = c.Dilation[i]
 			}
-			c.Padding = append(c.Padding, dilation*(k-1)/2)
+			total := dilation * (k - 1)
+			c.Padding = append(c.Padding, total/2)
+			if at := len(sizes) - len(o.arg("weight").Sizes[2:]) + i; total%2 == 1 {
+				sizes[at]++
+				odd = true
+			}
+		}
+		if odd { // one more on one side: https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/Convolution.cpp, _convolution_same
+			x = x.PadTo(sizes...)
 		}
 	}
-	return eager.Convolution(o.self(), o.arg("weight"), o.arg("bias"), c)
+	return eager.Convolution(x, o.arg("weight"), o.arg("bias"), c)
 }
 
 func (o *graphOp) batchNorm() *eager.Tensor {
@@ -395,10 +405,14 @@ func (o *graphOp) index() *eager.Tensor {
 		return o.plain()[0]
 	}
 	a, _ := o.node.Arg("indices")
-	for dim, v := range a.Values {
-		if v >= 0 && len(a.Values) == dim+1 {
-			return self.Index(dim, o.vals[v])
+	last, count := len(a.Values)-1, 0
+	for _, v := range a.Values {
+		if v >= 0 {
+			count++
 		}
+	}
+	if count == 1 && a.Values[last] >= 0 {
+		return self.Index(last, o.vals[a.Values[last]])
 	}
 	return o.conservative()[0]
 }

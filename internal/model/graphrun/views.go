@@ -128,6 +128,9 @@ func (o *graphOp) einsum() *eager.Tensor {
 	in, out, ok := strings.Cut(strings.ReplaceAll(a.Text, " ", ""), "->")
 	left, right, two := strings.Cut(in, ",")
 	all := o.tensors()
+	if two && len(all) == 2 {
+		left, right, out, in = spelled(left, right, out, all[0].Rank(), all[1].Rank())
+	}
 	if !ok || !two || len(all) != 2 || strings.Contains(right, ",") || strings.Contains(in, ".") {
 		return o.conservative()[0]
 	}
@@ -163,6 +166,23 @@ func (o *graphOp) einsum() *eager.Tensor {
 		return res
 	}
 	return res.Permute(order...)
+}
+
+// spelled gives the dimensions behind "..." letters of their own, the same in all terms, where both operands have equally many of them.
+func spelled(left, right, out string, ranks ...int) (l, r, o, in string) {
+	const dots = "..."
+	count := func(term string, rank int) int {
+		if !strings.Contains(term, dots) {
+			return 0
+		}
+		return rank - len(term) + len(dots)
+	}
+	n, m := count(left, ranks[0]), count(right, ranks[1])
+	if n == m && n > 0 && n <= 10 {
+		letters := "0123456789"[:n]
+		left, right, out = strings.Replace(left, dots, letters, 1), strings.Replace(right, dots, letters, 1), strings.Replace(out, dots, letters, 1)
+	}
+	return left, right, out, left + "," + right
 }
 
 // arrange permutes an operand into three groups of dimensions and merges each group.

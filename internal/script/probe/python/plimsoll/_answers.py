@@ -76,7 +76,7 @@ class Answers:
         return self.torch.zeros(tuple(like.shape), dtype=like.dtype)
 
     def from_weights(self, node):
-        """Whether a weight leads to a value; asked once for each."""
+        """Whether a weight leads to a value, other than by way of indices, which are computed; asked once for each."""
         todo, seen = [node], set()
         while todo:
             n = todo.pop()
@@ -86,9 +86,14 @@ class Answers:
             if n.op == "get_attr" and isinstance(self.module_of(n.target), self.torch.nn.Parameter):
                 self.learnt[node] = True
                 return True
-            todo += n.all_input_nodes
+            todo += [i for i in n.all_input_nodes if not self.counts(i)]
         self.learnt[node] = False
         return False
+
+    def counts(self, node):
+        """Whether a node's results are integers."""
+        val = node.meta.get("val")
+        return isinstance(val, self.torch.Tensor) and not val.dtype.is_floating_point and not val.dtype.is_complex
 
     @contextlib.contextmanager
     def given(self, unreal):

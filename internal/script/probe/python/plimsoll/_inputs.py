@@ -213,7 +213,7 @@ class Maker:
     def made_for(self, name):
         """The input of this name; None where nothing is known about it."""
         b, size, c = self.size["batch"], self.size, self.config
-        text = lambda: (b, size["seq"])
+        text = lambda: (b, size["seq"] if size.get("seq") or "Image" not in self.kind else read(c, "n_positions", default=1024))  # ImageGPT reads pixels as tokens
         rules = {
             "input_ids": lambda: self.ids(*text()), "decoder_input_ids": lambda: self.ids(b, size["target_seq"]), "token_type_ids": lambda: self.ids(*text()),
             "attention_mask": lambda: self.ones(*text()), "qformer_input_ids": lambda: self.ids(*text()), "bbox": lambda: self.ids(*text(), 4),

@@ -202,6 +202,13 @@ def as_running(torch, transformers):
     import numpy
     put(numpy.random, "random", lambda size=None, now=numpy.random.random: now(size) if size is not None else 0.999)  # no layer is dropped
     put(random, "uniform", lambda low, high: high - (high - low) / 1000)
+    apply = torch.nn.Module._apply  # a module that is moved to where it is stays as it is: tensors without data cannot be swapped
+
+    def _apply(module, fn, recurse=True):
+        held = [t for m in module.modules() for t in (*m._parameters.values(), *m._buffers.values()) if t is not None]
+        return module if all(fn(t) is t for t in held) else apply(module, fn, recurse)
+
+    put(torch.nn.Module, "_apply", _apply)
     data = torch.Tensor.data  # no operator of its own, so that no gradient would seem to stop there
     put(torch.Tensor, "data", property(lambda t: t.detach(), data.__set__))
     try:
