@@ -43,6 +43,23 @@ func TestACapDoesNotAddToThePeak(t *testing.T) {
 	}
 }
 
+// Products with a base in four bits run in the type of the plan: bf16 is faster than fp32.
+func TestQLoRAInSixteenBitsIsFaster(t *testing.T) {
+	t.Parallel()
+	step := func(precision string) float64 {
+		args := []string{"fit", "--config", llamaConfig, "--seq", "512", "--effective-batch", "8", "--gpu", "rtx-4090", "--lora-rank", "16", "--base-bits", "4", "--micro-batch", "8", "--checkpointing", "none"}
+		_, stdout, stderr := invoke(t, "", with(args, "--precision", precision, "--json")...)
+		var fit report.Fit
+		if err := json.Unmarshal([]byte(stdout), &fit); err != nil || len(fit.Plans) == 0 {
+			t.Fatalf("%v %s", err, strings.TrimSpace(stderr))
+		}
+		return fit.Plans[0].StepMS
+	}
+	if half, full := step("bf16"), step("fp32"); half > full*9/10 {
+		t.Errorf("%g ms in bf16, %g ms in fp32", half, full)
+	}
+}
+
 // With hsdp each machine of eight cards has a copy: a card needs what fsdp2 on eight needs, however many there are.
 func TestCopiesOnEveryMachineNeedWhatOneMachineNeeds(t *testing.T) {
 	t.Parallel()

@@ -121,10 +121,11 @@ const (
 	Torchtitan     Code = "torchtitan"         // 0.2
 	Torchtitan2025 Code = "torchtitan-2025-01" // as of January 2025, on PyTorch 2.6
 	TRL            Code = "trl"                // 1.16: transformers' models with a loss of its own
-	Torchtune      Code = "torchtune"          // 0.6
+	Torchtune      Code = "torchtune"          // 0.6, with CEWithChunkedOutputLoss
+	TorchtuneWhole Code = "torchtune-whole"    // the same with nn.CrossEntropyLoss on all logits at once
 )
 
-var codes = []Code{Torchtitan, Torchtitan2025, TRL, Torchtune}
+var codes = []Code{Torchtitan, Torchtitan2025, TRL, Torchtune, TorchtuneWhole}
 
 // Codes lists the words for modelling code other than transformers'.
 func Codes() []Code { return codes }

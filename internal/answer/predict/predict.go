@@ -331,7 +331,7 @@ func options(j job.Job) eager.Options {
 	}
 	if j.LoRARank > 0 {
 		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4, Int8: j.BaseBits == 8, DoRA: j.DoRA}
-		o.LoRA.Torchao = j.Code == setup.Torchtune
+		o.LoRA.Torchao = j.Code == setup.Torchtune || j.Code == setup.TorchtuneWhole
 		o.LoRA.Half = o.LoRA.Torchao || j.Code == setup.TRL && j.BaseBits > 0
 	}
 	return o

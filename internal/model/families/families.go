@@ -82,6 +82,7 @@ var others = map[setup.Code]map[string]builder{
 	setup.Torchtitan:     {"Llama": newTitan},
 	setup.Torchtitan2025: {"Llama": newTitan},
 	setup.Torchtune:      {"Llama": newTune},
+	setup.TorchtuneWhole: {"Llama": newTune},
 }
 
 // New builds the model of a configuration in a process.

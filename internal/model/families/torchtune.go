@@ -4,6 +4,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/setup"
 )
 
 // tune is torchtune's own Llama, as its builder llama3_2 makes it: norms in fp32, RoPE in fp32 on pairs, keys and values copied for every query head, and a loss
@@ -77,6 +78,9 @@ func (m *tune) model(tokens *eager.Tensor) []*eager.Tensor {
 		c.Set(&h, layer(p, m.spec.Checkpointing, func() *eager.Tensor { return l.forward(in, m.cache) }, in))
 	}
 	c.Set(&h, m.norm.forward(h))
+	if m.spec.Code == setup.TorchtuneWhole {
+		return c.ReturnAll(m.output(h).Float())
+	}
 	var out []*eager.Tensor
 	for _, piece := range h.Chunk(tunePieces, 1) {
 		out = append(out, c.Let(m.output(piece)))
@@ -93,7 +97,7 @@ func (m *tune) loss(logits []*eager.Tensor, labels *eager.Tensor) *eager.Tensor 
 		rows := c.Let(piece.View(-1, piece.Dim(-1)))
 		target := c.Let(labels.Slice(1, from, from+piece.Dim(1)).Reshape(-1))
 		from += piece.Dim(1)
-		loss := c.Let(eager.CrossEntropy(rows.Float(), target))
+		loss := c.Let(eager.CrossEntropy(rows.Float(), target)) // of all logits at once they are fp32 already
 		if total == nil {
 			total = c.Let(loss.AddScalar())
 			continue

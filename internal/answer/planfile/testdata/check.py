@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import types
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ.setdefault("ACCELERATE_USE_CPU", "true")
@@ -104,6 +105,55 @@ def check_trainer(text, plan):
     assert trainer.train().global_step == 1
     on = [m for m in model.modules() if type(m).__name__ == "LlamaDecoderLayer" and m.gradient_checkpointing]
     assert len(on) == {"none": 0, "full": 4}.get(plan["checkpointing"], plan.get("checkpoint_layers")), len(on)
+
+
+def check_trl(text, plan):
+    """SFTTrainer for a step where TRL is installed; else its arguments are held to those it inherits."""
+    import transformers
+
+    here = dict(output_dir=tempfile.mkdtemp(), use_cpu=True, max_steps=1, report_to=[], save_strategy="no", disable_tqdm=True)
+    try:
+        import datasets
+        import trl
+    except ImportError:
+        trl = types.ModuleType("trl")
+        trl.SFTConfig = lambda max_length=None, **k: transformers.TrainingArguments(**(k | here))
+        sys.modules["trl"] = trl
+        real = None
+    else:
+        real = trl.SFTConfig
+        trl.SFTConfig = lambda **k: real(**(k | here | dict(dataset_kwargs={"skip_prepare_dataset": True})))
+    try:
+        space = execute(text)
+    finally:
+        if real is None:
+            del sys.modules["trl"]
+        else:
+            trl.SFTConfig = real
+    args = space["args"]
+    assert args.per_device_train_batch_size == plan["micro_batch"] and args.gradient_accumulation_steps == plan["accumulate"]
+    assert args.gradient_checkpointing == (plan["checkpointing"] == "full") and args.bf16 == (plan["precision"] == "amp-bf16")
+    if real is None or plan["gpus"] > 1:
+        return "arguments accepted" if real else "arguments of the Trainer accepted: TRL is not installed"
+    import tokenizers
+
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<pad>": 0, "<eos>": 1}, unk_token="<pad>"))
+    words = transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>", eos_token="<eos>")
+    rows = torch.randint(0, 64, (plan["micro_batch"] * plan["accumulate"], 8)).tolist()
+    data = datasets.Dataset.from_dict({"input_ids": rows, "labels": rows})
+    model = space["prepare"](tiny())
+    assert trl.SFTTrainer(model=model, args=args, train_dataset=data, processing_class=words).train().global_step == 1
+
+
+def check_torchtune(text, plan):
+    import yaml
+
+    settings = yaml.safe_load(text)
+    assert settings["batch_size"] == plan["micro_batch"] and settings["gradient_accumulation_steps"] == plan["accumulate"]
+    assert settings["enable_activation_checkpointing"] == (plan["checkpointing"] == "full") and settings["dtype"] == plan["precision"]
+    assert settings["model"].get("lora_rank", 0) == plan.get("lora_rank", 0) and "lr" not in settings["optimizer"]
+    assert isinstance(settings["model"]["rope_base"], int)
+    return "parsed only"
 
 
 def check_accelerate(text, plan):
