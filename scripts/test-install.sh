@@ -48,7 +48,7 @@ for python in $(ls -d ~/.pyenv/versions/3.*/bin/python /usr/bin/python3.?? /usr/
     "$env/bin/pip" install --quiet plimsoll-gpu
   else # a build without it: with the pip of another
     "$python" -m venv --without-pip "$env"
-    "$work"/env-3.1[23]*/bin/pip --python "$env/bin/python" install --quiet plimsoll-gpu
+    "$(ls "$work"/env-3.1[0-3]*/bin/pip | tail -1)" --python "$env/bin/python" install --quiet plimsoll-gpu
   fi
   size=$(du -sk "$env"/lib/python*/site-packages/plimsoll* "$env/bin/plimsoll" "$env/share" | awk '{ s += $1 } END { print s }')
   check "pip install plimsoll-gpu, Python $name ($size kB on disk)" installed "$env"

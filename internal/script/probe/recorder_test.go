@@ -59,3 +59,15 @@ for extra, requests in ((0, 1000), (2, 1000), (4, 1000), (10, 1000), (35, 1000),
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+func TestFailuresThatAScriptSurvivesAreCheapAndTheLastIsDescribed(t *testing.T) {
+	t.Parallel()
+	got := python(t, "-c", `
+import subprocess, sys
+done = subprocess.run([sys.executable, sys.argv[1], sys.argv[2]], capture_output=True, text=True)
+print(done.stdout.split(), "CUDA out of memory" in done.stderr)
+`, filepath.Join("testdata", "pretended_survivals.py"), t.TempDir())
+	if want := "['1', '2'] True"; got != want {
+		t.Errorf("snapshots after twelve failures, and after the end: %s, want %s", got, want)
+	}
+}

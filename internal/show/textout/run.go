@@ -70,6 +70,9 @@ func runVerdict(r *report.Prediction) (string, screen.Ink) {
 	if run.Orders > 1 {
 		orders = fmt.Sprintf(" in all %d orders of the samples that were simulated", run.Orders)
 	}
+	if run.Orders == 2 {
+		orders = " in both orders of the samples that were simulated"
+	}
 	switch r.Verdict {
 	case report.Fits:
 		return fmt.Sprintf("Fits: the run completes%s; %s of %s is held at most.", orders, run.MaxReserved.Short(), run.Limited.Room.Short()), screen.Green
