@@ -56,7 +56,7 @@ func TestVerifyPrintsPredictedAgainstMeasured(t *testing.T) {
 func TestVerifyRefusesWhatItCannotRun(t *testing.T) {
 	t.Parallel()
 	for want, more := range map[string][]string{
-		"--verify runs plans written for torch, trainer, fsdp2": {"--write", "axolotl"},
+		"--verify runs plans written for torch, trainer, trl, fsdp2": {"--write", "axolotl"},
 		"need those cards": {"--gpus", "2", "--sharding", "zero2", "--write", "trainer", "--precision", "bf16"},
 	} {
 		code, stdout, stderr := invoke(t, "", with(fitSmall, more...)...)

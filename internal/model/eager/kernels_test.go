@@ -3,7 +3,6 @@ package eager
 import (
 	"encoding/csv"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -173,7 +172,7 @@ func TestKernelsAgreeWithPublishedRows(t *testing.T) {
 	for _, n := range none {
 		left += n
 	}
-	t.Log(fmt.Sprintf("%d rows are covered, %d of kernels or modes that are not written here", all, left))
+	t.Logf("%d rows are covered, %d of kernels or modes that are not written here", all, left)
 }
 
 // kernelPeak is the most that is allocated, in MiB.
