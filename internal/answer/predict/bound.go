@@ -22,20 +22,28 @@ func safeBound(reserved units.Bytes, c convolutions) units.Bytes {
 // where none was measured.
 type convolutions struct {
 	largest    units.Bytes
+	doubt      units.Bytes // the part of it that measured neighbours took
 	unmeasured bool
 }
 
 // see is told of every operator that runs.
 func (c *convolutions) see(w eager.Work) {
 	c.largest = max(c.largest, w.Spare)
+	c.doubt = max(c.doubt, w.Doubt)
 	c.unmeasured = c.unmeasured || w.Unmeasured
 }
 
+// doubtful is the share of a peak from which on the doubt about one workspace makes the answer a range.
+const doubtful = 0.25
+
 // between is where the peak lies on a card where cuDNN's workspaces were not measured: without any, and with the largest beside the peak. There is
-// never more than one at a time.
+// never more than one at a time. Where they were measured, it is a range if neighbours of a convolution took so much more that it would decide the answer.
 func (c convolutions) between(peak units.Bytes, m Machine) *report.Range {
-	if !c.unmeasured || c.largest == 0 {
-		return nil
+	switch {
+	case c.unmeasured && c.largest > 0:
+		return &report.Range{Low: peak, High: peak + c.largest, Why: "cuDNN's workspaces for convolutions were not measured on " + m.Card.Title + "; the peak counts none of them"}
+	case float64(c.doubt) > doubtful*float64(peak):
+		return &report.Range{Low: peak, High: peak + c.doubt, Why: "cuDNN may take " + c.doubt.Short() + " more for one convolution: layers of nearly its shape were measured with both"}
 	}
-	return &report.Range{Low: peak, High: peak + c.largest, Why: "cuDNN's workspaces for convolutions were not measured on " + m.Card.Title + "; the peak counts none of them"}
+	return nil
 }

@@ -56,7 +56,7 @@ type Prediction struct {
 	Error       string   `json:"error,omitempty"` // of a job that could not be predicted, where others could
 }
 
-// Range is where the peak lies when sizes depend on data or workspaces were not measured on the card: allocated bytes.
+// Range is where the peak lies when sizes depend on data, workspaces were not measured on the card, or measured neighbours of a convolution disagree: allocated bytes.
 type Range struct {
 	Low  units.Bytes `json:"low"`
 	High units.Bytes `json:"high"`

@@ -100,11 +100,18 @@ func (s convShape) work(op string, pass cudnn.Pass, flops float64, read, written
 		w.Layout, w.Kernels = moved, 3
 	}
 	w.Spare, w.Unmeasured = s.spare(need, read+written), s.table == nil
+	if s.table != nil && need.Sure < agreed {
+		w.Doubt = max(0, need.High-need.Takes)
+	}
 	if s.depthwise() && !s.last {
 		w.Taps = s.taps()
 	}
 	return w
 }
+
+// agreed is the share of a table's trees from which on their answer stands alone. Below it, neighbours were measured with several plans: the weight gradient of
+// 128 to 64 channels over 64 × 32 × 32 takes 412 MiB on an H200 where most of its neighbours take a copy of the operands, 52 MiB.
+const agreed = 0.8
 
 // spare is how much more a pass may take: what other plans of measured neighbours took. For thin kernels, and in fp32 for 1×1, grouped, 1-D and 3-D ones, steps
 // were seen to reserve more than their convolutions take alone, up to copies of all they read and write beside the gradients.
