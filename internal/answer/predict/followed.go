@@ -42,7 +42,10 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 		if r.Trials, err = trials(t, m, played.peak); err != nil {
 			return nil, err
 		}
-		r.Assumptions = append(r.Assumptions, fmt.Sprintf("cudnn.benchmark is on: the first steps touch %s or more while algorithms are tried, which is hardly measured and may be several times as much; about %s are needed after that", r.Trials.First.Short(), r.Trials.Needed.Short()))
+		if r.Trials.Needed < r.Capacity {
+			r.Safe = min(r.Safe, r.Capacity) // what finds no room is not tried
+		}
+		r.Assumptions = append(r.Assumptions, fmt.Sprintf("cudnn.benchmark is on: the first steps touch about %s while algorithms are tried where there is room, up to what safe says; about %s are needed after that", r.Trials.First.Short(), r.Trials.Needed.Short()))
 	}
 	r.Assumptions = append(r.Assumptions, reached(t)...)
 	r.Assumptions = append(r.Assumptions, t.Notes...)

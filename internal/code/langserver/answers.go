@@ -16,23 +16,23 @@ const (
 	kindFixAll   = "source.fixAll.plimsoll"
 )
 
-// text is a document's text with what is needed to speak of places in it.
+// text is a text that the editor shows, with what is needed to speak of places in it.
 type text struct {
-	src   []byte
-	lines []int // where each line starts
-	utf8  bool
+	uri     string
+	version int
+	src     []byte
+	lines   []int // where each line starts
+	utf8    bool
 }
 
-func (s *server) textOf(d *document) text {
+func newText(uri string, version int, src []byte, utf8 bool) text {
 	lines := []int{0}
-	for i, c := range d.checked {
+	for i, c := range src {
 		if c == '\n' {
 			lines = append(lines, i+1)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return text{d.checked, lines, s.utf8}
+	return text{uri, version, src, lines, utf8}
 }
 
 // at is the position of an offset.
@@ -64,13 +64,21 @@ func (t text) units(b []byte) int {
 
 func (t text) span(from, to int) textRange { return textRange{t.at(from), t.at(to)} }
 
-// place is the range of a finding; of a notebook that the editor shows as the JSON it is, the line.
-func (t text) place(f lint.Finding) textRange {
-	if f.Cell > 0 {
-		line := min(max(f.FileLine-1, 0), len(t.lines)-1)
-		return t.span(t.lines[line], t.lineEnd(line))
+// offset is where a position is; one beyond the end of its line is the end of the line.
+func (t text) offset(p position) int {
+	if p.Line < 0 {
+		return 0
 	}
-	return t.span(int(f.Span.Start), int(f.Span.End))
+	if p.Line >= len(t.lines) {
+		return len(t.src)
+	}
+	at, end := t.lines[p.Line], t.lineEnd(p.Line)
+	for n := 0; at < end && n < p.Character; {
+		_, size := utf8.DecodeRune(t.src[at:end])
+		n += t.units(t.src[at : at+size])
+		at += size
+	}
+	return at
 }
 
 // lineEnd is the offset of a line's end.
@@ -85,8 +93,8 @@ func (t text) lineEnd(line int) int {
 	return end
 }
 
-func (t text) diagnostic(f lint.Finding) diagnostic {
-	d := diagnostic{Range: t.place(f), Severity: severityInformation, Code: f.Rule, Source: "plimsoll", Message: f.Message + "\nfix: " + f.Fix}
+func (p place) diagnostic(f lint.Finding) diagnostic {
+	d := diagnostic{Range: p.textRange, Severity: severityInformation, Code: f.Rule, Source: "plimsoll", Message: f.Message + "\nfix: " + f.Fix}
 	switch f.Severity {
 	case lint.Error:
 		d.Severity = severityError
@@ -99,11 +107,20 @@ func (t text) diagnostic(f lint.Finding) diagnostic {
 	return d
 }
 
-func (s *server) diagnostics(d *document) []diagnostic {
-	t := s.textOf(d)
-	out := []diagnostic{}
+// diagnostics are those of a document, or of each cell of a notebook, the cells without any too.
+func (s *server) diagnostics(d *document) []publishDiagnosticsParams {
+	v := s.viewOf(d)
+	var out []publishDiagnosticsParams
+	at := map[string]int{}
+	for i, t := range v.texts {
+		at[t.uri] = i
+		out = append(out, publishDiagnosticsParams{t.uri, t.version, []diagnostic{}})
+	}
 	for _, f := range d.findings {
-		out = append(out, t.diagnostic(f))
+		if p, ok := v.place(f); ok {
+			own := &out[at[p.uri]]
+			own.Diagnostics = append(own.Diagnostics, p.diagnostic(f))
+		}
 	}
 	return out
 }
@@ -111,29 +128,35 @@ func (s *server) diagnostics(d *document) []diagnostic {
 // codeActions offers the repairs of the findings in a range, a comment that silences each, and all safe repairs at once.
 func (s *server) codeActions(p codeActionParams) (any, error) {
 	actions := []codeAction{}
-	d := s.current(p.TextDocument.URI)
+	d := s.current(s.holder(p.TextDocument.URI))
 	if d == nil {
 		return actions, nil
 	}
-	t := s.textOf(d)
+	v := s.viewOf(d)
+	offer := func(title, kind string, about []diagnostic, preferred bool, edits []pysource.Edit) {
+		if edit, ok := v.edit(edits); ok {
+			actions = append(actions, codeAction{title, kind, about, preferred, edit})
+		}
+	}
 	for _, f := range d.findings {
-		if f.Cell > 0 || !t.place(f).overlaps(p.Range) || !asked(p, kindQuickFix) {
+		at, ok := v.place(f)
+		if !ok || at.uri != p.TextDocument.URI || !at.overlaps(p.Range) || !asked(p, kindQuickFix) {
 			continue
 		}
-		about := []diagnostic{t.diagnostic(f)}
+		about := []diagnostic{at.diagnostic(f)}
 		if f.Repair != nil {
 			title := f.Repair.Title
 			if !f.Repair.Safe {
 				title += " (review it: it may change what the program does)"
 			}
-			actions = append(actions, codeAction{title, kindQuickFix, about, f.Repair.Safe, t.edit(d.uri, f.Repair.Edits)})
+			offer(title, kindQuickFix, about, f.Repair.Safe, f.Repair.Edits)
 		}
-		if f.Rule != lint.UnusedRule && f.Rule != lint.SyntaxRule {
-			actions = append(actions, codeAction{"Silence " + f.Rule + " on this line", kindQuickFix, about, false, t.edit(d.uri, t.silence(f))})
+		if silenced, ok := v.silence(f); ok && f.Rule != lint.UnusedRule && f.Rule != lint.SyntaxRule {
+			actions = append(actions, codeAction{"Silence " + f.Rule + " on this line", kindQuickFix, about, false, silenced})
 		}
 	}
-	if edits, n := repair.Edits(d.findings, false); n > 0 && asked(p, kindFixAll) && !strings.HasSuffix(d.path, ".ipynb") {
-		actions = append(actions, codeAction{"Apply all safe fixes", kindFixAll, nil, false, t.edit(d.uri, edits)})
+	if edits, n := repair.Edits(d.findings, false); n > 0 && asked(p, kindFixAll) {
+		offer("Apply all safe fixes", kindFixAll, nil, false, edits)
 	}
 	return actions, nil
 }
@@ -146,35 +169,20 @@ func asked(p codeActionParams, kind string) bool {
 	return slices.ContainsFunc(p.Context.Only, func(only string) bool { return only == kind || strings.HasPrefix(kind, only+".") })
 }
 
-// silence puts a comment at the end of a finding's last line, where a backslash does not continue it.
-func (t text) silence(f lint.Finding) []pysource.Edit {
-	line := min(max(f.EndLine-1, 0), len(t.lines)-1)
-	at := t.lineEnd(line)
-	return []pysource.Edit{{Start: at, End: at, Text: "  # plimsoll: ignore[" + f.Rule + "]"}}
-}
-
-func (t text) edit(uri string, edits []pysource.Edit) workspaceEdit {
-	var out []textEdit
-	for _, e := range edits {
-		out = append(out, textEdit{t.span(e.Start, e.End), e.Text})
-	}
-	return workspaceEdit{map[string][]textEdit{uri: out}}
-}
-
 // hover shows the page of the rule whose finding is under the cursor.
 func (s *server) hover(p hoverParams) (any, error) {
-	d := s.current(p.TextDocument.URI)
+	d := s.current(s.holder(p.TextDocument.URI))
 	if d == nil {
 		return nil, nil
 	}
-	t := s.textOf(d)
+	v := s.viewOf(d)
 	for _, f := range d.findings {
-		at := t.place(f)
-		if !at.overlaps(textRange{p.Position, p.Position}) {
+		at, ok := v.place(f)
+		if !ok || at.uri != p.TextDocument.URI || !at.overlaps(textRange{p.Position, p.Position}) {
 			continue
 		}
 		r, _ := lint.RuleByID(f.Rule)
-		return hover{markup{"markdown", "**" + r.ID + " " + r.Name + "** (" + f.Severity.String() + ")\n\n" + f.Message + "\n\n**Fix:** " + f.Fix + "\n\n---\n\n" + lint.Page(f.Rule)}, at}, nil
+		return hover{markup{"markdown", "**" + r.ID + " " + r.Name + "** (" + f.Severity.String() + ")\n\n" + f.Message + "\n\n**Fix:** " + f.Fix + "\n\n---\n\n" + lint.Page(f.Rule)}, at.textRange}, nil
 	}
 	return nil, nil
 }

@@ -24,6 +24,7 @@ type serverInfo struct {
 type serverCapabilities struct {
 	PositionEncoding   string             `json:"positionEncoding"`
 	TextDocumentSync   textDocumentSync   `json:"textDocumentSync"`
+	NotebookSync       notebookSync       `json:"notebookDocumentSync"`
 	HoverProvider      bool               `json:"hoverProvider"`
 	CodeActionProvider codeActionProvider `json:"codeActionProvider"`
 }
@@ -39,9 +40,69 @@ type codeActionProvider struct {
 }
 
 type textDocument struct {
-	URI     string `json:"uri"`
-	Version int    `json:"version"`
-	Text    string `json:"text"`
+	URI      string `json:"uri"`
+	Language string `json:"languageId"`
+	Version  int    `json:"version"`
+	Text     string `json:"text"`
+}
+
+type notebookSync struct {
+	Selector []notebookSelector `json:"notebookSelector"`
+	Save     bool               `json:"save"`
+}
+
+// notebookSelector names cells by their language, of every kind of notebook.
+type notebookSelector struct {
+	Notebook string         `json:"notebook"`
+	Cells    []cellSelector `json:"cells"`
+}
+
+type cellSelector struct {
+	Language string `json:"language"`
+}
+
+type notebookDocument struct {
+	URI     string         `json:"uri"`
+	Version int            `json:"version"`
+	Cells   []notebookCell `json:"cells"`
+}
+
+type notebookCell struct {
+	Kind     int    `json:"kind"` // 1: text, 2: code
+	Document string `json:"document"`
+}
+
+type didOpenNotebookParams struct {
+	Notebook notebookDocument `json:"notebookDocument"`
+	Cells    []textDocument   `json:"cellTextDocuments"`
+}
+
+type didChangeNotebookParams struct {
+	Notebook notebookDocument `json:"notebookDocument"`
+	Change   struct {
+		Cells struct {
+			Structure *struct {
+				Array struct {
+					Start       int            `json:"start"`
+					DeleteCount int            `json:"deleteCount"`
+					Cells       []notebookCell `json:"cells"`
+				} `json:"array"`
+				DidOpen  []textDocument `json:"didOpen"`
+				DidClose []textDocument `json:"didClose"`
+			} `json:"structure"`
+			Data        []notebookCell    `json:"data"`
+			TextContent []cellTextChanges `json:"textContent"`
+		} `json:"cells"`
+	} `json:"change"`
+}
+
+type cellTextChanges struct {
+	Document textDocument    `json:"document"`
+	Changes  []contentChange `json:"changes"`
+}
+
+type notebookParams struct {
+	Notebook notebookDocument `json:"notebookDocument"`
 }
 
 type didOpenParams struct {
@@ -49,11 +110,13 @@ type didOpenParams struct {
 }
 
 type didChangeParams struct {
-	TextDocument   textDocument `json:"textDocument"`
-	ContentChanges []struct {
-		Range *textRange `json:"range"`
-		Text  string     `json:"text"`
-	} `json:"contentChanges"`
+	TextDocument   textDocument    `json:"textDocument"`
+	ContentChanges []contentChange `json:"contentChanges"`
+}
+
+type contentChange struct {
+	Range *textRange `json:"range"` // nil: Text is all there is
+	Text  string     `json:"text"`
 }
 
 type documentParams struct {

@@ -45,6 +45,7 @@ type document struct {
 	uri, path string
 	version   int
 	text      []byte
+	cells     []cell // of a notebook that the editor shows as cells
 
 	checked  []byte // the text that the findings are about; nil: none yet
 	findings []lint.Finding
@@ -121,7 +122,13 @@ func (s *server) handle(r *jsonrpc2.Request) (any, error) {
 		return with(r, s.change)
 	case "textDocument/didClose":
 		return with(r, s.closed)
-	case "textDocument/didSave", "workspace/didChangeWatchedFiles", "workspace/didChangeConfiguration":
+	case "notebookDocument/didOpen":
+		return with(r, s.openNotebook)
+	case "notebookDocument/didChange":
+		return with(r, s.changeNotebook)
+	case "notebookDocument/didClose":
+		return with(r, s.closeNotebook)
+	case "textDocument/didSave", "notebookDocument/didSave", "workspace/didChangeWatchedFiles", "workspace/didChangeConfiguration":
 		s.recheck()
 		return nil, nil
 	case "textDocument/codeAction":
@@ -157,17 +164,22 @@ func (s *server) initialize(p initializeParams) (any, error) {
 	}
 	return initializeResult{serverCapabilities{
 		PositionEncoding: encoding, TextDocumentSync: textDocumentSync{true, 1, true}, HoverProvider: true,
+		NotebookSync:       notebookSync{[]notebookSelector{{"*", []cellSelector{{"python"}}}}, true},
 		CodeActionProvider: codeActionProvider{[]string{kindQuickFix, kindFixAll}},
 	}, serverInfo{"plimsoll", s.version}}, nil
 }
 
 // hold takes the text of a document.
 func (s *server) hold(t textDocument) error {
+	s.keep(&document{uri: t.URI, path: pathOf(t.URI), version: t.Version, text: []byte(t.Text)})
+	return nil
+}
+
+func (s *server) keep(d *document) {
 	s.mu.Lock()
-	s.open[t.URI] = &document{uri: t.URI, path: pathOf(t.URI), version: t.Version, text: []byte(t.Text)}
+	s.open[d.uri] = d
 	s.mu.Unlock()
 	s.recheck()
-	return nil
 }
 
 func (s *server) change(p didChangeParams) (any, error) {
@@ -181,7 +193,7 @@ func (s *server) change(p didChangeParams) (any, error) {
 	if last.Range != nil {
 		return nil, &jsonrpc2.Error{Code: jsonrpc2.CodeInvalidParams, Message: "send the whole text of a changed document (textDocumentSync.change is 1)"}
 	}
-	return nil, s.hold(textDocument{p.TextDocument.URI, p.TextDocument.Version, last.Text})
+	return nil, s.hold(textDocument{URI: p.TextDocument.URI, Version: p.TextDocument.Version, Text: last.Text})
 }
 
 func (s *server) closed(p documentParams) (any, error) {
@@ -189,7 +201,12 @@ func (s *server) closed(p documentParams) (any, error) {
 	delete(s.open, p.TextDocument.URI)
 	s.mu.Unlock()
 	s.recheck()
-	return nil, s.conn.Notify(context.Background(), "textDocument/publishDiagnostics", publishDiagnosticsParams{URI: p.TextDocument.URI, Diagnostics: []diagnostic{}})
+	return nil, s.clear(p.TextDocument.URI)
+}
+
+// clear takes the diagnostics of a text away.
+func (s *server) clear(uri string) error {
+	return s.conn.Notify(context.Background(), "textDocument/publishDiagnostics", publishDiagnosticsParams{URI: uri, Diagnostics: []diagnostic{}})
 }
 
 // recheck asks for all open documents to be looked at anew: one may import another.
@@ -224,7 +241,9 @@ func (s *server) work(ctx context.Context) {
 		slices.Sort(uris)
 		for _, uri := range uris {
 			if d := s.current(uri); d != nil && ctx.Err() == nil {
-				_ = s.conn.Notify(ctx, "textDocument/publishDiagnostics", publishDiagnosticsParams{uri, d.version, s.diagnostics(d)})
+				for _, p := range s.diagnostics(d) {
+					_ = s.conn.Notify(ctx, "textDocument/publishDiagnostics", p)
+				}
 			}
 		}
 	}

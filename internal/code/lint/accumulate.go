@@ -366,7 +366,7 @@ func indexStride(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, inner := range s.Loops {
 			outer := inner.Parent
-			if outer == nil || len(inner.Targets) != 1 || len(outer.Targets) != 1 || inner.Kind != flow.RangeLoop || outer.Kind != flow.RangeLoop {
+			if outer == nil || len(inner.Targets) != 1 || len(outer.Targets) != 1 || !isRange(inner.Iter) || !isRange(outer.Iter) {
 				continue
 			}
 			stride := rangeStep(outer.Iter)
@@ -389,6 +389,12 @@ func (p *pass) anyBackwardIn(s *flow.Scope, l *flow.Loop) bool {
 		}
 	}
 	return false
+}
+
+// isRange tells whether a loop counts, be it over the length of a dataset.
+func isRange(iter pysource.Expr) bool {
+	c, ok := iter.(*pysource.Call)
+	return ok && flow.Key(c.Func) == "range"
 }
 
 // rangeStep is the third argument of range, or nil.

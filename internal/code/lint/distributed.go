@@ -114,7 +114,7 @@ func noSyncFSDP(p *pass) {
 			sharded := c.RecvValue.Wrap == "FullyShardedDataParallel"
 			switch {
 			case c.Method == "no_sync" && sharded:
-			case c.Method == "set_requires_gradient_sync" && len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value):
+			case c.Method == "set_requires_gradient_sync" && len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value) && !isFalse(keyword(c.Node, "recurse")): // one module alone is not the whole model
 			default:
 				continue
 			}

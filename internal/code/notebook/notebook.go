@@ -48,7 +48,7 @@ type line struct {
 	start  int  // offset in Source
 	cell   int  // index of the cell
 	number int  // within the cell, from 1
-	at     int  // offset of the line in the cell's text
+	at     int  // offset in the cell's text of what the line of Source begins with
 	fixed  bool // not the cell's own text
 }
 
@@ -66,7 +66,7 @@ func Read(src []byte) (*Notebook, error) {
 		}
 		at := 0
 		for j, l := range pythonLines(c.text()) {
-			n.lines = append(n.lines, line{out.Len(), i, j + 1, at, l.replaced || l.cut > 0})
+			n.lines = append(n.lines, line{out.Len(), i, j + 1, at + l.cut, l.replaced || l.cut > 0})
 			out.WriteString(l.text)
 			out.WriteByte('\n')
 			at += l.length + 1
@@ -106,6 +106,16 @@ func (n *Notebook) FileLine(number int) int {
 
 // ErrNotEditable says that a change touches what is not Python of one cell.
 var ErrNotEditable = errors.New("the change crosses the end of a cell or a line for IPython")
+
+// Offset tells which cell, counted from 1, and which offset in its text an offset in Source is; end, where it is the end of a range. The place
+// can be edited where ok.
+func (n *Notebook) Offset(offset int, end bool) (cell, at int, ok bool) {
+	i, at, ok := n.at(offset, end)
+	if i >= len(n.cells) {
+		return 0, 0, false
+	}
+	return n.cells[i].number, at, ok
+}
 
 // at finds the cell and the offset in its text of an offset in Source. The end of a range is looked for on the line before where it stands
 // at the beginning of one.

@@ -76,6 +76,35 @@ func TestConvolutionWorkspaces(t *testing.T) {
 	}
 }
 
+// TestTrialsStayBelowTheirBound compares the bound of benchmark mode's trials with rows the table was not grown from.
+func TestTrialsStayBelowTheirBound(t *testing.T) {
+	t.Parallel()
+	data, other := measuredFile(t, "h200-unseen.jsonl.gz", `"first"`)
+	_, rows, err := ReadRows(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, passes, above := For(9, 0), 0, 0
+	for _, r := range rows {
+		c, ok := r.Conv()
+		first, has := r.In(Trial)
+		if !ok || !has {
+			continue
+		}
+		for _, p := range Passes() {
+			passes++
+			if need := table.Need(c, p, Trial); need.High < first.Of(p) {
+				above++
+				t.Logf("%v %v by %v: %v, bound %v", p, r.Input, r.Weight, first.Of(p), need.High)
+			}
+		}
+	}
+	t.Logf("%d of %d trials took more than their bound", above, passes)
+	if !other && above*200 > passes {
+		t.Error("more than one trial in 200 is above its bound")
+	}
+}
+
 // TestATableIsGrownFromRows grows a small table twice and reads it back.
 func TestATableIsGrownFromRows(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,7 @@ func (f *forest) answer(v *[featureCount]int64, t *terms) (takes, low, high int6
 		}
 		near, exact := 0, 0
 		for _, b := range said {
-			if b-a <= max(a/100, 1<<19) && a-b <= max(a/100, 1<<19) {
+			if max(a-b, b-a) <= max(a/100, 1<<19) {
 				near++
 			}
 			if a == b {
@@ -92,31 +92,66 @@ func (t *Table) all() []*forest {
 
 var errTable = errors.New("not a table of workspaces")
 
-const magic = "plimsoll cudnn 3\n"
+const magic = "plimsoll cudnn 4\n"
 
-// Encode writes the table.
+// thresholds are what the nodes of all forests compare each feature with, ascending.
+func (t *Table) thresholds() (at [featureCount][]int64) {
+	for _, f := range t.all() {
+		for _, nodes := range f.trees {
+			for _, n := range nodes {
+				if n.feature >= 0 {
+					at[n.feature] = append(at[n.feature], n.at)
+				}
+			}
+		}
+	}
+	for i := range at {
+		slices.Sort(at[i])
+		at[i] = slices.Compact(at[i])
+	}
+	return at
+}
+
+// Encode writes the table: the card, thresholds, labels and sizes of trees; then the feature of every node, then the number of its threshold, then the labels of leaves,
+// for what is alike compresses best side by side.
 func (t *Table) Encode() []byte {
-	var raw []byte
+	var head, kinds, numbers, leaves []byte
 	for _, n := range []int{t.Card.SMs, t.Card.Capability[0], t.Card.Capability[1], t.Card.CuDNN} {
-		raw = binary.AppendUvarint(raw, uint64(n))
+		head = binary.AppendUvarint(head, uint64(n))
+	}
+	at := t.thresholds()
+	for _, values := range at {
+		head = binary.AppendUvarint(head, uint64(len(values)))
+		last := int64(0)
+		for _, v := range values {
+			head = binary.AppendVarint(head, v-last)
+			last = v
+		}
 	}
 	for _, f := range t.all() {
-		raw = binary.AppendUvarint(raw, uint64(len(f.labels)))
+		head = binary.AppendUvarint(head, uint64(len(f.labels)))
 		for _, l := range f.labels {
-			raw = binary.AppendUvarint(raw, uint64(l))
+			head = binary.AppendUvarint(head, uint64(l))
 		}
-		raw = binary.AppendUvarint(raw, uint64(len(f.trees)))
+		head = binary.AppendUvarint(head, uint64(len(f.trees)))
 		for _, nodes := range f.trees {
-			raw = binary.AppendUvarint(raw, uint64(len(nodes)))
+			head = binary.AppendUvarint(head, uint64(len(nodes)))
 			for _, n := range nodes {
-				raw = append(raw, byte(n.feature+1))
-				raw = binary.AppendVarint(raw, n.at)
+				kinds = append(kinds, byte(n.feature+1))
+				if n.feature < 0 {
+					leaves = binary.AppendUvarint(leaves, uint64(n.at))
+					continue
+				}
+				i, _ := slices.BinarySearch(at[n.feature], n.at)
+				numbers = binary.AppendUvarint(numbers, uint64(i))
 			}
 		}
 	}
 	out := bytes.NewBufferString(magic)
 	w, _ := flate.NewWriter(out, flate.BestCompression)
-	_, _ = w.Write(raw)
+	for _, part := range [][]byte{head, kinds, numbers, leaves} {
+		_, _ = w.Write(part)
+	}
 	_ = w.Close()
 	return out.Bytes()
 }
@@ -140,9 +175,11 @@ func Decode(data []byte) (*Table, error) {
 	}
 	r := reader{Reader: *bytes.NewReader(raw)}
 	t := &Table{Card: Card{SMs: r.count(1 << 16), Capability: [2]int{r.count(1 << 8), r.count(1 << 8)}, CuDNN: r.count(1 << 30)}}
+	at := r.thresholds()
 	for _, f := range t.all() {
 		*f = r.forest()
 	}
+	r.nodes(t, &at)
 	if r.err != nil || t.Card.SMs < 1 || slices.ContainsFunc(t.forests[Heuristic][:], func(f forest) bool { return len(f.trees) == 0 }) {
 		return nil, errTable
 	}
@@ -151,7 +188,8 @@ func Decode(data []byte) (*Table, error) {
 
 type reader struct {
 	bytes.Reader
-	err error
+	total int // nodes there is room for
+	err   error
 }
 
 func (r *reader) count(limit uint64) int {
@@ -163,33 +201,76 @@ func (r *reader) count(limit uint64) int {
 	return int(n)
 }
 
+func (r *reader) thresholds() (at [featureCount][]int64) {
+	for i := range at {
+		last := int64(0)
+		for range min(r.count(maxNodes), r.Len()) {
+			step, err := binary.ReadVarint(&r.Reader)
+			if err != nil {
+				r.err = errTable
+			}
+			last += step
+			at[i] = append(at[i], last)
+		}
+	}
+	return at
+}
+
+// forest reads the labels of a forest and makes room for its nodes.
 func (r *reader) forest() forest {
 	var f forest
 	for range r.count(uint64(formulas)) {
 		f.labels = append(f.labels, r.count(uint64(formulas)-1))
 	}
 	for range r.count(maxTrees) {
-		nodes := make([]node, 0, 1024)
-		for range r.count(maxNodes) {
-			kind, err := r.ReadByte()
-			at, err2 := binary.ReadVarint(&r.Reader)
-			leaf := kind == 0
-			if err != nil || err2 != nil || int(kind) > featureCount || leaf && (at < 0 || at >= int64(len(f.labels))) {
-				r.err = errTable
-				return f
-			}
-			nodes = append(nodes, node{feature: int16(kind) - 1, at: at})
-		}
-		if r.err != nil || !link(nodes) {
+		n := r.count(maxNodes)
+		if r.total += n; r.total > r.Len() { // a node takes a byte or more
 			r.err = errTable
 			return f
 		}
-		f.trees = append(f.trees, nodes)
+		f.trees = append(f.trees, make([]node, n))
 	}
 	if (len(f.trees) == 0) != (len(f.labels) == 0) {
 		r.err = errTable
 	}
 	return f
+}
+
+// nodes reads what the nodes of all forests are: first every feature, then every threshold, then every leaf.
+func (r *reader) nodes(t *Table, at *[featureCount][]int64) {
+	each := func(read func(f *forest, n *node)) {
+		for _, f := range t.all() {
+			for _, nodes := range f.trees {
+				for i := range nodes {
+					if r.err == nil {
+						read(f, &nodes[i])
+					}
+				}
+			}
+		}
+	}
+	each(func(_ *forest, n *node) { n.feature = int16(r.count(featureCount)) - 1 })
+	each(func(_ *forest, n *node) {
+		if n.feature < 0 {
+			return
+		}
+		values := at[n.feature]
+		if len(values) == 0 {
+			r.err = errTable
+			return
+		}
+		n.at = values[r.count(uint64(len(values)-1))]
+	})
+	each(func(f *forest, n *node) {
+		if n.feature < 0 {
+			n.at = int64(r.count(uint64(len(f.labels) - 1)))
+		}
+	})
+	for _, f := range t.all() {
+		if slices.ContainsFunc(f.trees, func(nodes []node) bool { return r.err == nil && !link(nodes) }) {
+			r.err = errTable
+		}
+	}
 }
 
 // link finds where the right branch of every inner node begins: nodes stand in preorder. It tells whether they are exactly one tree.

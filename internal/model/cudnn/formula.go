@@ -120,9 +120,9 @@ func newTerms(c Conv, p Pass, sms int) terms {
 // they are more, and a copy of the output's gradient ([96,480,24,24] by 40: 443,351,040 with F = 32). By Winograd every 4×4 outputs
 // are 6×6 numbers in each plane, and so is every filter ([32,1024,24,24] by 32: 179,896,320).
 func (t *terms) transforms(c Conv, p Pass) {
-	ins, outs, filters := int64(c.N)*int64(c.C), int64(c.N)*int64(c.K), int64(c.C)*int64(c.K)
+	ins, outs, filters := c.planes()
 	for i := range t.fft {
-		points := 2 * 8 * (int64(16) << i) * (int64(8)<<i + 1)
+		points := fftPlane(16 << i)
 		switch p {
 		case Forward:
 			t.fft[i] = points*(ins+filters) + t.w[asIs]

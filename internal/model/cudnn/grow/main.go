@@ -3,7 +3,9 @@
 // It takes files of rows (scripts/gpu/workspaces.py), gzipped or not and returns the table that the package cudnn embeds, and on the
 // terminal how it answers for the fifth of the rows that it was not grown from. Rows that cannot be read end it with an error.
 //
-//	go run ./internal/model/cudnn/grow -out internal/model/cudnn/sm90.table internal/model/cudnn/testdata/conv.jsonl.gz internal/model/cudnn/testdata/h200.jsonl.gz
+//	go run ./internal/model/cudnn/grow -out sm90.table rows.jsonl.gz …
+//
+// grows a table from files of rows.
 package main
 
 import (
@@ -19,8 +21,8 @@ import (
 
 func main() {
 	out := flag.String("out", "", "file to write the table to")
-	trees := flag.Int("trees", 8, "trees of each pass")
-	tries := flag.Int("tries", 40, "random questions a node chooses from")
+	trees := flag.Int("trees", 12, "trees of each pass")
+	tries := flag.Int("tries", 150, "random questions a node chooses from")
 	whole := flag.Bool("whole", false, "write a table grown from all rows; without it a fifth is kept aside, which the tests look at")
 	flag.Parse()
 	if err := run(*out, flag.Args(), cudnn.Growth{Trees: *trees, Tries: *tries, Seed: 1}, *whole); err != nil {
