@@ -118,7 +118,8 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	if err := o.contradiction(cmd); err != nil {
 		return err
 	}
-	// From here on what predictions leave behind is collected as it comes: a deep model must not take twice its memory.
+	// What predictions leave behind is collected as it comes from this much memory on, and seldom before: a deep model must not take twice its memory, a small one not wait.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(gcLimit))
 	m, err := o.machine()
 	if err != nil {
@@ -157,6 +158,7 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	if err != nil {
 		return cannotPredict(&j, err)
 	}
+	steps := res
 	if o.trace != nil {
 		if res, err = predict.WithPhases(res, j.Optimizers, o.trace, m); err != nil {
 			return err
@@ -165,7 +167,7 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	r := res.Report
 	var wait sync.WaitGroup
 	wait.Go(func() { r.Least = predict.Least(res.Tape, m) })
-	r.Largest = predict.Largest(j.Job, src, m)
+	r.Largest = predict.Largest(j.Job, src, m, steps)
 	wait.Wait()
 	if o.Moments > 0 {
 		r.Timeline = predict.Moments(res.Tape, min(o.Moments, maxMoments))

@@ -113,7 +113,7 @@ func predictForPage(env Env, o viewOptions) (*page.Summary, error) {
 		return nil, cannotPredict(&j, err)
 	}
 	r := &res.Report
-	r.Largest = predict.Largest(j.Job, src, m)
+	r.Largest = predict.Largest(j.Job, src, m, res)
 	r.Timeline = predict.Moments(res.Tape, shownMoments)
 	r.Batches = predict.Batches(j.Job, src, m, r.Largest)
 	return &page.Summary{Kind: page.Predicted, Headline: textout.PredictHeadline(r), Prediction: r}, nil

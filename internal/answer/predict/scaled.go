@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
@@ -9,8 +10,9 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// batches are two steps of one job at any batch. Steps of different batches make the same requests, and nearly all of their sizes grow with the batch in proportion, so two batches are run
-// and the tapes of others drawn between them. What is found on those is checked on the real ones.
+// batches are two steps of one job at any batch. Running a model costs ten times as much as playing its tape, so few batches are run. Steps of different batches make the same requests, and
+// nearly all of their sizes grow with the batch in proportion: the job's own tape suggests where the border lies, one batch there is run, and the tapes of others are drawn between the two.
+// What is found on those is checked on the real ones.
 type batches struct {
 	j   job.Job
 	src Source
@@ -32,15 +34,62 @@ type needed struct {
 	ok    bool
 }
 
-// newBatches runs the job at its own batch and at another. Nil where one is not like the other, or does not run.
-func newBatches(j job.Job, src Source, m Machine) *batches {
+// newBatches takes the job at its own batch (done, where it was predicted already) and runs it at the first batch that may be too large. There is no second one (0) where the steps are not
+// alike, or one of them does not run.
+func newBatches(j job.Job, src Source, m Machine, done *Result) *batches {
 	s := &batches{j: j, src: src, m: m, a: min(j.Batch, maxBatch/2)}
-	s.b = 2 * s.a
-	both(func() { s.run(s.a) }, func() { s.run(s.b) })
-	if s.run(s.a).err != nil || s.run(s.b).err != nil || !alikeTapes(s.run(s.a).tape, s.run(s.b).tape) {
-		s.b = 0
+	if done != nil && s.a == j.Batch {
+		s.runs.get(s.a, func() ran { return ran{tape: twoSteps(done.Tape), conv: done.conv} })
+	}
+	own := s.run(s.a)
+	if own.err != nil {
+		return s
+	}
+	for _, n := range []int{s.suggested(own) + 1, 2 * s.a} {
+		if other := s.run(n); n != s.a && other.err == nil && alikeTapes(own.tape, other.tape) {
+			s.b = n
+			break
+		}
 	}
 	return s
+}
+
+// suggested is about the largest batch that fits, as the tape of one says it: activations and inputs grow with it.
+func (s *batches) suggested(own ran) int {
+	scaled := func(n int) (units.Bytes, bool) {
+		return s.need(own.resized(func(i int, e tape.Event) units.Bytes {
+			if c := own.tape.Owners[e.Owner].Category; c == tape.Activations || c == tape.Inputs {
+				return e.Size * units.Bytes(n) / units.Bytes(s.a)
+			}
+			return e.Size
+		}))
+	}
+	return min(largest(s.a, maxBatch, scaled, room(s.m)), maxBatch-1)
+}
+
+// twoSteps is a tape of three steps up to the third.
+func twoSteps(t *tape.Tape) *tape.Tape {
+	out := *t
+	for i, e := range t.Events {
+		if e.Kind == tape.Mark && t.Moments[e.Owner].Step > 2 {
+			out.Events = t.Events[:i:i]
+			break
+		}
+	}
+	return &out
+}
+
+// resized is a step whose requests have other sizes.
+func (r ran) resized(size func(i int, e tape.Event) units.Bytes) ran {
+	t := *r.tape
+	t.Events = slices.Clone(r.tape.Events)
+	for i := range t.Events {
+		if e := &t.Events[i]; e.Kind != tape.Mark {
+			e.Size = size(i, *e)
+		}
+	}
+	r.tape = &t
+	return r
 }
 
 // both does two things at once.
@@ -83,14 +132,14 @@ func (s *batches) drawn(n int) ran {
 	along := func(x, y units.Bytes) units.Bytes {
 		return max(x+(y-x)*units.Bytes(n-s.a)/units.Bytes(s.b-s.a), min(x, y, 1))
 	}
-	t := *a.tape
-	t.Events = append([]tape.Event(nil), a.tape.Events...)
-	for i := range t.Events {
-		if e := &t.Events[i]; e.Size != b.tape.Events[i].Size {
-			e.Size = along(e.Size, b.tape.Events[i].Size)
+	out := a.resized(func(i int, e tape.Event) units.Bytes {
+		if other := b.tape.Events[i].Size; e.Size != other {
+			return along(e.Size, other)
 		}
-	}
-	return ran{tape: &t, conv: convolutions{largest: along(a.conv.largest, b.conv.largest)}}
+		return e.Size
+	})
+	out.conv = convolutions{largest: along(a.conv.largest, b.conv.largest)}
+	return out
 }
 
 // need is the safe bound of a step.
@@ -143,10 +192,15 @@ func (s *batches) border(holds func(n int) bool, onDrawn, onReal func() int) int
 
 // largest is the largest batch that fits.
 func (s *batches) largest() int {
-	search := func(need func(n int) (units.Bytes, bool)) func() int {
-		return func() int { return largest(s.j.Batch, maxBatch, need, room(s.m)) }
+	search := func(need func(n int) (units.Bytes, bool)) int { return largest(s.j.Batch, maxBatch, need, room(s.m)) }
+	onDrawn := func() int {
+		need := func(n int) (units.Bytes, bool) { return s.need(s.drawn(n)) }
+		if at, _ := need(s.b - 1); s.b > 1 && at <= room(s.m) && !s.fits(s.b) { // the suggestion was right
+			return s.b - 1
+		}
+		return search(need)
 	}
-	return s.border(s.fits, search(func(n int) (units.Bytes, bool) { return s.need(s.drawn(n)) }), search(s.needAt))
+	return s.border(s.fits, onDrawn, func() int { return search(s.needAt) })
 }
 
 // tight is the largest batch that gets through after the allocator has released its cache, or with less workspace than cuDNN asks for; fits is one that needs

@@ -18,7 +18,7 @@ func TestTheLargestBatchOfDrawnTapesIsThatOfRealOnes(t *testing.T) {
 		}
 		m := h200(t)
 		m.Capacity = 24 * units.GiB
-		got := Largest(r.Job, src, m)
+		got := Largest(r.Job, src, m, nil)
 		if got == nil {
 			continue
 		}

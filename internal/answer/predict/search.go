@@ -9,12 +9,12 @@ import (
 
 // Largest finds the largest batch that fits with everything else as it is (no request waits for memory, with the safe bound's margin), the largest that gets
 // through at all, and, for models of text, the longest sequence that fits at the job's batch. Memory grows with both, so a search by halves is exact; where a size cannot be computed (longer than the
-// model's positions) it counts as not fitting. A graph without an open size has one batch only: nil.
-func Largest(j job.Job, src Source, m Machine) *report.Largest {
+// model's positions) it counts as not fitting. A graph without an open size has one batch only: nil. What Run said of the job spares running it again; it may be nil.
+func Largest(j job.Job, src Source, m Machine, done *Result) *report.Largest {
 	if src.Graph != nil && len(src.Graph.Symbols) == 0 {
 		return nil
 	}
-	all := newBatches(j, src, m)
+	all := newBatches(j, src, m, done)
 	out := &report.Largest{Batch: all.largest()}
 	if out.Batch < maxBatch {
 		if most := all.tight(out.Batch); most > out.Batch {

@@ -1,6 +1,8 @@
 package predict
 
 import (
+	"slices"
+
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
@@ -38,8 +40,13 @@ func Least(t *tape.Tape, m Machine) units.Bytes {
 		return 0
 	}
 	low, high := units.Bytes(0), free.Stats.Peak.Reserved
+	rigid := !slices.ContainsFunc(t.Events, func(e tape.Event) bool { return e.Elastic })
 	for high-low > high/500 {
 		middle := (low + high) / 2
+		if rigid && middle < free.Stats.Peak.Requested { // what is in use at once has to be there
+			low = middle
+			continue
+		}
 		res, err := alloc.Run(t, alloc.Policy{Conf: m.Conf, Torch: m.Torch, Cap: middle}, nil)
 		if err == nil && res.Outcome() != alloc.Fails {
 			high = middle
