@@ -1,6 +1,6 @@
 """Keeps an interpreter that has imported torch, and starts scripts in forks of it: warm.py SOCKET, then the program that `warm.py SOCKET --client` prints in place of python.
 
-Most of what predicting a small script costs is importing torch and its compiler, twice. A fork has them already. Everything else happens as in a fresh interpreter:
+Most of what predicting a small script costs is importing torch and its compiler, twice. A fork has them already. The rest is meant to be as in a fresh interpreter (answers of the two were not compared):
 the environment, PYTHONPATH and its sitecustomize, the folder, standard streams and the exit status are the caller's. A worker ends with its caller.
 """
 import importlib

@@ -80,6 +80,16 @@ func TestSizesThatDependOnDataAreBounded(t *testing.T) {
 	}
 }
 
+// Which rows a mask keeps is asked on the host; the indices go back. Two checks of values on the way are taken to pass.
+func TestSizesAreBoundedOnTheHostAndChecksOfValuesPass(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "left.py")
+	r := res.Report.Range
+	if trace.Steps != 3 || r == nil || r.Low >= r.High || !strings.Contains(r.Why, "left.py:14") {
+		t.Errorf("%d steps, range %+v of peak %d, ended: %s %s", trace.Steps, r, res.Report.Peak.Allocated, trace.Ended, trace.Why)
+	}
+}
+
 // Each of 4096 tokens goes to two of eight experts: whatever the shares, hidden layers of 8192 rows are kept for backward, not of eight times as many.
 func TestExpertsGetEqualShares(t *testing.T) {
 	t.Parallel()

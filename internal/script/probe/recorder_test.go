@@ -42,21 +42,44 @@ func TestStacksAreRecordedAsOftenAsTheirCostAllows(t *testing.T) {
 	// A step takes 100 ms without stacks and so many more with them; it asks for memory so many times.
 	script := `
 from plimsoll._budget import Budget
-for extra, requests in ((0, 1000), (2, 1000), (4, 1000), (10, 1000), (35, 1000), (900, 1000000), (0, 10)):
-    budget, now = Budget(), 0.0
+for extra, requests in ((0, 1000), (2, 1000), (4, 1000), (10, 1000), (35, 1000), (900, 1000000), (2, 400), (0, 10)):
+    budget, now, early = Budget(), 0.0, []
     for step in range(2000):
+        early += [step] if step < 128 and not budget.stacks_in(step) else []
         now += (100 + (extra if budget.stacks_in(step) else 0)) / 1000
-        budget.step_done(step, now, step * requests)
+        budget.step_done(step, now, now, step * requests)
     late = [step for step in range(1000, 2000) if budget.stacks_in(step)]
-    print(extra, len(late), extra * len(late) / 1000 <= (3 if extra <= 3 else 2.1), budget.stacks_in(0), budget.stacks_in(100))
+    print(extra, len(late), extra * len(late) / 1000 <= (3 if extra <= 3 else 2.1), len(early), len(budget.costs))
 `
 	got := python(t, "-c", script)
 	want := strings.Join([]string{
-		"0 1000 True True False", "2 1000 True True False", "4 333 True True False", "10 167 True True False", "35 56 True True False", "900 2 True True False",
-		"0 1000 True True True",
+		"0 1000 True 64 2", "2 1000 True 64 2", "4 333 True 64 1", "10 167 True 64 1", "35 56 True 64 1", "900 2 True 64 1",
+		"2 250 True 64 1", // nothing leaves the ring while they are compared: it costs three times as much
+		"0 1000 True 0 0",
 	}, "\n")
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestALowCostOfStacksIsBelievedWhenItIsMeasuredAgain(t *testing.T) {
+	t.Parallel()
+	// Stacks make a step of 28 ms 6 ms longer. In some comparisons other work on the machine hides that: steps without stacks take 34 ms too. The thread's own work
+	// shows 4 of the 6 ms, or nothing where the stacks are taken by another thread.
+	script := `
+from plimsoll._budget import Budget
+def steps(extra, seen, noisy):
+    budget, now, busy = Budget(), 0.0, 0.0
+    for step in range(2000):
+        round, stacks = step // 128, budget.stacks_in(step)
+        now += 0.028 + (extra if stacks or round in noisy else 0)
+        busy += 0.014 + (seen if stacks else 0)
+        budget.step_done(step, now, busy, step * 1000)
+    return budget.period, len(budget.costs)
+print(steps(0.006, 0.004, (0, 1, 2)), steps(0.006, 0, (0,)), steps(0.006, 0, (0, 2)), steps(0.006, 0, (1,)), steps(0, 0, ()))
+`
+	if got, want := python(t, "-c", script), "(6, 1) (11, 3) (1, 3) (11, 1) (1, 2)"; got != want {
+		t.Errorf("period and comparisons: got %s, want %s", got, want)
 	}
 }
 

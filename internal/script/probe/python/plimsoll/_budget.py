@@ -4,17 +4,26 @@ Recording an event costs well under a microsecond; walking the Python stack of a
 2.11), and letting the stack go when the event leaves the ring costs twice as much again (an H200, docs/measurements/2026-11-16-h200-overhead.md). On a step
 that waits for the GPU this is free; on one that waits for Python it is not. So the first steps are recorded with stacks. Where they have so many allocations
 that stacks might show, as many steps follow without, the last of each are compared, and from there on only so many steps carry stacks as the budget allows.
-Steps of both kinds in turn cannot be compared: those without pay for the stacks that leave the ring.
+Single steps of both kinds in turn cannot be compared: those without pay for the stacks that leave the ring.
+
+A machine with other work makes one comparison say nearly anything: that stacks cost nothing, on a step of 28 ms which they made 6 ms longer (the same H200). So a
+low cost is believed only when most of three comparisons find one, and the cost is the larger of two measures: the longer step, and the longer time that the
+training thread was busy, which other programs hardly change. A high cost is believed at once: all it can take away is lines.
 A failure in a step without stacks has no lines; most programs that fail do so early, and are not slowed down for long.
 """
+import statistics
 
 BEARABLE = 0.03  # of the step time: stacks that cost no more are kept in every step
 SHARE = 0.02  # of the step time that stacks may cost where they cost more
 WARM_UP = 64  # steps with stacks: lazy initialisation, and the steps in which most scripts die
 LIGHT = 64  # steps without, in which the stacks leave the ring
 COUNTED = 16  # the last of both that are compared
+ROUNDS = 3  # comparisons before a low cost is believed, fewer where they agree
 MOST = 10e-6  # seconds that the stack of one allocation costs at most: 5 to 7 were measured
 RAREST = 1000  # at the least, one step in so many carries stacks
+RING = 100_000  # allocator events that PyTorch keeps a device; about a kilobyte of host memory each with Python stacks
+EVENTS = 3  # of an allocation: it begins, its end is asked for, it ends
+LEAVING = 3  # times what is measured is what stacks cost, where none left the ring meanwhile
 
 
 class Budget:
@@ -24,42 +33,55 @@ class Budget:
         self.adaptive = adaptive
         self.period = 1
         self.cost = None  # measured, as a share of a step without stacks
-        self.times = {True: [], False: []}
+        self.costs = []  # of each comparison
+        self.measuring = adaptive
+        self.steps = {True: [], False: []}  # of this comparison: seconds of each, and of its thread's work
         self.last = None
-        self.light = LIGHT  # steps without stacks that are still to come when the first ones are over
         self.before = None  # allocations until the first step that is counted
 
     def stacks_in(self, step):
         """Whether the step of that number (from 0) is recorded with stacks."""
-        if not self.adaptive or step < WARM_UP:
-            return True
-        return step >= WARM_UP + self.light and step % self.period == 0
+        if self.measuring:
+            return step % (WARM_UP + LIGHT) < WARM_UP
+        return step % self.period == 0
 
-    def step_done(self, step, now, allocations):
-        """Tell that the step ended at that time (seconds), after so many allocations since the process began."""
-        since, self.last = self.last, now
-        if not self.adaptive or since is None or step >= WARM_UP + self.light:
+    def step_done(self, step, now, busy, allocations):
+        """Tell that the step ended at that time, after so many seconds of the thread's own work and so many allocations since the process began."""
+        since, self.last = self.last, (now, busy)
+        if not self.measuring or since is None:
             return
-        if step == WARM_UP - COUNTED:
+        at = step % (WARM_UP + LIGHT)
+        if at == WARM_UP - COUNTED:
             self.before = allocations
-        elif WARM_UP - COUNTED < step < WARM_UP:
-            self.times[True].append(now - since)
-        elif step >= WARM_UP + LIGHT - COUNTED:
-            self.times[False].append(now - since)
-        if step == WARM_UP - 1 and MOST * (allocations - self.before) <= BEARABLE * sum(self.times[True]):
-            self.light = 0
-        elif step == WARM_UP + LIGHT - 1:
-            self._decide()
+        elif WARM_UP - COUNTED < at < WARM_UP or at >= WARM_UP + LIGHT - COUNTED:
+            self.steps[at < WARM_UP].append((now - since[0], busy - since[1]))
+        if at == WARM_UP - 1:
+            self.before = allocations - self.before if self.before is not None else 0
+            self.measuring = MOST * self.before > BEARABLE * sum(seconds for seconds, _ in self.steps[True])
+        elif at == WARM_UP + LIGHT - 1:
+            self._compare()
 
-    def _decide(self):
-        with_stacks, without = _undisturbed(self.times[True]), _undisturbed(self.times[False])
-        if without <= 0:
-            return
-        self.cost = max(0.0, with_stacks / without - 1)
+    def _compare(self):
+        """One comparison more: decide, or measure again."""
+        turns = EVENTS * self.before / (COUNTED - 1) * (LIGHT - COUNTED)  # events until the first step that is counted
+        self.costs.append(cost(self.steps[True], self.steps[False]) * (1 if turns >= RING else LEAVING))
+        self.steps = {True: [], False: []}
+        low = sum(c <= BEARABLE for c in self.costs)
+        if low == len(self.costs) and 2 * low <= ROUNDS:
+            return  # a low cost, and too few that say so
+        if self.costs[0] <= BEARABLE and len(self.costs) < ROUNDS and low < len(self.costs):
+            return  # they do not agree
+        self.measuring = False
+        self.cost = statistics.median(self.costs)
         self.period = 1 if self.cost <= BEARABLE else min(RAREST, -int(-self.cost // SHARE))
 
 
-def _undisturbed(values):
+def cost(with_stacks, without):
+    """What stacks cost, as a share of a step without: the longer step or the longer work, whichever says more."""
+    (slow, more), (fast, less) = map(_undisturbed, (with_stacks, without))
+    return max(0.0, slow - fast, more - less) / fast if fast > 0 else 0.0
+
+
+def _undisturbed(steps):
     """What a step takes when nothing else gets in its way: a machine with other work makes some steps longer and none shorter."""
-    ordered = sorted(values)
-    return ordered[len(ordered) // 4] if ordered else 0.0
+    return tuple(sorted(values)[len(values) // 4] for values in zip(*steps)) or (0.0, 0.0)

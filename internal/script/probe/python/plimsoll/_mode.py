@@ -2,6 +2,7 @@
 import sys
 import threading
 
+from . import _checks
 from ._places import PINNED
 
 
@@ -74,12 +75,17 @@ class _Answers:
         ones = lambda t: torch.ones(t.shape, dtype=torch.float32 if t.dtype is torch.bfloat16 else t.dtype)
         self.values = {
             Tensor.item: lambda t: 1.0 if t.dtype.is_floating_point else 0, Tensor.__float__: lambda t: 1.0, Tensor.__int__: lambda t: 1,
-            Tensor.__index__: lambda t: 1, Tensor.__bool__: lambda t: bool(t.__dict__.get("_plimsoll_true")),
+            Tensor.__index__: lambda t: 1, Tensor.__bool__: self.truth,
             Tensor.tolist: lambda t: ones(t).tolist(), Tensor.numpy: lambda t: ones(t).numpy(), Tensor.__array__: lambda t: ones(t).numpy(),
         }
         self.finite = {torch.isfinite, Tensor.isfinite, torch.all, Tensor.all}
         self.alls = {torch.all, Tensor.all, getattr(torch, "_is_all_true", torch.all)}
         self.checks = capture.places.home + "distributions"
+
+    def truth(self, tensor):
+        """Whether a tensor without data holds: what a check of its values needs, else what is known of it, else no."""
+        passing = _checks.passing()
+        return bool(tensor.__dict__.get("_plimsoll_true")) if passing is None else passing
 
     # What a tensor says of its place -----------------------------------------------------------------------------------------
 

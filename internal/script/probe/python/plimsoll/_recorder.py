@@ -13,10 +13,9 @@ import time
 from collections import deque
 
 from . import _files, _frames, _holders, _machine, _trackers
-from ._budget import Budget
+from ._budget import RING, Budget
 from ._keeper import Keeper
 
-MAX_ENTRIES = 100_000  # ring of allocator events a device; about a kilobyte of host memory each with Python stacks
 MAX_OOMS = 64  # failures described one by one; more are counted
 DUMPING = 0.02  # share of the time that snapshots of failures may take; the first is always written, and so is that of the failure that ends the script
 STATUS_EVERY = 1.0  # seconds between two status files
@@ -147,7 +146,7 @@ class Recorder:
         if self.mode == "off":
             return
         self.torch.cuda.memory._record_memory_history(
-            "all", context="alloc" if stacks else None, stacks="python", max_entries=MAX_ENTRIES)
+            "all", context="alloc" if stacks else None, stacks="python", max_entries=RING)
         self.with_stacks = stacks
 
     def _hook_optimizers(self):
@@ -235,7 +234,7 @@ class Recorder:
         allocated, reserved = self._note_peak()
         self.history.add([self.step, round(now - self.began, 3), allocated, self.peak["allocated"], reserved])
         self.keeper.stepped(allocated)
-        self.budget.step_done(self.step, now, self.allocations)
+        self.budget.step_done(self.step, now, time.thread_time(), self.allocations)
         self.step += 1
         self.used = True
         self._begin("forward")
@@ -384,7 +383,7 @@ class Recorder:
             "peak": self.peak, "history_columns": ["step", "seconds", "allocated", "peak_allocated", "reserved"],
             "history": self.history.rows, "marks": list(self.marks), "ooms": self.ooms, "oom_count": self.oom_count, "error": self.error,
             "loaders": self.loaders, "optimizers": self.optimizers, "host": {"name": self.facts["host"], "resident": resident, "available": available},
-            "recording": {"mode": self.mode, "stacks_every": self.budget.period, "stack_cost": self.budget.cost, "max_entries": MAX_ENTRIES},
+            "recording": {"mode": self.mode, "stacks_every": self.budget.period, "stack_cost": self.budget.cost, "max_entries": RING},
             "problems": self.problems, **self.extra,
         }
 

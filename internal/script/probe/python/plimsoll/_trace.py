@@ -280,6 +280,8 @@ class Trace:
         with self.torch.no_grad(), self.recording(category):
             made = self.torch.empty_strided(shape.shape, shape.stride(), dtype=shape.dtype)
             made = change(made)
+            if _tracemode.depends_on_data(tensor):
+                self.depends(made)
         return made.requires_grad_(tensor.requires_grad) if tensor.is_leaf and tensor.requires_grad else made
 
     def to_cpu(self, tensor, change=lambda t: t):

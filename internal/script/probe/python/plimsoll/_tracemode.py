@@ -13,6 +13,13 @@ from . import _mode
 from ._places import MARK, PINNED
 
 
+DEPENDS = "_plimsoll_depends"  # on a tensor on the host whose size depends on data
+
+
+def depends_on_data(tensor):
+    return DEPENDS in tensor.__dict__
+
+
 def enter(torch, trace):
     """Switch the first mode on for the rest of the process."""
     from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
@@ -45,6 +52,7 @@ class _Answers(_mode._Answers):
         self.special[torch.Tensor.__deepcopy__] = self.deepcopy
         self.movers[torch._C._VariableFunctions._pad_packed_sequence] = self.padded
         self.cpu_device = torch.device("cpu")
+        self.host = operators_on_host(torch, trace)
 
     def call(self, function, args, kwargs):
         special = self.special.get(function)
@@ -89,16 +97,25 @@ class _Answers(_mode._Answers):
                 setattr(out, PINNED, True)
             return out
         if not to_gpu and (device is not None or all(map(self.on_cpu, unreal))):
-            with self.trace.turn, self.trace.fake:
-                out = function(*args, **kwargs)
-            for t in self.trace.tensors(out):
-                setattr(t, MARK, self.cpu_device)
-            return out
+            return self.on_host(function, args, kwargs, unreal)
         with self.trace.recording():
             out = function(*args, **kwargs)
         if self.holds(function, unreal, sys._getframe(3)):
             for t in self.trace.tensors(out):
                 setattr(t, "_plimsoll_true", True)
+        return out
+
+    def on_host(self, function, args, kwargs, given):
+        """A call whose tensors without data have all left the GPU. Whether a size depends on data is kept with the tensor: it may go back."""
+        depends = any(map(depends_on_data, given))
+        with self.trace.turn, self.trace.fake, self.host:
+            self.host.bounds.bounded = False
+            out = function(*args, **kwargs)
+            depends = depends or self.host.bounds.bounded
+        for t in self.trace.tensors(out):
+            setattr(t, MARK, self.cpu_device)
+            if depends:
+                setattr(t, DEPENDS, True)
         return out
 
     def followed(self, out, given):
@@ -180,10 +197,19 @@ class Storage(weakref.ref):
 
 def operators(torch, trace):
     """The second mode."""
+    return _bounded(torch, Bounds(torch, trace), trace.saw)
+
+
+def operators_on_host(torch, trace):
+    """The same for tensors without data that have left the GPU: the trace counts none of them."""
+    return _bounded(torch, _OnHost(torch, trace), lambda *call: None)
+
+
+def _bounded(torch, bounds, saw):
+    """A mode that sees each operator, and gives those whose results depend on data the largest there can be."""
     from torch._subclasses import fake_tensor
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    bounds = Bounds(torch, trace)
     surprises = tuple(getattr(fake_tensor, name) for name in ("DynamicOutputShapeException", "DataDependentOutputException") if hasattr(fake_tensor, name))
 
     class Operators(TorchDispatchMode):
@@ -197,10 +223,12 @@ def operators(torch, trace):
                     out = func(*args, **kwargs)
                 except surprises:
                     out = bounds.other(func, args, kwargs)
-            trace.saw(func, args, kwargs, out)
+            saw(func, args, kwargs, out)
             return out
 
-    return Operators()
+    mode = Operators()
+    mode.bounds = bounds
+    return mode
 
 
 class Bounds:
@@ -308,3 +336,13 @@ class Bounds:
         widest = max(given, key=lambda t: t.numel())
         out = tuple(self.told(widest.new_empty(widest.numel())) for _ in func._schema.returns)
         return out[0] if len(out) == 1 else out
+
+
+class _OnHost(Bounds):
+    """Bounds of tensors that no trace counts."""
+
+    bounded = False
+
+    def told(self, out):
+        self.bounded = True
+        return out
