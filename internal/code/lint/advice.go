@@ -236,7 +236,7 @@ func denseEmbedding(p *pass) {
 // frozenInOptimizer is LM045.
 func frozenInOptimizer(p *pass) {
 	p.optimizers(func(s *flow.Scope, made *flow.Call, model string) {
-		if p.partlyFrozen(s, model, made.Order) {
+		if p.partlyFrozen(s, model, made.Order) && !p.sourceHas("requires_grad = True", "requires_grad_(True)", "requires_grad_()", "unfreeze") { // else what is frozen now is trained later
 			p.report(made.Node.Args[0].Value, Note,
 				"some of these parameters are frozen. PyTorch's optimizers make no state for a parameter without gradient, so nothing is lost here; DeepSpeed, FSDP with flat parameters and fused 8-bit optimizers hold state for all they are given",
 				"pass only what is trained: `filter(lambda p: p.requires_grad, "+model+".parameters())`")

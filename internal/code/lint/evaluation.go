@@ -13,11 +13,30 @@ func evalWithoutNoGrad(p *pass) {
 	if p.gradOffEverywhere() {
 		return
 	}
+	if p.modelDifferentiates() {
+		return
+	}
 	for _, s := range p.m.Scopes {
 		if !s.Func.Quiet() {
 			p.evalScope(s)
 		}
 	}
+}
+
+// modelDifferentiates tells whether a model of the file computes gradients in its forward, as those of forces do: it fails without autograd.
+func (p *pass) modelDifferentiates() bool {
+	for _, class := range p.m.Classes {
+		forward := class.Methods["forward"]
+		if !class.Module || forward == nil {
+			continue
+		}
+		for _, c := range forward.Scope.Calls {
+			if c.Name == "torch.autograd.grad" || strings.HasPrefix(c.Name, "torch.func.") || strings.HasPrefix(c.Name, "torch.autograd.functional.") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // gradOffEverywhere tells whether the file switches autograd off for good.
@@ -195,7 +214,7 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	if p.volatile(s) {
 		message = "`volatile=True` does nothing since PyTorch 0.4, so " + message
 	}
-	p.report(c.Node, severity, message, "wrap it in `with torch.inference_mode():`; model.eval() only switches dropout and batch norm")
+	p.report(c.Node, severity, message, "wrap it in `with torch.no_grad():`; model.eval() only switches dropout and batch norm")
 	p.explains(c.Ctx.InnermostLoop())
 	p.within(s)
 }

@@ -14,15 +14,15 @@ func retainGraph(p *pass) {
 		backs := p.backwards(s)
 		for i, b := range backs {
 			loop := b.call.Ctx.InnermostLoop()
-			if !b.retain || b.create || loop == nil || !builtInside(s, b, loop) || needsGraphAgain(s, backs[i+1:], b, loop) || p.carriedOver(s, b, loop) || p.mayShareGraph(s, b, loop) {
+			if !b.retain || b.create || loop == nil || !builtInside(s, b, loop) || needsGraphAgain(s, backs[i+1:], b, loop) || p.carriedOver(s, b, loop) || p.mayShareGraph(s, b, loop) || handedOn(s, b, loop) || p.modelKeepsGraph() {
 				continue
 			}
-			fix := "drop retain_graph here; where several losses share a graph, retain it for all but the last backward, or add the losses up"
+			fix := "does anything else go through this graph? If not, drop retain_graph; where several losses share a graph, retain it for all but the last backward, or add the losses up"
 			if p.reportedIn("LM004", loop) {
 				fix = "first detach the state that goes from batch to batch (LM004), then drop retain_graph; in the other order backward fails"
 			}
 			p.report(b.call.Node, Warning,
-				"retain_graph=True keeps this iteration's activations after the backward that was meant to free them, and nothing in the loop uses the graph again", fix)
+				"retain_graph=True keeps this iteration's activations after the backward that was meant to free them, and nothing seen in the loop uses the graph again", fix)
 			p.explains(loop)
 		}
 	}
@@ -67,11 +67,55 @@ func (p *pass) carriedOver(s *flow.Scope, b backward, l *flow.Loop) bool {
 // style image, given as an argument, bring a graph that every iteration's backward goes through.
 func (p *pass) mayShareGraph(s *flow.Scope, b backward, l *flow.Loop) bool {
 	for _, bind := range s.Binds {
-		if bind.Expr != nil && bind.Ctx.Inside(l) && bind.Value.Shares(b.value) && p.opaque(s, bind.Expr, l) {
+		if bind.Expr != nil && bind.Ctx.Inside(l) && (bind.Value.Shares(b.value) || bind.Name == flow.Key(b.call.Recv)) && p.opaque(s, bind.Expr, l) {
 			return true
 		}
 	}
 	return p.opaque(s, b.call.Recv, l)
+}
+
+// handedOn tells whether what the loss is made of is given, after the backward, to something that may go through the graph again.
+func handedOn(s *flow.Scope, b backward, l *flow.Loop) bool {
+	for _, c := range s.Calls {
+		if c.Order <= b.call.Order || !c.Ctx.Inside(l) || oneOf(flow.Last(c.Name), "print", "float", "str", "len") || oneOf(c.Method, "append", "add_scalar", "log", "info", "set_postfix", "set_description", "format", "write", "item", "detach") {
+			continue
+		}
+		if strings.HasPrefix(c.Name, "torch.") || strings.HasPrefix(c.Name, "numpy.") {
+			continue
+		}
+		for _, v := range c.Args {
+			if v.HasGraph() && v.Shares(b.value) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// modelKeepsGraph tells whether a module of the file brings a graph from one forward into the next: a state that forward reads and writes, or
+// something that __init__ computed from parameters.
+func (p *pass) modelKeepsGraph() bool {
+	for _, class := range p.m.Classes {
+		forward, init := class.Methods["forward"], class.Methods["__init__"]
+		if !class.Module || forward == nil || init == nil {
+			continue
+		}
+		for _, b := range forward.Scope.Binds {
+			if strings.HasPrefix(b.Name, "self.") && slices.ContainsFunc(forward.Scope.Calls, func(c *flow.Call) bool { return mentions(c.Node, b.Name) }) {
+				return true
+			}
+		}
+		for _, b := range init.Scope.Binds {
+			c, ok := b.Expr.(*pysource.Call)
+			if !ok || !strings.HasPrefix(b.Name, "self.") {
+				continue
+			}
+			if name := p.m.Dotted(c.Func); strings.HasPrefix(name, "torch.") && !strings.HasPrefix(name, "torch.nn.") && words(c, func(w string) bool { return w == "self" }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // opaque tells whether an expression takes in a value from before a loop that may be anything.
@@ -83,7 +127,7 @@ func (p *pass) opaque(s *flow.Scope, x pysource.Expr, l *flow.Loop) bool {
 				return true
 			}
 		}
-		if f, ok := x.Func.(*pysource.Attribute); ok && s.Holds(flow.Key(f.X)).Kind != flow.Unknown {
+		if f, ok := x.Func.(*pysource.Attribute); ok && (flow.Key(f.X) == "" || s.Holds(flow.Key(f.X)).Kind != flow.Unknown) {
 			return p.opaque(s, f.X, l)
 		}
 	case *pysource.Binary:
@@ -107,6 +151,9 @@ func (p *pass) opaqueName(s *flow.Scope, key string, l *flow.Loop) bool {
 	if first == "self" {
 		first, _, _ = strings.Cut(rest, ".")
 	}
+	if loaded := p.m.Scopes[0].Holds(key); s.Func != nil && !hasParam(s.Func.Node, first) && !boundIn(s, key) && (loaded.HasGraph() || loaded.Grad || loaded.Trained) {
+		return true // computed when the file was loaded
+	}
 	if key == "" || p.m.Imports[first] != "" || p.m.Functions[first] != nil || p.m.Classes[first] != nil || config(first) {
 		return false
 	}
@@ -118,6 +165,9 @@ func (p *pass) opaqueName(s *flow.Scope, key string, l *flow.Loop) bool {
 		if bound = true; b.Ctx.Inside(l) {
 			return false
 		}
+	}
+	if strings.HasPrefix(key, "self.") && s.Holds(key).Kind == flow.Tensor {
+		return true // made by another method
 	}
 	return bound && s.Holds(key).Kind == flow.Unknown && !isTarget(key, l)
 }
@@ -215,13 +265,32 @@ func hookStores(p *pass) {
 			if !hookRegistrations[c.Method] || c.Recv == nil || len(c.Node.Args) == 0 {
 				continue
 			}
-			if at := p.keptByHook(s, c.Node.Args[0].Value); at != nil && !removes {
+			if at := p.keptByHook(s, c.Node.Args[0].Value); at != nil && !removes && !p.emptied(at) {
 				p.report(at, Warning,
 					"this hook adds a tensor to a container at every forward, graph and GPU memory included, and no handle.remove() ends it",
-					"keep `output.detach().cpu()`, empty the container after use, and remove the handle")
+					"empty the container after use and remove the handle; keep `output.detach().cpu()` where no loss is computed from it")
 			}
 		}
 	}
+}
+
+// emptied tells whether the container of an append is emptied or made anew somewhere in the file: its tensors are for one forward, and a loss
+// may need their graph.
+func (p *pass) emptied(at pysource.Node) bool {
+	c, ok := at.(*pysource.Call)
+	if !ok {
+		return false
+	}
+	f, ok := c.Func.(*pysource.Attribute)
+	if !ok {
+		return false
+	}
+	name := flow.Last(flow.Key(f.X))
+	if name == "" {
+		return false
+	}
+	text := string(p.m.File.Source)
+	return strings.Contains(text, name+".clear()") || strings.Contains(text, name+"[:]") || strings.Count(text, name+" = []") > 1 || strings.Count(text, name+" = {}") > 1
 }
 
 // hookObjects finds classes whose objects are forward hooks: __call__ takes a module, its input and its output, and keeps the output.
@@ -237,12 +306,12 @@ func (p *pass) hookObjects(removes bool) {
 				continue
 			}
 			severity := Warning
-			if removes || c.Methods["clear"] != nil || c.Methods["reset"] != nil {
+			if removes || p.emptied(at) || c.Methods["clear"] != nil || c.Methods["reset"] != nil {
 				severity = Note
 			}
 			p.report(at, severity,
 				"this hook keeps what it gets at every forward, graph and GPU memory included, until its list is emptied",
-				"keep `"+call.Node.Params[3].Name+".detach()` (with .cpu() where it may stay there), and empty the list right after use")
+				"keep `"+call.Node.Params[3].Name+".detach()` (with .cpu() where it may stay there) if no loss is computed from it, and empty the list right after use")
 			break
 		}
 	}

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
@@ -10,7 +11,7 @@ import (
 
 // missingZeroGrad is LM017. It is about correctness alone: .grad is summed in place, so memory does not grow by a byte.
 func missingZeroGrad(p *pass) {
-	if p.sourceHas("zero_grad", ".grad = None", "apply_optimizer_in_backward", "deepspeed") {
+	if p.sourceHas("zero_grad", ".grad = None", "del p.grad", "del param.grad", "_foreach_zero_", "apply_optimizer_in_backward", "deepspeed") {
 		return
 	}
 	for _, s := range p.m.Scopes {
@@ -53,6 +54,10 @@ func (p *pass) clearsInside(s *flow.Scope, t training) bool {
 		if class != "" && p.m.ClassDoes(class, "zero_grad") {
 			return true
 		}
+		if c.Recv != nil && c.Callee.Kind == flow.Unknown && c.RecvValue.Kind == flow.Unknown && !strings.HasPrefix(c.Name, "torch.") &&
+			slices.ContainsFunc(c.Args, func(v flow.Value) bool { return v.Kind == flow.Model || v.Kind == flow.Optimizer }) {
+			return true // an object of another place is given the model or the optimizer
+		}
 	}
 	return false
 }
@@ -79,7 +84,7 @@ func setToNone(p *pass) {
 			if c.Method == "zero_grad" && isFalse(keyword(c.Node, "set_to_none")) {
 				p.report(c.Node, Note,
 					"set_to_none=False keeps every gradient's memory through the next forward, one copy of the trainable parameters at the time of the peak",
-					"drop the argument: since PyTorch 2.0 zero_grad() frees the gradients")
+					"drop the argument: since PyTorch 2.0 zero_grad() frees the gradients; keep it where code reads .grad before the next backward()")
 			}
 		}
 	}

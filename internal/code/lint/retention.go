@@ -88,7 +88,7 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	if freed {
 		p.report(st.Node, Note,
 			"`"+what+"` is kept as a tensor; its activations are gone after backward, but each one still holds its graph's bookkeeping in host memory",
-			"keep the number: `"+p.on(st.Expr, ".item()")+"` (or `.detach()`, which does not wait for the GPU)")
+			"keep the number: `"+p.on(st.Expr, ".item()")+"` for a scalar, `.detach()` otherwise (which does not wait for the GPU)")
 		p.within(s)
 		return
 	}
@@ -472,7 +472,7 @@ func hiddenState(p *pass) {
 			}
 			p.report(b.Node, Error,
 				"`"+b.Name+"` goes from one batch into the next with its graph: backward reaches back through every earlier batch, or fails with \"backward through the graph a second time\"",
-				"cut it before each batch: `"+b.Name+" = "+b.Name+".detach()` (each part of an LSTM's tuple); do not answer the error with retain_graph=True")
+				"cut it before each batch: `"+b.Name+" = "+b.Name+".detach()` (each part of an LSTM's tuple), not retain_graph=True; where gradients should reach back through time, add the losses up and call backward() once")
 			p.explains(loop)
 		}
 	}
