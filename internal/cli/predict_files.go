@@ -163,7 +163,7 @@ func (m *modelFiles) fromCode(j *fileJob, config []byte, unsupported error) (pre
 	case errors.Is(err, modelcode.ErrNoPython):
 		return predict.Source{}, unreadable(named(j, fmt.Errorf("%w. It can be read from its own code: %w", unsupported, err)))
 	case err != nil:
-		return predict.Source{}, unreadable(named(j, fmt.Errorf("model_type %q is not built in, and %w", about.Type, err)))
+		return predict.Source{}, unreadable(named(j, fmt.Errorf("model_type %q is not built in, and %w; a script that trains it can be captured instead: plimsoll predict -- python train.py", about.Type, err)))
 	}
 	j.Task = g.Trace.Task
 	if j.Image == 0 && j.Task == "image-cls" {
