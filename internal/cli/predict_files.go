@@ -162,6 +162,8 @@ func (m *modelFiles) fromCode(j *fileJob, config []byte, unsupported error) (pre
 	switch {
 	case errors.Is(err, modelcode.ErrNoPython):
 		return predict.Source{}, unreadable(named(j, fmt.Errorf("%w. It can be read from its own code: %w", unsupported, err)))
+	case modelcode.Asks(err):
+		return predict.Source{}, unreadable(named(j, err))
 	case err != nil:
 		return predict.Source{}, unreadable(named(j, fmt.Errorf("model_type %q is not built in, and %w; a script that trains it can be captured instead: plimsoll predict -- python train.py", about.Type, err)))
 	}

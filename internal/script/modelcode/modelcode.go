@@ -209,10 +209,22 @@ func (r *Reader) environ(dir string) []string {
 
 // Failed says why a model could not be read from its code.
 type Failed struct {
-	Why string `json:"why"`
+	Why  string `json:"why"`
+	Asks bool   `json:"asks"` // the job has to say something more
 }
 
-func (f Failed) Error() string { return "the model was not read from its code: " + f.Why }
+func (f Failed) Error() string {
+	if f.Asks {
+		return f.Why
+	}
+	return "the model was not read from its code: " + f.Why
+}
+
+// Asks tells a failure that ends when the job says something more, such as the length of its sequences.
+func Asks(err error) bool {
+	var f Failed
+	return errors.As(err, &f) && f.Asks
+}
 
 func failure(out string, killed bool) error {
 	var f Failed
@@ -221,7 +233,7 @@ func failure(out string, killed bool) error {
 	case err == nil && json.Unmarshal(data, &f) == nil:
 		return f
 	case killed:
-		return Failed{"Python was killed; there may be too little memory"}
+		return Failed{Why: "Python was killed; there may be too little memory"}
 	}
-	return Failed{"Python ended before it had read the model"}
+	return Failed{Why: "Python ended before it had read the model"}
 }

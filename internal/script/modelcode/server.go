@@ -51,9 +51,9 @@ func (r *Reader) serve() (*server, error) {
 	if _, err := s.answers.ReadString('\n'); err != nil {
 		outcome := <-ended
 		if outcome.Killed() {
-			return nil, Failed{"Python was killed; there may be too little memory"}
+			return nil, Failed{Why: "Python was killed; there may be too little memory"}
 		}
-		return nil, Failed{fmt.Sprintf("Python ended with code %d while it imported transformers; try: %s -c 'import transformers'", outcome.Code, r.found.Path)}
+		return nil, Failed{Why: fmt.Sprintf("Python ended with code %d while it imported transformers; try: %s -c 'import transformers'", outcome.Code, r.found.Path)}
 	}
 	return s, nil
 }

@@ -337,6 +337,8 @@ def answer(request, out):
         text = describe(asked)
     except Refused as reason:
         return fail(out, str(reason))
+    except _inputs.Missing as missing:
+        return fail(out, str(missing), asks=True)
     except ImportError as missing:
         return fail(out, f"{missing}; install it in this Python, or name another with --python")
     except Exception as problem:
@@ -346,9 +348,10 @@ def answer(request, out):
     return 0
 
 
-def fail(out, why):
+def fail(out, why, asks=False):
+    """Says why there is no graph; asks: the job has to say something more."""
     with open(out + ".failure", "w") as f:
-        json.dump({"why": why[:2000]}, f)
+        json.dump({"why": why[:2000], "asks": asks}, f)
     return 1
 
 
