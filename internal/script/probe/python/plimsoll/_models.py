@@ -331,6 +331,8 @@ def notes(task, cls, config, trace, names):
 
 def answer(request, out):
     """Answers one request; the exit status."""
+    from . import _inputs
+
     with open(request) as f:
         asked = json.load(f)
     try:
