@@ -23,7 +23,8 @@ func evalWithoutNoGrad(p *pass) {
 	}
 }
 
-// modelDifferentiates tells whether a model of the file computes gradients in its forward, as those of forces do: it fails without autograd.
+// modelDifferentiates tells whether a model of the file needs autograd in its forward: it computes gradients, as those of forces do, or hooks
+// into them (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/_tensor.py#L698-L701: register_hook raises on a tensor that requires no gradient).
 func (p *pass) modelDifferentiates() bool {
 	for _, class := range p.m.Classes {
 		forward := class.Methods["forward"]
@@ -31,7 +32,7 @@ func (p *pass) modelDifferentiates() bool {
 			continue
 		}
 		for _, c := range forward.Scope.Calls {
-			if c.Name == "torch.autograd.grad" || strings.HasPrefix(c.Name, "torch.func.") || strings.HasPrefix(c.Name, "torch.autograd.functional.") {
+			if c.Name == "torch.autograd.grad" || strings.HasPrefix(c.Name, "torch.func.") || strings.HasPrefix(c.Name, "torch.autograd.functional.") || c.Method == "register_hook" {
 				return true
 			}
 		}
@@ -64,7 +65,7 @@ func (p *pass) wantsGradients(s *flow.Scope) bool {
 	}
 	for _, c := range s.Calls {
 		if c.Method == "step" && c.RecvValue.Kind == flow.Optimizer {
-			return false // a training: what reads .grad here looks at the parameters' gradients
+			return bodyHas(s.Body, explainsModel) // a training: what reads .grad here looks at the parameters' gradients
 		}
 	}
 	return bodyHas(s.Body, func(w string) bool { return w == "grad" || attacks(w) })
@@ -74,6 +75,16 @@ func (p *pass) wantsGradients(s *flow.Scope) bool {
 func attacks(name string) bool {
 	for _, w := range tokens(name) {
 		if oneOf(w, "adv", "adversarial", "attack", "attacker", "perturb", "perturbation", "pgd", "fgsm", "saliency", "gradcam", "cam") {
+			return true
+		}
+	}
+	return false
+}
+
+// explainsModel knows the words of code that shows what a trained model looked at by its gradients: generate_gradcam.
+func explainsModel(name string) bool {
+	for _, w := range tokens(name) {
+		if oneOf(w, "saliency", "gradcam") {
 			return true
 		}
 	}

@@ -136,7 +136,7 @@ var loaders = map[string]int{"torch.load": 1, "load_state_dict_from_url": 2, "_l
 // loadWithoutMap is LM024.
 func loadWithoutMap(p *pass) {
 	gpu := p.sourceHas("cuda", "device", "gpu", "accelerat", "distributed")
-	distributed := p.sourceHas("init_process_group", "LOCAL_RANK", "local_rank") && !p.sourceHas("xla", "xm.")
+	distributed := p.sourceHas("init_process_group", "LOCAL_RANK") && !p.sourceHas("xla", "xm.") // an argument local_rank alone does not make several processes
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
 			place, ok := loader(c)
@@ -155,7 +155,7 @@ func loadWithoutMap(p *pass) {
 			fix := "`map_location=\"cpu\"` (with torch.load also mmap=True), load_state_dict, then delete the checkpoint"
 			switch {
 			case target == nil && distributed && model && !published && !oneRank(s, c):
-				p.report(c.Node, Error,
+				p.report(c.Node, certainRanks(s),
 					"without map_location every rank loads the checkpoint onto the GPU it was saved from, usually GPU 0: one copy and one CUDA context per process there", fix)
 			case target == nil && gpu && p.wholeModel(s, c):
 				p.report(c.Node, Note,
@@ -173,6 +173,14 @@ func loadWithoutMap(p *pass) {
 			}
 		}
 	}
+}
+
+// certainRanks is an error where the same body starts the process group, so that every rank surely loads; elsewhere the file may be run by one process.
+func certainRanks(s *flow.Scope) Severity {
+	if slices.ContainsFunc(s.Calls, func(c *flow.Call) bool { return flow.Last(c.Name) == "init_process_group" }) {
+		return Error
+	}
+	return Warning
 }
 
 // loader tells whether a call loads a checkpoint, and where its map_location stands.

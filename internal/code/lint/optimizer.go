@@ -11,7 +11,7 @@ import (
 
 // missingZeroGrad is LM017. It is about correctness alone: .grad is summed in place, so memory does not grow by a byte.
 func missingZeroGrad(p *pass) {
-	if p.sourceHas("zero_grad", ".grad = None", "del p.grad", "del param.grad", "_foreach_zero_", "apply_optimizer_in_backward", "deepspeed") {
+	if p.sourceHas("zero_grad", "reset_grad", ".grad = ", "del p.grad", "del param.grad", "_foreach_zero_", "apply_optimizer_in_backward", "deepspeed") {
 		return
 	}
 	for _, s := range p.m.Scopes {

@@ -65,7 +65,7 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 		return
 	}
 	always, sometimes := reset(s, st.Base, loop)
-	if overwritten(st, loop) || always || isTarget(st.Base, loop) || intoBuffer(st) || perBatch(s, st, loop) {
+	if overwritten(st, loop) || always || isTarget(st.Base, loop) || intoBuffer(st) || perBatch(s, st, loop) || trainedLater(s, st, loop) {
 		return
 	}
 	freed, partly := st.Value.Freed, false
@@ -118,9 +118,10 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	p.explains(loop)
 }
 
-// storeInstead says what to keep: of a dict or list, the numbers in it.
+// storeInstead says what to keep: of a dict, list or tuple, the numbers in it.
 func (p *pass) storeInstead(st *flow.Store) string {
-	if st.Value.Kind == flow.Container {
+	_, several := st.Expr.(*pysource.Sequence)
+	if several || st.Value.Kind == flow.Container {
 		return "store the numbers in `" + p.text(st.Expr) + "`, not the tensors: `.item()` (it waits for the GPU) or `.detach()` on each of them"
 	}
 	return "store `" + p.on(st.Expr, ".item()") + "` (a number; it waits for the GPU) or `.detach()`; if the sum is for training, call backward() on each batch instead"
@@ -155,6 +156,18 @@ func (p *pass) keptByStep(s *flow.Scope, st *flow.Store) {
 	p.report(st.Node, Note,
 		"`"+p.text(st.Expr)+"` is kept as a tensor for every batch; Lightning's backward frees its activations, but it stays on the GPU and holds its graph's bookkeeping in host memory",
 		"keep `"+p.on(st.Expr, ".detach()")+"`, and empty `"+st.Base+"` at the end of the epoch")
+}
+
+// trainedLater tells whether the object that keeps the value back-propagates after the loop, in a method of its own: a policy that is given
+// the steps of an episode and then trains on them.
+func trainedLater(s *flow.Scope, st *flow.Store, loop *flow.Loop) bool {
+	owner := st.Base[:max(0, strings.LastIndexByte(st.Base, '.'))]
+	for _, c := range s.Calls {
+		if owner != "" && c.Order > st.Order && c.Recv != nil && flow.Key(c.Recv) == owner && !c.Ctx.Inside(loop) && s.CallReaches(c, "backward") {
+			return true
+		}
+	}
+	return false
 }
 
 // perBatch tells whether what is filled here starts afresh in a loop further out, and this loop is no loop over data: the parts
@@ -381,7 +394,7 @@ func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 	what := p.text(st.Expr)
 	p.report(st.Node, severity,
 		"`"+st.Base+"` collects `"+what+"` of every batch on the GPU: memory grows with the size of the dataset, even without gradients",
-		"move each result as you collect it: `"+p.on(st.Expr, ".cpu()")+"` (with the Hugging Face Trainer: eval_accumulation_steps, or preprocess_logits_for_metrics)")
+		"move each result as you collect it: `"+p.on(st.Expr, ".cpu()")+"`; what is computed from the results is then on the CPU too (with the Hugging Face Trainer: eval_accumulation_steps, or preprocess_logits_for_metrics)")
 	p.explains(loop)
 }
 

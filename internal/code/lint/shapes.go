@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
@@ -342,7 +343,7 @@ func backwardOnLeaves(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, b := range p.backwards(s) {
 			v := b.call.RecvValue
-			if b.call.Method != "backward" || v.Kind != flow.Leaf || v.HasGraph() || v.Grad || v.Trained || s.Func != nil && s.Func.NoGrad {
+			if b.call.Method != "backward" || v.Kind != flow.Leaf || v.HasGraph() || v.Grad || v.Trained || s.Func != nil && s.Func.NoGrad || p.madeElsewhere(s, b.call.Recv, lookBack) {
 				continue
 			}
 			p.report(b.call.Node, Error,
@@ -350,6 +351,28 @@ func backwardOnLeaves(p *pass) {
 				"make the tensors to be trained with requires_grad=True, or use a module's parameters")
 		}
 	}
+}
+
+// madeElsewhere tells whether a value comes from a call of something that is neither PyTorch's own function nor a tensor's method: model.log_prob(x) may hold
+// parameters that cannot be seen here.
+func (p *pass) madeElsewhere(s *flow.Scope, x pysource.Expr, depth int) bool {
+	if x == nil || depth == 0 {
+		return false
+	}
+	from := p.written(s, x)
+	for _, c := range s.Calls {
+		if partOf(from, c.Node) && !strings.HasPrefix(c.Name, "torch.") && !c.RecvValue.IsTensor() && c.Callee.Kind != flow.Criterion {
+			return true
+		}
+	}
+	found := false
+	pysource.Walk(from, func(n pysource.Node) bool {
+		if name, ok := n.(*pysource.Name); ok && from != x {
+			found = found || p.madeElsewhere(s, name, depth-1)
+		}
+		return !found
+	})
+	return found
 }
 
 // broadcastBlowup is LM035.
