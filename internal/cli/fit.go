@@ -317,18 +317,27 @@ func (o *fitOptions) chosen(fit *report.Fit) (report.Plan, error) {
 	return fit.Plans[o.Plan-1], nil
 }
 
+// planText is the chosen plan as the framework of --write reads it.
+func (o *fitOptions) planText(r plan.Request, fit *report.Fit) (string, error) {
+	p, err := o.chosen(fit)
+	if err != nil {
+		return "", err
+	}
+	text, err := planfile.Write(o.Write, p, o.handed(r))
+	if err != nil {
+		return "", usageError("%w", err)
+	}
+	return text, nil
+}
+
 // written adds the plan's text to an answer in JSON.
 func (o *fitOptions) written(r plan.Request, fit *report.Fit) error {
 	if o.Write == "" {
 		return nil
 	}
-	p, err := o.chosen(fit)
+	text, err := o.planText(r, fit)
 	if err != nil {
 		return err
-	}
-	text, err := planfile.Write(o.Write, p, o.handed(r))
-	if err != nil {
-		return usageError("%w", err)
 	}
 	fit.Written = &report.Written{Plan: o.Plan, Form: o.Write, Text: text}
 	return nil
@@ -336,13 +345,9 @@ func (o *fitOptions) written(r plan.Request, fit *report.Fit) error {
 
 // writePlan prints one plan for a framework.
 func writePlan(env Env, o fitOptions, r plan.Request, fit *report.Fit) error {
-	p, err := o.chosen(fit)
+	text, err := o.planText(r, fit)
 	if err != nil {
 		return err
-	}
-	text, err := planfile.Write(o.Write, p, o.handed(r))
-	if err != nil {
-		return usageError("%w", err)
 	}
 	if _, err := fmt.Fprint(env.Stdout, text); err != nil {
 		return fmt.Errorf("write the plan: %w", err)

@@ -160,3 +160,14 @@ def wikitext(folder):
 
 
 kinds = {f.__name__: f for f in (mnist, cifar10, words, names, characters, tokens, pictures, masks, cora, language, wikitext)}
+
+
+def make(row, folder):
+    """The data and folders that a row of list.jsonl wants, once."""
+    for kind, to in row.get("data", {}).items():
+        made = os.path.join(folder, to, ".made-" + kind)
+        if not os.path.exists(made):
+            kinds[kind](os.path.join(folder, to))
+            open(made, "w").close()
+    for to in row.get("folders", []):
+        os.makedirs(os.path.join(folder, to), exist_ok=True)

@@ -65,13 +65,7 @@ def prepare(rows, o):
     for row in rows:
         folder = os.path.join(o.sources, row["repository"].rpartition("/")[2], row.get("folder", ""))
         try:
-            for kind, to in row.get("data", {}).items():
-                made = os.path.join(folder, to, ".made-" + kind)
-                if not os.path.exists(made):
-                    data.kinds[kind](os.path.join(folder, to))
-                    open(made, "w").close()
-            for to in row.get("folders", []):
-                os.makedirs(os.path.join(folder, to), exist_ok=True)
+            data.make(row, folder)
         except Exception as problem:
             print("no data for", row["command"], repr(problem), file=sys.stderr)
 

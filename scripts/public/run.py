@@ -75,13 +75,7 @@ def spelled(row):
 def one(row, o):
     source = fetched(row, o.sources)
     folder = os.path.join(source, row.get("folder", ""))
-    for kind, to in row.get("data", {}).items():
-        made = os.path.join(folder, to, ".made-" + kind)
-        if not os.path.exists(made):
-            data.kinds[kind](os.path.join(folder, to))
-            open(made, "w").close()
-    for to in row.get("folders", []):
-        os.makedirs(os.path.join(folder, to), exist_ok=True)
+    data.make(row, folder)
     path = os.pathsep.join(filter(None, [os.path.join(HERE, "accept"), *(os.path.join(source, p) for p in row.get("path", [])), o.path]))
     command = [*shlex.split(o.before), o.plimsoll, "predict", "--json", "--gpu", "h200", "--follow", row.get("follow", o.follow), "--", o.python, *row["command"].split()]
     env = {**os.environ, "PYTHONPATH": path, "MPLBACKEND": "Agg", "WANDB_MODE": "disabled", "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "", "OMP_NUM_THREADS": "1"}

@@ -3,7 +3,6 @@ package predict
 import (
 	"testing"
 
-	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -13,22 +12,7 @@ func TestMemorySaversSaveWhatTheyAreFor(t *testing.T) {
 	t.Parallel()
 	const config = `{"model_type":"llama","hidden_size":512,"intermediate_size":1024,"num_hidden_layers":2,"num_attention_heads":8,"num_key_value_heads":2,"vocab_size":32000}`
 	const rows, classes, hidden = 4 * 256, 32000, 512
-	c, err := hfconfig.Parse([]byte(config))
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := func(change func(*job.Job)) report.Prediction {
-		j := job.Job{Config: []byte(config), Task: "causal-lm", Batch: 4, Seq: 256, ParamDType: "bf16"}
-		change(&j)
-		if err := j.Check(); err != nil {
-			t.Fatal(err)
-		}
-		res, err := Run(j, Source{Config: c}, h200(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res.Report
-	}
+	run := changed(t, job.Job{Config: []byte(config), Task: "causal-lm", Batch: 4, Seq: 256, ParamDType: "bf16"})
 	plain := run(func(*job.Job) {})
 	liger := run(func(j *job.Job) { j.LossKernel = "liger" })
 	// Plain: logits in bf16 and fp32, and log-probabilities. Liger: both gradients, and of one piece its logits and products.

@@ -208,6 +208,14 @@ func (r Recurrent) narrowInference() units.Bytes {
 	return x + map[Gates]units.Bytes{RNN: 6, GRU: 16, LSTM: 21}[r.Gates]*u + map[Gates]units.Bytes{RNN: 4, GRU: 4, LSTM: 8}[r.Gates]*state
 }
 
+// deep is what a layer hands to the one above it; 0 where there is one layer.
+func (r Recurrent) deep() units.Bytes {
+	if r.Layers > 1 {
+		return r.u()
+	}
+	return 0
+}
+
 func (r Recurrent) narrowTraining() units.Bytes {
 	states := units.Bytes(5)
 	if r.Gates == LSTM {
@@ -216,11 +224,7 @@ func (r Recurrent) narrowTraining() units.Bytes {
 	if r.Bidirectional {
 		return r.narrowBothWays() + (states+2)*r.state()
 	}
-	x, u := r.x(), r.u()
-	deep := units.Bytes(0)
-	if r.Layers > 1 {
-		deep = u
-	}
+	x, u, deep := r.x(), r.u(), r.deep()
 	wide := 3*x + 3*u + deep
 	switch {
 	case r.Gates == RNN:
@@ -236,11 +240,7 @@ func (r Recurrent) narrowTraining() units.Bytes {
 }
 
 func (r Recurrent) narrowBothWays() units.Bytes {
-	x, u := r.x(), r.u()
-	deep := units.Bytes(0)
-	if r.Layers > 1 {
-		deep = u
-	}
+	x, u, deep := r.x(), r.u(), r.deep()
 	wide := 6*x + 3*u + deep
 	switch {
 	case r.Gates == LSTM:

@@ -96,12 +96,7 @@ func (v *viewer) watch(w *writer, first, end int) []Instant {
 			v.see(g.parts[0])
 			continue
 		}
-		low, high := w.borders[g.low], w.borders[g.high]
-		for k := range high - low {
-			l := low + k
-			if g.down {
-				l = high - 1 - k
-			}
+		for l := range w.layers(g) {
 			v.see(g.parts[w.from[l]])
 		}
 	}

@@ -63,12 +63,7 @@ func (p *Pattern) groups(w *writer, first, end int) {
 			p.part(g, 0)
 			continue
 		}
-		low, high := w.borders[g.low], w.borders[g.high]
-		for k := range high - low {
-			l := low + k
-			if g.down {
-				l = high - 1 - k
-			}
+		for l := range w.layers(g) {
 			p.part(g, int(w.from[l]))
 		}
 	}

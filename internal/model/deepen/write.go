@@ -2,6 +2,7 @@ package deepen
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,6 +132,22 @@ func (w *writer) count() int {
 	return total
 }
 
+// layers are those a sweep goes through, in its direction.
+func (w *writer) layers(g *group) iter.Seq[int] {
+	low, high := w.borders[g.low], w.borders[g.high]
+	return func(yield func(int) bool) {
+		for k := range high - low {
+			l := low + k
+			if g.down {
+				l = high - 1 - k
+			}
+			if !yield(l) {
+				return
+			}
+		}
+	}
+}
+
 // groups writes some groups, in order.
 func (w *writer) groups(first, end int) {
 	for i := first; i < end; i++ {
@@ -141,12 +158,7 @@ func (w *writer) groups(first, end int) {
 			continue
 		}
 		w.base[i] = make([]uint32, w.depth)
-		low, high := w.borders[g.low], w.borders[g.high]
-		for k := range high - low {
-			l := low + k
-			if g.down {
-				l = high - 1 - k
-			}
+		for l := range w.layers(g) {
 			w.base[i][l] = w.next
 			w.part(g.parts[w.from[l]], l)
 		}

@@ -172,7 +172,7 @@ const (
 	rankGrace = 5 * time.Second // what a launcher is given to notice that one of its ranks is gone
 )
 
-// attemptTogether runs the command once. When one rank of a job has died for want of memory, or cannot honour the plan, and the launcher lets the others wait
+// attemptTogether runs the command once. When one rank of a job has run out of memory, or cannot honour the plan, and the launcher lets the others wait
 // for it, the whole launch is ended: ranks in a collective wait for the dead one until a timeout of minutes or for ever.
 func (f *fitting) attemptTogether() (runner.Outcome, error) {
 	stop, done := make(chan struct{}), make(chan struct{})

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// kernelKills reads how many processes the kernel has killed for want of memory: those of this control group where the
+// kernelKills reads how many processes the kernel has killed because memory ran out: those of this control group where the
 // kernel counts them (memory.events, cgroup v2), else those of the machine (/proc/vmstat, Linux 4.13).
 func kernelKills() int {
 	for _, path := range []string{"/sys/fs/cgroup/memory.events", "/proc/vmstat"} {
