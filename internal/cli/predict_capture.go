@@ -63,7 +63,7 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 	return o.printFollowed(env, cmd, m, why)
 }
 
-// late tells whether a script was not followed for want of time.
+// late tells whether a script was not followed because time ran out.
 func late(err error) bool {
 	var f capture.Failed
 	return errors.As(err, &f) && f.Late

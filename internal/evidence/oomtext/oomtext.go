@@ -25,13 +25,13 @@ type Kind string
 // The kinds of message.
 const (
 	DeviceOOM  Kind = "oom"         // a framework's device allocator says so itself
-	LibraryOOM Kind = "library-oom" // a driver or library call failed for want of device memory
+	LibraryOOM Kind = "library-oom" // a driver or library call failed because device memory ran out
 	HostOOM    Kind = "host-oom"    // main memory, not the device
 	SharedOOM  Kind = "shm-oom"     // /dev/shm, between DataLoader workers
 	WorkerCUDA Kind = "worker-cuda" // CUDA used in a forked worker: no memory error, often met beside one
 	NotAnOOM   Kind = "not-an-oom"  // looks like one and is none (Triton's on-chip shared memory)
 	GaveUp     Kind = "oom-gave-up" // a batch-size finder met OOM at every size
-	Refused    Kind = "oom-refused" // a program refused to start for want of free device memory
+	Refused    Kind = "oom-refused" // a program refused to start because too little device memory was free
 	CacheFull  Kind = "kv-cache"    // a server has no room for its KV cache
 	NoRoom     Kind = "no-room"     // a loader refused a model because it does not fit on the device
 )

@@ -37,10 +37,10 @@ type Outcome struct {
 	Code        int            // its exit code; 128 + the signal's number when a signal ended it
 	Signal      syscall.Signal // what ended it, or zero
 	Asked       syscall.Signal // the first signal that asked plimsoll to end while the command ran, or zero
-	KernelKills int            // processes the kernel killed for want of host memory meanwhile, in this container where it can tell
+	KernelKills int            // processes the kernel killed meanwhile because host memory ran out, in this container where it can tell
 }
 
-// Killed tells whether the command, or a part of it, looks killed for want of host memory.
+// Killed tells whether the command, or a part of it, looks killed because host memory ran out.
 func (o Outcome) Killed() bool {
 	return o.KernelKills > 0 || o.Signal == syscall.SIGKILL || o.Code == 128+int(syscall.SIGKILL)
 }

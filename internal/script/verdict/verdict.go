@@ -19,7 +19,7 @@ import (
 type Ending struct {
 	Code        int  // its exit code
 	Killed      bool // by SIGKILL, itself or a part of it
-	KernelKills int  // processes the kernel killed for want of host memory meanwhile
+	KernelKills int  // processes the kernel killed meanwhile because host memory ran out
 }
 
 // Evidence is everything that is known about a run that is over.

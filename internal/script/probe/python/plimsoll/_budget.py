@@ -6,20 +6,19 @@ that waits for the GPU this is free; on one that waits for Python it is not. So 
 that stacks might show, as many steps follow without, the last of each are compared, and from there on only so many steps carry stacks as the budget allows.
 Single steps of both kinds in turn cannot be compared: those without pay for the stacks that leave the ring.
 
-A machine with other work makes one comparison say nearly anything: that stacks cost nothing, on a step of 28 ms which they made 6 ms longer (the same H200). So a
-low cost is believed only when most of three comparisons find one, and the cost is the larger of two measures: the longer step, and the longer time that the
-training thread was busy, which other programs hardly change. A high cost is believed at once: all it can take away is lines.
+A machine with other work makes one comparison say nearly anything: that stacks cost nothing on a step of 28 ms which they made 6 ms longer, twice in a row on one
+of 22 ms (the same H200). So comparisons decide only whether stacks show at all: they are taken for free when every one of five says so, by the longer step and
+by the longer time that the training thread was busy. The first that says otherwise ends it, and then their cost is at least what counting gives: so many
+allocations, at what the stack of one was measured to cost. A cost that is believed too high only takes lines away.
 A failure in a step without stacks has no lines; most programs that fail do so early, and are not slowed down for long.
 """
-import statistics
-
 BEARABLE = 0.03  # of the step time: stacks that cost no more are kept in every step
-SHARE = 0.02  # of the step time that stacks may cost where they cost more
+SHARE = 0.01  # of the step time that stacks may cost where they cost more; hooks and events without stacks cost 2 to 3 % of such a step
 WARM_UP = 64  # steps with stacks: lazy initialisation, and the steps in which most scripts die
 LIGHT = 64  # steps without, in which the stacks leave the ring
 COUNTED = 16  # the last of both that are compared
-ROUNDS = 3  # comparisons before a low cost is believed, fewer where they agree
-MOST = 10e-6  # seconds that the stack of one allocation costs at most: 5 to 7 were measured
+ROUNDS = 5  # comparisons that have to find a low cost before it is believed
+STACK = 5e-6, 10e-6  # seconds that the stack of one allocation costs, at least and at most: 5 to 7 were measured
 RAREST = 1000  # at the least, one step in so many carries stacks
 RING = 100_000  # allocator events that PyTorch keeps a device; about a kilobyte of host memory each with Python stacks
 EVENTS = 3  # of an allocation: it begins, its end is asked for, it ends
@@ -57,23 +56,23 @@ class Budget:
             self.steps[at < WARM_UP].append((now - since[0], busy - since[1]))
         if at == WARM_UP - 1:
             self.before = allocations - self.before if self.before is not None else 0
-            self.measuring = MOST * self.before > BEARABLE * sum(seconds for seconds, _ in self.steps[True])
+            self.measuring = STACK[1] * self.before > BEARABLE * sum(seconds for seconds, _ in self.steps[True])
         elif at == WARM_UP + LIGHT - 1:
             self._compare()
 
     def _compare(self):
         """One comparison more: decide, or measure again."""
-        turns = EVENTS * self.before / (COUNTED - 1) * (LIGHT - COUNTED)  # events until the first step that is counted
-        self.costs.append(cost(self.steps[True], self.steps[False]) * (1 if turns >= RING else LEAVING))
-        self.steps = {True: [], False: []}
-        low = sum(c <= BEARABLE for c in self.costs)
-        if low == len(self.costs) and 2 * low <= ROUNDS:
-            return  # a low cost, and too few that say so
-        if self.costs[0] <= BEARABLE and len(self.costs) < ROUNDS and low < len(self.costs):
-            return  # they do not agree
-        self.measuring = False
-        self.cost = statistics.median(self.costs)
-        self.period = 1 if self.cost <= BEARABLE else min(RAREST, -int(-self.cost // SHARE))
+        allocations = self.before / (COUNTED - 1)  # of a step
+        turns = EVENTS * allocations * (LIGHT - COUNTED)  # events until the first step that is counted
+        found = cost(self.steps[True], self.steps[False]) * (1 if turns >= RING else LEAVING)
+        self.costs.append(found)
+        if found <= BEARABLE and len(self.costs) < ROUNDS:
+            self.steps = {True: [], False: []}
+            return
+        self.measuring, self.cost = False, found
+        if found > BEARABLE:
+            self.cost = max(found, STACK[0] * allocations / _undisturbed(self.steps[False])[0])
+            self.period = min(RAREST, -int(-self.cost // SHARE))
 
 
 def cost(with_stacks, without):
