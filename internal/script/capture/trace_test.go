@@ -63,6 +63,16 @@ func TestAScriptIsFollowedThroughEvaluationAndCheckpoints(t *testing.T) {
 	}
 }
 
+// Parameters of lazy modules get their shapes from the first batch and lie on the card from then on, with gradients and momentum.
+func TestLazyModulesAreFollowed(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "lazy.py")
+	params := int64(16*3*9+16) + 2*16 + (16*15*15*64 + 64) + (64*10 + 10)
+	if trace.Steps != 3 || trace.Params != params || res.Report.Phases[torch.PhaseOptimizer] < units.Bytes(3*4*params) || res.Report.Phases[torch.PhaseEval] == 0 {
+		t.Errorf("%d steps, %d parameters, want %d; phases %v", trace.Steps, trace.Params, params, res.Report.Phases)
+	}
+}
+
 func TestSecondBackwardPassesAreFollowed(t *testing.T) {
 	t.Parallel()
 	trace, res := followed(t, "penalty.py")
