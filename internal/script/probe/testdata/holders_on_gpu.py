@@ -4,7 +4,6 @@ Writes OUT/holders.jsonl, one line a program, and OUT/holders.md, the table. Wit
 """
 import concurrent.futures
 import glob
-import gzip
 import json
 import os
 import shutil
@@ -15,6 +14,8 @@ import time
 
 here = os.path.dirname(os.path.abspath(__file__))
 folder = os.path.join(here, "holders")
+sys.path.insert(0, os.path.join(here, "..", "python"))
+from plimsoll import _holdersfile  # noqa: E402
 root = os.path.abspath(os.path.join(here, "..", "..", "..", ".."))
 AT_ONCE, SECONDS = int(os.environ.get("HOLDERS_AT_ONCE", "8")), 90
 GIB = 2**30
@@ -46,12 +47,11 @@ def judge(name, report, errors, seconds):
     with open(os.path.join(folder, name + ".py")) as f:
         truth, holder = (f.readline().split(":", 1)[1].strip() for _ in range(2))
     row = {"program": name, "truth": truth, "want": holder, "seconds": round(seconds, 1)}
-    files = glob.glob(os.path.join(report, "*.holders.json.gz"))
+    files = glob.glob(os.path.join(report, "*" + _holdersfile.ENDING))
     if not files:
         return {**row, "problem": "nothing was written: " + errors}
-    with gzip.open(files[0]) as f:
-        found = json.load(f)
-    recording = files[0].replace(".holders.json.gz", ".pickle")
+    found = _holdersfile.read(files[0])
+    recording = files[0].replace(_holdersfile.ENDING, ".pickle")
     device = (found["devices"] or [{"allocated": 0, "named": 0}])[0]
     role, _, want = holder.partition(" ")
     top = [h for h in found["holders"] if h["bytes"] * 20 >= found["holders"][0]["bytes"]]
