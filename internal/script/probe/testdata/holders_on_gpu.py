@@ -19,6 +19,7 @@ from plimsoll import _holdersfile  # noqa: E402
 root = os.path.abspath(os.path.join(here, "..", "..", "..", ".."))
 AT_ONCE, SECONDS = int(os.environ.get("HOLDERS_AT_ONCE", "8")), 90
 GIB = 2**30
+SMALL = 32 * 2**10  # recordings below this are kept in the folder HOLDERS_KEEP, with their holders
 
 
 def run(name):
@@ -63,6 +64,9 @@ def judge(name, report, errors, seconds):
         shown=brief((right or top or [{}])[0]), top=[brief(h) for h in found["holders"][:6]], bytes=[os.path.getsize(files[0]), os.path.getsize(recording)],
         probe_problems=notes["problems"][:3], error=(notes["error"] or {}).get("message", "")[:200],
     )
+    if os.environ.get("HOLDERS_KEEP") and os.path.getsize(recording) < SMALL:
+        for path, ending in ((files[0], _holdersfile.ENDING), (recording, ".pickle")):
+            shutil.copy(path, os.path.join(os.environ["HOLDERS_KEEP"], name + ending))
     binary = os.path.join(root, "dist", "plimsoll")
     if os.path.exists(binary):
         row["explained"] = explained(binary, recording)
