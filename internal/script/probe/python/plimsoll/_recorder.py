@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 
-from . import _files, _frames, _holders, _machine, _trackers
+from . import _files, _frames, _holders, _holdersfile, _machine, _trackers
 from ._budget import Budget
 from ._keeper import Keeper
 
@@ -337,7 +337,7 @@ class Recorder:
         if _files.write_with(os.path.join(self.report, name + ".pickle"), lambda f: pickle.dump(snapshot, f, protocol=4)):
             if name == self.name:
                 self.extra["snapshot"] = name + ".pickle"
-            self._try(lambda: _holders.write(os.path.join(self.report, name + _holders.ENDING), found))
+            self._try(lambda: _holdersfile.write(os.path.join(self.report, name + _holdersfile.ENDING), found))
         if when == "oom":
             self.dump_seconds += time.monotonic() - began
         return found
