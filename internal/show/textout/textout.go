@@ -342,7 +342,9 @@ func cause(s *screen.Screen, f report.Finding, first bool) {
 		s.Line("  ", s.Ink(screen.Faint, fmt.Sprintf("the same in %d other inputs", len(f.Also))))
 	}
 	if f.Refuted != "" && first {
-		s.Hanging("  Ruled out by: ", screen.Faint, f.Refuted+".")
+		for _, line := range screen.Wrap("What would disprove it: "+f.Refuted+".", s.Width()-2) {
+			s.Line("  ", s.Ink(screen.Faint, line))
+		}
 	}
 }
 
