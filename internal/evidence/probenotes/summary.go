@@ -81,8 +81,8 @@ func at(p Process) string {
 	if p.Step == 0 {
 		return ""
 	}
-	if p.Peak.Phase == "" { // the probe does not tell phases apart in every step of a run that waits for its launches
-		return fmt.Sprintf(" (step %d)", p.Peak.Step+1)
+	if p.Peak.Phase == "" { // where recording shows, the probe asks in one step of four
+		return fmt.Sprintf(" (about step %d)", p.Peak.Step+1)
 	}
 	return fmt.Sprintf(" (step %d, %s)", p.Peak.Step+1, p.Peak.Phase)
 }
