@@ -158,7 +158,7 @@ class Trace:
             for name, m in module.named_modules():
                 self.names.setdefault(m, name or type(m).__name__)
         if self.phase == "backward" and not self.optimizers:  # weights are updated by hand: a step has ended
-            self.steps += 1
+            self.stepped()
         learns = self.torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters())
         self.enter("forward" if learns and module.training else "eval", "activations")
 
@@ -175,6 +175,8 @@ class Trace:
         def backward(*args, **kwargs):
             if not self.shadow.on:
                 self.shadow.install()
+            if self.phase == "backward" and not self.optimizers and not self.depth:  # no model was called since the last one: tensors of the script's own are trained by hand
+                self.stepped()
             with self.during("backward", "activations"), self.recording():
                 run(*args, **kwargs)
             self.backwards += 1
@@ -232,8 +234,12 @@ class Trace:
         for state in optimizer.state.values():
             for t in self.tensors(state if isinstance(state, dict) else {}):
                 self.claim(t, "optimizer")
-        self.steps += 1
+        self.stepped()
         self.enter("other", "other")
+
+    def stepped(self):
+        """A step has ended: when nothing new has come for a while, the script is not followed further."""
+        self.steps += 1
         if self.highest > self.since_highest:
             self.since_highest, self.since = self.highest, self.steps
         if self.steps - self.since > _loops.LIKE and not self.loops.passes and self.while_over(4):
