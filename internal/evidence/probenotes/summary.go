@@ -81,6 +81,9 @@ func at(p Process) string {
 	if p.Step == 0 {
 		return ""
 	}
+	if p.Peak.Phase == "" { // where recording shows, the probe asks in one step of four
+		return fmt.Sprintf(" (about step %d)", p.Peak.Step+1)
+	}
 	return fmt.Sprintf(" (step %d, %s)", p.Peak.Step+1, p.Peak.Phase)
 }
 
