@@ -74,7 +74,7 @@ func headroom(p Process) string {
 	if *p.Outside < usual {
 		return left.Short() + " headroom"
 	}
-	return fmt.Sprintf("%s headroom, for %s of the card were used outside of it", left.Short(), p.Outside.Short())
+	return fmt.Sprintf("%s headroom (%s of the card is used outside PyTorch)", left.Short(), p.Outside.Short())
 }
 
 func at(p Process) string {
