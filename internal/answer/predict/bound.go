@@ -24,6 +24,7 @@ type convolutions struct {
 	largest    units.Bytes
 	doubt      units.Bytes // the part of it that measured neighbours took
 	unmeasured bool
+	any        bool // a convolution runs
 }
 
 // see is told of every operator that runs.
@@ -31,6 +32,7 @@ func (c *convolutions) see(w eager.Work) {
 	c.largest = max(c.largest, w.Spare)
 	c.doubt = max(c.doubt, w.Doubt)
 	c.unmeasured = c.unmeasured || w.Unmeasured
+	c.any = c.any || w.Kind == eager.Convolved
 }
 
 // doubtful is the share of a peak from which on the doubt about one workspace makes the answer a range.

@@ -530,7 +530,7 @@ class Trace:
             "steps": self.steps, "seconds": round(time.monotonic() - self.begun, 1), "skipped_batches": self.loops.skipped,
             "owners": [{"category": c, "module": m, "op": o, "depends": d} for c, m, o, d in self.owners.values],
             "moments": [{"step": n, "phase": phase} for n, phase in self.moments.values], "works": [dict(zip(_works.FIELDS, w)) for w in self.works.values],
-            "depends_on_data": list(self.reasons), "routed": self.routed_highest, "routed_at": list(self.routes), "notes": self.notes, "compiled": self.compiled, "params": self.parameters(),
+            "depends_on_data": list(self.reasons), "routed": self.routed_highest, "routed_at": list(self.routes), "notes": [*self.notes, *self.places.several()], "compiled": self.compiled, "params": self.parameters(),
         }
         events = self.events[:]
         _files.write_with(os.path.join(self.report, "trace.bin.gz"), lambda f: f.write(gzip.compress(events.tobytes(), 1)))
