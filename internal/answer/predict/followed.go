@@ -29,6 +29,7 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 		ByCategory: played.categories, Top: played.top, Capacity: m.capacity(),
 	}
 	r.ByCategory["context"] = m.context()
+	conv.tries = t.Benchmark()
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
 	if err := judged(&r, written, m); err != nil {
 		return nil, err
@@ -192,7 +193,8 @@ func WithPhases(step *Result, optimizers int, t *traced.Trace, m Machine) (*Resu
 		}
 	}
 	if severalSeen := optimizers > 1 && t.Steps >= 3*optimizers; !severalSeen && !higher(w, r) {
-		r.Safe = max(r.Safe, w.Safe) // what ran before the step left the allocator's cache in another order
+		// What ran before the step left the allocator's cache in another order, and tensors that only names of the script keep alive are in the trace alone.
+		r.Safe = max(r.Safe+max(w.Peak.Allocated-r.Peak.Allocated, 0), w.Safe)
 		if r.Range != nil && !t.Compiled && r.Range.Low < r.Peak.Allocated {
 			r.Range = nil // the exact step is the peak
 		}

@@ -122,6 +122,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	}
 	r.ByCategory["context"] = m.context()
 	r.Params, r.Trainable = count(model.Root())
+	conv.tries = j.Benchmark
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
 	r.Range = conv.between(played.peak, m)
 	byRouting(&r, j, src, m, model)

@@ -419,7 +419,7 @@ class Trace:
         self.routing.saw(func, args, kwargs, out)
         work = _works.WORKS.get(func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else "")
         if work is not None:
-            self.event(WORK, self.works.at(work(func, args, kwargs, out)), 0, 0)
+            self.event(WORK, self.works.at(work(func, args, kwargs, out)), int(tainted), 0)
 
     def worked(self, op, x, layer):
         """A recurrent layer ran: (steps, batch, features) and its numbers."""
