@@ -53,7 +53,7 @@ MODEL alone is enough: plimsoll fit Qwen/Qwen3-8B --gpu 4090 compares full fine-
 LoRA and QLoRA and takes the first that fits.
 
 A command after -- is captured on the CPU up to its first training step; the plan is
-then said as the script's own options, and what it has no options for as code.
+then given as the script's own options, and as code where it has none.
 
 By default only changes that keep the training the same are tried; --allow numerics
 also tries other precisions and optimizers. What you name is fixed: --precision
