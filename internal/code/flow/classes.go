@@ -72,6 +72,7 @@ func (m *Module) classify() {
 		facts := m.derived(c, map[*Class]bool{})
 		c.Module, c.Dataset, c.Lightning, c.Foreign = facts.Module, facts.Dataset, facts.Lightning, facts.Foreign
 		c.Bare = c.Module && !m.parameterised(c)
+		c.Plain = m.plain(c)
 	}
 }
 

@@ -402,7 +402,7 @@ func (f *follower) bindExpr(t pysource.Expr, v Value, s pysource.Stmt, x pysourc
 			v = Value{Kind: Model, Guess: true} // a model that was saved whole, or made by a function that calls its class `model`
 		}
 		if v.Kind == Unknown && !v.HasGraph() {
-			if guess := f.m.guess(key); guess.Kind != Unknown && plausible(x) {
+			if guess := f.m.guess(key); guess.Kind != Unknown && plausible(x) && !f.m.plainInstance(v) {
 				guess.Wrap, guess.Class = v.Wrap, v.Class
 				v = guess
 			}

@@ -298,7 +298,7 @@ func (m *Module) sumUp(fn *Function) {
 	}
 	for _, c := range s.Calls {
 		switch {
-		case c.Method == "backward" || c.Method == "manual_backward":
+		case c.Method == "backward" && !m.ownBackward(fn, c) || c.Method == "manual_backward":
 			facts.Backs |= c.RecvValue.From
 			for _, a := range c.Args {
 				facts.Backs |= a.From
@@ -343,7 +343,7 @@ func (s *Scope) allOff() bool {
 func (s *Scope) backed() []int {
 	var roots []int
 	for _, c := range s.Calls {
-		if c.Method != "backward" && c.Method != "manual_backward" || retains(c.Node) {
+		if c.Method != "backward" && c.Method != "manual_backward" || retains(c.Node) || s.OwnBackward(c) {
 			continue
 		}
 		roots = union(roots, c.RecvValue.Roots)

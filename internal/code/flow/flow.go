@@ -27,6 +27,7 @@ type Module struct {
 	nested map[nestedKey]*Function
 	losses map[string][]int              // names that backward() is called on, and where
 	uses   map[string]Kind               // names that are used like a model, an optimizer, a loss function
+	byHand map[int]bool                  // numbers of arguments of methods named backward that are not autograd's
 	does   map[string]map[*Function]bool // method → functions that reach it; filled when first asked
 	sites  map[*Function][]*Call
 	roots  int
@@ -55,6 +56,8 @@ type Class struct {
 	Module, Dataset, Lightning bool
 	// Bare modules have no parameters of their own: a loss, a metric.
 	Bare bool
+	// Plain classes are no modules and hold tensors none of which requires a gradient: weights that are updated by hand.
+	Plain bool
 	// Foreign are the dotted names of bases outside the project: "transformers.Trainer".
 	Foreign []string
 	// Ambiguous classes share their name with another of the file.
@@ -295,7 +298,7 @@ func (m *Module) reaching(method string) map[*Function]bool {
 			if callee := m.callee(fn, c); callee != nil {
 				callers[callee] = append(callers[callee], fn)
 			}
-			if (c.Method == method || m.elsewhere(c).does(method)) && !found[fn] {
+			if (c.Method == method && !m.ownBackward(fn, c) || m.elsewhere(c).does(method)) && !found[fn] {
 				found[fn] = true
 				queue = append(queue, fn)
 			}
@@ -317,7 +320,7 @@ func (s *Scope) Callee(c *Call) *Function { return s.Module.callee(s.Func, c) }
 
 // CallReaches tells whether a call runs, directly or further down, a method of that name.
 func (s *Scope) CallReaches(c *Call, method string) bool {
-	if c.Method == method || s.Module.Reaches(s.Callee(c), method) {
+	if c.Method == method && !s.OwnBackward(c) || s.Module.Reaches(s.Callee(c), method) {
 		return true
 	}
 	return s.Module.elsewhere(c).does(method)

@@ -110,6 +110,7 @@ func (m *Module) collectUses() {
 	m.uses = map[string]Kind{}
 	steps, zeros := map[string]bool{}, map[string]bool{}
 	losses, made := map[string][]int{}, map[string][]string{}
+	m.byHand = handwritten(m.File.Body)
 	backs := func(x pysource.Expr, at *pysource.Call) {
 		if key := Key(x); key != "" {
 			losses[key] = append(losses[key], int(at.Pos().Start))
@@ -143,6 +144,9 @@ func (m *Module) collectUses() {
 			case "zero_grad":
 				zeros[key] = true
 			case "backward":
+				if m.byHand[len(n.Args)] {
+					return true
+				}
 				backs(a.X, n)
 				if len(n.Args) > 0 && n.Args[0].Name == "" {
 					backs(n.Args[0].Value, n)
@@ -243,7 +247,7 @@ func (m *Module) paramValue(fn *Function, i int, p pysource.Param, hint Value) V
 
 // selfValue is what self is inside a class's methods.
 func (m *Module) selfValue(c *Class) Value {
-	if c.Module || c.Methods["forward"] != nil && (c.Methods["parameters"] != nil || c.Methods["train"] != nil || c.Methods["eval"] != nil) {
+	if c.Module || !c.Plain && c.Methods["forward"] != nil && (c.Methods["parameters"] != nil || c.Methods["train"] != nil || c.Methods["eval"] != nil) {
 		return Value{Kind: Model, Class: c.Name} // or a wrapper around one
 	}
 	return Value{Class: c.Name}

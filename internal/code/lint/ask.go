@@ -31,7 +31,7 @@ func findBackwards(s *flow.Scope) []backward {
 	var out []backward
 	for _, c := range s.Calls {
 		switch {
-		case c.Method == "backward" && c.Recv != nil || c.Method == "manual_backward":
+		case c.Method == "backward" && c.Recv != nil && !s.OwnBackward(c) || c.Method == "manual_backward":
 			b := backward{call: c, value: c.RecvValue, retain: isTrue(keyword(c.Node, "retain_graph")), create: isTrue(keyword(c.Node, "create_graph"))}
 			if len(c.Args) > 0 && c.Node.Args[0].Name == "" && !c.RecvValue.HasGraph() && c.Args[0].Kind != flow.Scalar {
 				b.value = c.Args[0]

@@ -14,12 +14,16 @@ func itoa(n int) string { return strconv.Itoa(n) }
 func dataParallel(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
-			if c.Name != "torch.nn.DataParallel" && c.Name != "torch.nn.parallel.DataParallel" || oneDevice(c.Node) || len(c.Args) > 0 && c.Args[0].Kind == flow.Activation || withoutGPU(c.Ctx) {
+			if c.Name != "torch.nn.DataParallel" && c.Name != "torch.nn.parallel.DataParallel" || oneDevice(c.Node) || len(c.Args) > 0 && c.Args[0].Kind == flow.Activation || withoutGPU(c.Ctx) || p.neverTrains(s, c) {
 				continue
+			}
+			fix := "DistributedDataParallel, one process per GPU"
+			if !p.givesLoss(s, c) {
+				fix += "; if that is not possible, compute the loss inside forward(), where it is not yet, so that only scalars are gathered"
 			}
 			p.report(c.Node, Warning,
 				"DataParallel gathers every output on the first GPU, which in training also holds all gradients and the optimizer state: that card is full before the others",
-				"DistributedDataParallel, one process per GPU; if that is not possible, compute the loss inside forward() so that only scalars are gathered")
+				fix)
 		}
 	}
 }

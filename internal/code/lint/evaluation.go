@@ -132,7 +132,7 @@ func (p *pass) evalScope(s *flow.Scope) {
 		if (switched || byName) && backwardAfter(s, backs, from, key) || p.frozen(key) {
 			continue
 		}
-		if p.wantsGradients(s) || p.calledWithoutGrad(s) {
+		if p.wantsGradients(s) || p.calledWithoutGrad(s) || p.trainedByCaller(s, maxCallers) {
 			return
 		}
 		reported[key] = true
@@ -228,7 +228,11 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	if p.volatile(s) {
 		message = "`volatile=True` does nothing since PyTorch 0.4, so " + message
 	}
-	p.report(c.Node, severity, message, "wrap it in `with torch.no_grad():`; model.eval() only switches dropout and batch norm")
+	fix := "wrap it in `with torch.no_grad():`; model.eval() only switches dropout and batch norm"
+	if s.Func != nil && givesGraph(s) && len(p.m.CallSites(s.Func)) == 0 {
+		fix = "unless a caller back-propagates what `" + s.Func.Name + "` returns, " + fix
+	}
+	p.report(c.Node, severity, message, fix)
 	p.explains(c.Ctx.InnermostLoop())
 	p.within(s)
 	p.needs(SwitchesOff)
@@ -300,22 +304,26 @@ func (p *pass) inTraining(s *flow.Scope, c *flow.Call) bool {
 // evalSwitch finds the last switch of this model to eval mode that holds where the call stands.
 func (p *pass) evalSwitch(s *flow.Scope, at *flow.Call, key string) (order int, ok bool) {
 	names := p.aliases(key)
+	trained := false // by this very name: what another model is switched to does not matter then
 	for _, c := range s.Calls {
 		if c.Order > at.Order || c.Recv == nil || c.Method != "eval" && c.Method != "train" {
 			continue
 		}
-		if recv := flow.Key(c.Recv); recv == "" || !slices.Contains(names, recv) && !(recv == "self" && strings.HasPrefix(key, "self")) {
+		if by := recv(c); by == "" || !slices.Contains(names, by) && !(by == "self" && strings.HasPrefix(key, "self")) {
 			continue
 		}
 		switch {
 		case c.Method == "train" && !(len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value)):
-			order, ok = 0, false
+			order, ok, trained = 0, false, trained || recv(c) == key
+		case trained && recv(c) != key:
 		case (c.Method == "eval" || c.Method == "train") && holds(c.Ctx, at.Ctx):
-			order, ok = c.Order, true
+			order, ok, trained = c.Order, true, false
 		}
 	}
 	return order, ok
 }
+
+func recv(c *flow.Call) string { return flow.Key(c.Recv) }
 
 // aliases are a model's own key and those of what it was made of: self.network of self.parallel = DataParallel(self.network).
 func (p *pass) aliases(key string) []string {
@@ -325,7 +333,7 @@ func (p *pass) aliases(key string) []string {
 			if b.Name != key || b.Expr == nil || b.Value.Kind != flow.Model {
 				continue
 			}
-			pysource.Walk(b.Expr, func(n pysource.Node) bool {
+			pysource.Walk(source(b), func(n pysource.Node) bool {
 				x, ok := n.(pysource.Expr)
 				if !ok {
 					return true
@@ -339,6 +347,25 @@ func (p *pass) aliases(key string) []string {
 		}
 	}
 	return names
+}
+
+// source is what a name was made of: of a, b = prepare(a, b) the argument at its own place.
+func source(b *flow.Bind) pysource.Expr {
+	a, ok := b.Node.(*pysource.Assign)
+	if !ok {
+		return b.Expr
+	}
+	targets, several := a.Targets[0].(*pysource.Sequence)
+	c, call := b.Expr.(*pysource.Call)
+	if !several || !call || len(targets.Items) != len(c.Args) {
+		return b.Expr
+	}
+	for i, t := range targets.Items {
+		if flow.Key(t) == b.Name {
+			return c.Args[i].Value
+		}
+	}
+	return b.Expr
 }
 
 // holds tells whether what ran in one place certainly ran before another: no branch of its own around it.

@@ -9,14 +9,18 @@ import (
 
 // cudaInDataset is LM007.
 func cudaInDataset(p *pass) {
-	workers, known := p.loaderWorkers()
+	workers := p.loaderWorkers()
 	for _, c := range p.m.Classes {
 		if !c.Dataset {
 			continue
 		}
 		for _, name := range []string{"__getitem__", "__getitems__", "__iter__", "__init__"} {
 			if fn := c.Methods[name]; fn != nil {
-				p.transferIn(fn.Node.Body, workers, known, name == "__init__")
+				where := inSamples
+				if name == "__init__" {
+					where = inInit
+				}
+				p.transferIn(fn.Node.Body, workers, where)
 			}
 		}
 	}
@@ -24,41 +28,54 @@ func cudaInDataset(p *pass) {
 		for _, c := range s.Calls {
 			for _, a := range c.Node.Args {
 				if oneOf(a.Name, "transform", "target_transform", "collate_fn") {
-					p.transferInFunction(a.Value, workers, known)
+					where := inSamples
+					if a.Name == "collate_fn" {
+						where = inCollate
+					}
+					p.transferInFunction(a.Value, workers, where)
 				}
 			}
 		}
 	}
 }
 
-// loaderWorkers tells whether some DataLoader of the file has workers, or has an unknown number; known: there is a loader at all.
-func (p *pass) loaderWorkers() (workers, known bool) {
+// loaderWorkers tells whether some DataLoader of the file has workers, or has an unknown number.
+func (p *pass) loaderWorkers() bool {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
 			if flow.Last(c.Name) != "DataLoader" {
 				continue
 			}
-			known = true
 			x := keyword(c.Node, "num_workers")
-			n, written := literal(x)
-			workers = workers || x != nil && (!written || n > 0) || splat(c.Node)
+			if n, written := literal(x); x != nil && (!written || n > 0) || splat(c.Node) {
+				return true
+			}
 		}
 	}
-	return workers, known
+	return false
 }
 
-func (p *pass) transferInFunction(x pysource.Expr, workers, known bool) {
+func (p *pass) transferInFunction(x pysource.Expr, workers bool, where stage) {
 	switch x := x.(type) {
 	case *pysource.Lambda:
-		p.transferIn([]pysource.Stmt{&pysource.ExprStmt{Span: x.Span, X: x.Body}}, workers, known, false)
+		p.transferIn([]pysource.Stmt{&pysource.ExprStmt{Span: x.Span, X: x.Body}}, workers, where)
 	case *pysource.Name:
 		if fn := p.m.Functions[x.ID]; fn != nil {
-			p.transferIn(fn.Node.Body, workers, known, false)
+			p.transferIn(fn.Node.Body, workers, where)
 		}
 	}
 }
 
-func (p *pass) transferIn(body []pysource.Stmt, workers, known, init bool) {
+// stage is where on its way to the loader data is moved to the GPU.
+type stage uint8
+
+const (
+	inSamples stage = iota // one sample after the other: a dataset, a transform
+	inInit                 // all of it, when the dataset is made
+	inCollate              // a batch, when it is put together
+)
+
+func (p *pass) transferIn(body []pysource.Stmt, workers bool, where stage) {
 	var at *pysource.Call
 	pysource.WalkBody(body, func(n pysource.Node) bool {
 		if c, ok := n.(*pysource.Call); ok && at == nil && p.movesToGPU(c) {
@@ -69,6 +86,10 @@ func (p *pass) transferIn(body []pysource.Stmt, workers, known, init bool) {
 	if at == nil || p.reportedAt(at) {
 		return
 	}
+	what := "samples are moved to the GPU in the dataset"
+	if where == inCollate {
+		what = "the batch is moved to the GPU in the collate_fn"
+	}
 	switch {
 	case workers:
 		severity := Warning
@@ -76,11 +97,14 @@ func (p *pass) transferIn(body []pysource.Stmt, workers, known, init bool) {
 			severity = Error
 		}
 		p.report(at, severity,
-			"samples are moved to the GPU in the dataset, and the DataLoader has workers: a forked worker cannot use CUDA (\"Cannot re-initialize CUDA in forked subprocess\"), a spawned one pays for a CUDA context of its own",
+			what+", and the DataLoader has workers: a forked worker cannot use CUDA (\"Cannot re-initialize CUDA in forked subprocess\"), a spawned one pays for a CUDA context of its own",
 			"return CPU tensors, set pin_memory=True, and move the batch in the training loop with non_blocking=True")
-	case init:
+	case where == inInit:
 		p.report(at, Note, "the whole dataset is put on the GPU when it is created; it stays there beside the model",
 			"fine if meant and if num_workers stays 0; otherwise keep it on the CPU and move batches in the loop")
+	case where == inCollate:
+		p.report(at, Warning, what+": it is there beside the one that the training works on; with num_workers > 0 it fails",
+			"return CPU tensors, set pin_memory=True, and move the batch in the training loop with non_blocking=True")
 	default:
 		p.report(at, Warning,
 			"samples are moved to the GPU one by one in the dataset: the samples, the batch stacked from them and the batch before it are there together, three batches instead of one; with num_workers > 0 it fails",

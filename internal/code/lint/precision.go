@@ -12,6 +12,7 @@ func float64Use(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
 			switch {
+			case askedFor(c.Ctx):
 			case c.RecvValue.Kind == flow.Model && (c.Method == "double" || c.Method == "to" && toDouble(c.Node)), c.Result.Kind == flow.Model && isDouble(keyword(c.Node, "dtype")):
 				p.report(c.Node, Warning, "the model is in float64: parameters, gradients, optimizer state and activations all take twice the memory, and most GPUs compute it many times slower",
 					"keep it in float32; if a part needs the precision, convert that part alone")
@@ -27,6 +28,20 @@ func float64Use(p *pass) {
 			}
 		}
 	}
+}
+
+// askedFor tells whether a place is reached only where an option says that double precision is wanted.
+func askedFor(ctx *flow.Context) bool {
+	for _, b := range ctx.Branches(nil) {
+		if words(b.Test, doubleWord) || texts(b.Test, "double", "float64", "fp64", "64") {
+			return true
+		}
+	}
+	return false
+}
+
+func doubleWord(w string) bool {
+	return containsAny(strings.ToLower(w), "double", "precision", "float64", "fp64", "f64", "dtype")
 }
 
 func toDouble(c *pysource.Call) bool {
@@ -73,7 +88,7 @@ func logitsUpcast(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
 			switch {
-			case p.upcasts(c) && logitsName(c.Recv) && lossAfter(s, c.Order):
+			case p.upcasts(c) && logitsName(c.Recv) && lossAfter(s, c.Order) && !computesWith(s, c):
 				p.report(c.Node, Warning,
 					"the logits are copied to float32 before the loss: batch × length × vocabulary × 4 bytes more, often the largest tensor of the step",
 					"pass them to cross_entropy as they are (it accumulates in float32 itself), or use a fused or chunked linear cross-entropy")
@@ -87,6 +102,60 @@ func logitsUpcast(p *pass) {
 			}
 		}
 	}
+}
+
+// computesWith tells whether something other than the loss is computed from the converted logits first, such as a cap or a temperature: there the
+// precision may be wanted.
+func computesWith(s *flow.Scope, upcast *flow.Call) bool {
+	names, until := []string{}, firstLoss(s, upcast.Order)
+	for _, b := range s.Binds {
+		if b.Expr == nil || b.Order > until || b.Order < upcast.Order && !around(b.Expr, upcast.Node) || !around(b.Expr, upcast.Node) && !mentionsAny(b.Expr, names) {
+			continue
+		}
+		switch {
+		case reshaped(b.Expr, upcast.Node, names):
+			names = append(names, b.Name)
+		case !words(b.Expr, func(w string) bool { return oneOf(w, "size", "shape", "argmax") }):
+			return true
+		}
+	}
+	return inArithmetic(s, upcast.Node)
+}
+
+// reshaped tells whether an expression is the converted logits, or a part or another shape of them.
+func reshaped(x pysource.Expr, upcast *pysource.Call, names []string) bool {
+	for {
+		switch y := x.(type) {
+		case *pysource.Subscript:
+			x = y.X
+		case *pysource.Call:
+			if y == upcast {
+				return true
+			}
+			a, ok := y.Func.(*pysource.Attribute)
+			if !ok || !oneOf(a.Attr, "view", "reshape", "contiguous", "flatten", "transpose", "permute", "squeeze", "unsqueeze", "to", "float", "cuda", "clone", "size") {
+				return false
+			}
+			x = a.X
+		case *pysource.Attribute:
+			return oneOf(y.Attr, "shape", "device", "dtype", "T", "mT")
+		default:
+			return mentionsAny(x, names) && flow.Key(x) != ""
+		}
+	}
+}
+
+// inArithmetic tells whether a call is an operand: logits.float() / temperature.
+func inArithmetic(s *flow.Scope, c *pysource.Call) bool {
+	found := false
+	pysource.WalkBody(s.Body, func(n pysource.Node) bool {
+		switch n := n.(type) {
+		case *pysource.Binary:
+			found = found || around(n.Left, c) && reshaped(n.Left, c, nil) || around(n.Right, c) && reshaped(n.Right, c, nil)
+		}
+		return !found
+	})
+	return found
 }
 
 func (p *pass) upcasts(c *flow.Call) bool {
@@ -136,13 +205,16 @@ func isCrossEntropy(c *flow.Call) bool {
 	return oneOf(flow.Last(c.Name), "cross_entropy", "CrossEntropyLoss") || c.Callee.Kind == flow.Criterion
 }
 
-func lossAfter(s *flow.Scope, order int) bool {
+func lossAfter(s *flow.Scope, order int) bool { return firstLoss(s, order) >= 0 }
+
+// firstLoss is the place of the first cross-entropy that is recorded from a place on; negative where there is none.
+func firstLoss(s *flow.Scope, order int) int {
 	for _, c := range s.Calls {
 		if c.Order >= order && isCrossEntropy(c) && c.Ctx.NoGrad == flow.Recording {
-			return true
+			return c.Order
 		}
 	}
-	return false
+	return -1
 }
 
 func softmaxOfLogits(c *flow.Call) bool {

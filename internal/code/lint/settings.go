@@ -14,11 +14,11 @@ func checkpointingIneffective(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
 			switch {
-			case c.Method == "gradient_checkpointing_enable" && c.Recv != nil, isTrue(keyword(c.Node, "gradient_checkpointing")):
+			case (c.Method == "gradient_checkpointing_enable" && c.Recv != nil || isTrue(keyword(c.Node, "gradient_checkpointing"))) && !p.switchedOff(c.Ctx):
 				enabled = c.Node
 			case flow.Last(c.Name) == "get_peft_model":
 				lora = c.Node
-			case oneOf(c.Name, "torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential") && keyword(c.Node, "use_reentrant") == nil && !splat(c.Node):
+			case oneOf(c.Name, "torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential") && keyword(c.Node, "use_reentrant") == nil && !splat(c.Node) && !inputRequiresGrad(s, c):
 				p.report(c.Node, Warning,
 					"without use_reentrant PyTorch warns, and the reentrant kind recomputes nothing useful when no input requires a gradient: frozen embeddings or LoRA then get no gradient at all",
 					"pass use_reentrant=False")
@@ -42,6 +42,36 @@ func checkpointingIneffective(p *pass) {
 		p.report(enabled, Warning, "with LoRA the embeddings are frozen, so the checkpointed blocks' input needs no gradient: reentrant checkpointing then breaks the graph",
 			"call model.enable_input_require_grads(), or gradient_checkpointing_kwargs={\"use_reentrant\": False}")
 	}
+}
+
+// inputRequiresGrad tells whether what a checkpointed call is given was made to require a gradient before.
+func inputRequiresGrad(s *flow.Scope, c *flow.Call) bool {
+	for _, b := range s.Binds {
+		owner, ok := strings.CutSuffix(b.Name, ".requires_grad")
+		if ok && b.Order < c.Order && !isFalse(b.Expr) && mentions(c.Node, owner) {
+			return true
+		}
+	}
+	for _, o := range s.Calls {
+		if o.Method == "requires_grad_" && o.Order < c.Order && o.Recv != nil && !(len(o.Node.Args) > 0 && isFalse(o.Node.Args[0].Value)) && flow.Key(o.Recv) != "" && mentions(c.Node, flow.Key(o.Recv)) {
+			return true
+		}
+	}
+	return false
+}
+
+// switchedOff tells whether a place stands under an option that the file sets to False somewhere, as some do where LoRA is used.
+func (p *pass) switchedOff(ctx *flow.Context) bool {
+	for _, branch := range ctx.Branches(nil) {
+		for _, s := range p.m.Scopes {
+			for _, b := range s.Binds {
+				if isFalse(b.Expr) && !branch.Else && mentions(branch.Test, b.Name) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // cudnnBenchmark is LM037.

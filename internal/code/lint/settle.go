@@ -18,8 +18,9 @@ const (
 
 // Project is what the files of a project show together.
 type Project struct {
-	Quiet  map[string]bool // functions that only run while autograd is off
-	Traits Trait           // of any of its files
+	Quiet  map[string]bool                               // functions that only run while autograd is off
+	Traits Trait                                         // of any of its files
+	Torch  func(file string) (major, minor int, ok bool) // the newest PyTorch that the project allows at a file; nil: not known
 }
 
 // Survey sums the reports of a project up.
@@ -34,7 +35,25 @@ func Survey(reports []*Report) *Project {
 }
 
 // silences tells whether a finding is known not to hold: what its function would record is not recorded.
-func (p *Project) silences(f Finding) bool { return p != nil && f.Within != "" && p.Quiet[f.Within] }
+// Advice that an older PyTorch does not know is left out.
+func (p *Project) silences(f Finding) bool {
+	if p == nil {
+		return false
+	}
+	if since, ok := advisedSince[f.Rule]; ok && p.Torch != nil {
+		if major, minor, known := p.Torch(f.File); known && (major < since[0] || major == since[0] && minor < since[1]) {
+			return true
+		}
+	}
+	return f.Within != "" && p.Quiet[f.Within]
+}
+
+// advisedSince is the first PyTorch that has what a rule advises.
+var advisedSince = map[string][2]int{
+	"LM025": {2, 3},  // torch.amp.GradScaler: https://github.com/pytorch/pytorch/blob/v2.3.0/torch/amp/grad_scaler.py
+	"LM032": {1, 7},  // gradient_as_bucket_view: https://github.com/pytorch/pytorch/blob/v1.7.0/torch/nn/parallel/distributed.py
+	"LM036": {1, 11}, // use_reentrant: https://github.com/pytorch/pytorch/blob/v1.11.0/torch/utils/checkpoint.py
+}
 
 // settle is the severity of a finding after what it rests on was looked up. Tensors go back to a GPU only where they were saved from one,
 // and nothing is recorded once autograd is off.

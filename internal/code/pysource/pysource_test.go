@@ -135,3 +135,18 @@ func BenchmarkParse(b *testing.B) {
 		pysource.Parse(src)
 	}
 }
+
+func TestABracketThatIsNotClosedIsShown(t *testing.T) {
+	t.Parallel()
+	for src, line := range map[string]int{
+		"x = 1\nvalues = {\n  'a': f(1),\n  'b': 2\n":             2,
+		"x = f(1,\n  2\ny = 3\nprint(x)\n":                        1,
+		"call(a,\n  b\ndef next():\n    return (1)\n":             1,
+		"t = f\"\"\"{x(\nreturn 1\n)}\"\"\"\nprint(t)\nok = [1\n": 5,
+	} {
+		f := pysource.Parse([]byte(src))
+		if len(f.Errors) == 0 || f.Position(f.Errors[0].Start).Line != line {
+			t.Errorf("%q: %v, want line %d", src, f.Errors, line)
+		}
+	}
+}

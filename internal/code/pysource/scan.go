@@ -40,7 +40,8 @@ type scanner struct {
 	file    *File
 	toks    []token
 	pos     int
-	depth   int // open brackets
+	depth   int   // open brackets
+	opened  []int // where they were opened
 	indents []int
 	inner   bool
 	cr      bool // some lines end with a carriage return
@@ -58,6 +59,9 @@ func (s *scanner) scan() {
 	for s.pos < len(s.src) {
 		s.line()
 	}
+	if s.depth > 0 && !s.inner {
+		s.unclosed()
+	}
 	s.newline(s.pos)
 	for range len(s.indents) - 1 {
 		s.add(tokDedent, s.pos, s.pos)
@@ -68,7 +72,7 @@ func (s *scanner) scan() {
 // line reads one physical line from its first byte: indentation, tokens, line end.
 func (s *scanner) line() {
 	if s.depth > 0 && s.forgottenBracket() {
-		s.fail(s.pos, s.pos, "a bracket is not closed before this line")
+		s.unclosed()
 		s.depth = 0
 		s.newline(s.pos)
 	}
@@ -92,6 +96,16 @@ func (s *scanner) line() {
 			s.token()
 		}
 	}
+}
+
+// unclosed complains of the bracket that was opened last.
+func (s *scanner) unclosed() {
+	at := s.pos // a fragment begins inside a bracket
+	if len(s.opened) > 0 {
+		at = s.opened[len(s.opened)-1]
+	}
+	s.fail(at, min(at+1, len(s.src)), "this bracket is not closed")
+	s.opened = s.opened[:0]
 }
 
 // startsStatement tells whether the last token ended a statement, so that this line's indentation counts.
@@ -242,8 +256,10 @@ func (s *scanner) operator() {
 	switch c := s.src[start]; c {
 	case '(', '[', '{':
 		s.depth++
+		s.opened = append(s.opened, start)
 	case ')', ']', '}':
 		s.depth = max(0, s.depth-1)
+		s.opened = s.opened[:min(len(s.opened), s.depth)]
 	case '$', '?', '`', '!', '\\', 0:
 		if s.pos-start == 1 {
 			s.add(tokBad, start, s.pos)

@@ -46,7 +46,11 @@ func Rules() []string {
 
 // titled describes putting a method behind an expression.
 func (s *site) titled(x pysource.Expr, method string) string {
-	return "Replace `" + short(s.text(x)) + "` with `" + short(s.text(x)) + method + "`"
+	text := short(s.text(x))
+	if primary(x) {
+		return "Replace `" + text + "` with `" + text + method + "`"
+	}
+	return "Replace `" + text + "` with `(" + text + ")" + method + "`"
 }
 
 func short(text string) string {
@@ -89,7 +93,7 @@ func keepOnCPU(s *site) []lint.Repair {
 // withoutGraph runs an evaluation without autograd: the whole function where it does nothing else, else the loop or statement.
 func withoutGraph(s *site) []lint.Repair {
 	torch := s.torch()
-	if s.call == nil || torch == "" {
+	if s.call == nil || torch == "" || s.givesUnseen() {
 		return nil
 	}
 	var out []lint.Repair
@@ -103,6 +107,12 @@ func withoutGraph(s *site) []lint.Repair {
 		out = append(out, one("Wrap this in `with "+torch+".no_grad():`", false, s.wrapped(target, "with "+torch+".no_grad():")...)...)
 	}
 	return out
+}
+
+// givesUnseen tells whether a function returns something with a graph and nobody in the file calls it: somebody else may back-propagate it.
+func (s *site) givesUnseen() bool {
+	fn := s.scope.Func
+	return fn != nil && len(s.m.CallSites(fn)) == 0 && slices.ContainsFunc(s.scope.Returns, func(r *flow.Exit) bool { return r.Value.HasGraph() })
 }
 
 // keepsGraphs tells whether no graph made in a body can leave it.

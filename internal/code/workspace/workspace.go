@@ -309,7 +309,9 @@ func (w *Workspace) survey() *lint.Project {
 			}
 		}
 	}
-	return lint.Survey(reports)
+	project := lint.Survey(reports)
+	project.Torch = w.torch
+	return project
 }
 
 // File checks one file.

@@ -1,0 +1,80 @@
+package lint
+
+import (
+	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
+
+// maxCallers bounds how many callers up a result is followed.
+const maxCallers = 4
+
+// trainedByCaller tells whether a caller in the file back-propagates what a function gives: without a graph the training would end there.
+func (p *pass) trainedByCaller(s *flow.Scope, depth int) bool {
+	if s.Func == nil || depth == 0 || len(s.Returns) == 0 {
+		return false
+	}
+	for _, c := range p.m.CallSites(s.Func) {
+		for _, b := range p.backwards(c.Scope) {
+			if b.call.Node != c.Node && (b.value.Shares(c.Result) || p.startsFrom(b, c)) {
+				return true
+			}
+		}
+		if handsOn(c) && p.trainedByCaller(c.Scope, depth-1) {
+			return true
+		}
+	}
+	return false
+}
+
+// startsFrom tells whether a backward starts from what a call gave: written around it, or through names that it was bound to.
+func (p *pass) startsFrom(b backward, c *flow.Call) bool {
+	if around(b.call.Node, c.Node) {
+		return true
+	}
+	for _, bind := range c.Scope.Binds {
+		if bind.Expr == nil || !around(bind.Expr, c.Node) || bind.Order > b.call.Order || reboundBetween(c.Scope, bind, b.call.Order) {
+			continue
+		}
+		if mentionsAny(b.call.Node, p.derivedFrom(c.Scope, bind.Name)) {
+			return true
+		}
+	}
+	return false
+}
+
+func reboundBetween(s *flow.Scope, bind *flow.Bind, until int) bool {
+	for _, o := range s.Binds {
+		if o.Name == bind.Name && o.Order > bind.Order && o.Order < until && o.Expr != nil && !mentions(o.Expr, bind.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// handsOn tells whether a function returns what a call in it gives.
+func handsOn(c *flow.Call) bool {
+	if returned(c.Scope, c) {
+		return true
+	}
+	for _, r := range c.Scope.Returns {
+		if r.X != nil && around(r.X, c.Node) {
+			return true
+		}
+	}
+	return false
+}
+
+func around(outer, inner pysource.Node) bool {
+	o, i := outer.Pos(), inner.Pos()
+	return o.Start <= i.Start && i.End <= o.End
+}
+
+// givesGraph tells whether a function returns something with a graph.
+func givesGraph(s *flow.Scope) bool {
+	for _, r := range s.Returns {
+		if r.Value.HasGraph() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,133 @@
+package lint
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
+
+// neverTrains tells whether a DataParallel is taken off again, or only infers where it is made: no gradients and no optimizer state then.
+func (p *pass) neverTrains(s *flow.Scope, c *flow.Call) bool {
+	name := wrapperName(s, c.Node)
+	if unwrapped(s, c, name) {
+		return true
+	}
+	models := []string{name}
+	for _, a := range c.Node.Args[:min(1, len(c.Node.Args))] {
+		pysource.Walk(a.Value, func(n pysource.Node) bool {
+			if x, ok := n.(pysource.Expr); ok && flow.Key(x) != "" && flow.Key(x) != "self" {
+				models = append(models, flow.Key(x))
+				return false
+			}
+			return true
+		})
+	}
+	return !p.trainsHere(s, models) && p.infersHere(s, c, models)
+}
+
+// wrapperName is the name that a call, or what is made of it at once, is given to; empty where there is none.
+func wrapperName(s *flow.Scope, c *pysource.Call) string {
+	for _, b := range s.Binds {
+		if b.Expr != nil && around(b.Expr, c) {
+			return b.Name
+		}
+	}
+	return ""
+}
+
+// unwrapped tells whether the wrapped model is taken out before the wrapper runs: model = DataParallel(model).module.
+func unwrapped(s *flow.Scope, c *flow.Call, name string) bool {
+	for _, b := range s.Binds {
+		a, ok := b.Expr.(*pysource.Attribute)
+		if !ok || a.Attr != "module" {
+			continue
+		}
+		if around(a.X, c.Node) {
+			return true
+		}
+		if name == "" || b.Name != name || flow.Key(a.X) != name || b.Order < c.Order || len(b.Ctx.Branches(nil)) > len(c.Ctx.Branches(nil)) {
+			continue
+		}
+		return !slices.ContainsFunc(s.Calls, func(o *flow.Call) bool { return o.Order > c.Order && o.Order < b.Order && mentions(o.Node, name) })
+	}
+	return false
+}
+
+// trainsHere tells whether a body trains, or hands one of the models to something that may.
+func (p *pass) trainsHere(s *flow.Scope, models []string) bool {
+	if len(p.backwards(s)) > 0 {
+		return true
+	}
+	for _, c := range s.Calls {
+		switch {
+		case c.Result.Kind == flow.Optimizer && !c.Result.Guess, s.CallReaches(c, "backward"), isStep(c):
+			return true
+		case c.Method == "train" && c.Recv != nil && slices.Contains(models, flow.Key(c.Recv)) && !(len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value)):
+			return true
+		case givenTo(c, models) && trainingName(c.Method), trainingName(c.Method) && c.Recv != nil && c.RecvValue.Kind != flow.Model:
+			return true
+		}
+	}
+	return false
+}
+
+// givenTo tells whether a call is given one of the models.
+func givenTo(c *flow.Call, models []string) bool {
+	return slices.ContainsFunc(c.Node.Args, func(a pysource.Arg) bool {
+		return slices.Contains(models, flow.Key(a.Value)) && flow.Key(a.Value) != ""
+	})
+}
+
+func trainingName(name string) bool {
+	return containsAny(strings.ToLower(name), "train", "fit", "optim", "learn", "solver", "finetune", "search")
+}
+
+// infersHere tells whether a body uses a model for inference: it is switched to eval mode or frozen for good, autograd is off, or the model
+// only goes to an evaluation.
+func (p *pass) infersHere(s *flow.Scope, made *flow.Call, models []string) bool {
+	if made.Ctx.NoGrad == flow.Off || p.gradOffEverywhere() {
+		return true
+	}
+	quiet, recorded, evaluated := false, false, false
+	for _, c := range s.Calls {
+		own := c.Recv != nil && slices.Contains(models, flow.Key(c.Recv)) && flow.Key(c.Recv) != ""
+		off := len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value)
+		switch {
+		case c.Method == "set_grad_enabled" && off && !c.Ctx.Within(func(x *flow.Context) bool { return x.With == c.Node }):
+			return true
+		case own && (c.Method == "eval" || oneOf(c.Method, "train", "requires_grad_") && off) && holds(c.Ctx, made.Ctx):
+			return true
+		case modelRun(c) && modelKey(c) == models[0]:
+			quiet, recorded = quiet || c.Ctx.NoGrad == flow.Off, recorded || c.Ctx.NoGrad != flow.Off
+		case c.Node != made.Node && givenTo(c, models[:1]) && !oneOf(c.Method, "print", "len"):
+			evaluated, recorded = evaluated || evaluationName(c.Method), recorded || !evaluationName(c.Method)
+		}
+	}
+	return (quiet || evaluated) && !recorded
+}
+
+// givesLoss tells whether the wrapped model computes its loss itself.
+func (p *pass) givesLoss(s *flow.Scope, c *flow.Call) bool {
+	isLoss := func(w string) bool {
+		return slices.ContainsFunc(tokens(w), func(t string) bool { return oneOf(t, "loss", "losses") })
+	}
+	name := wrapperName(s, c.Node)
+	for _, scope := range p.m.Scopes {
+		for _, b := range scope.Binds {
+			run, ok := b.Expr.(*pysource.Call)
+			if ok && name != "" && flow.Key(run.Func) == name && isLoss(b.Name) {
+				return true
+			}
+		}
+	}
+	if len(c.Args) == 0 {
+		return false
+	}
+	class := p.m.Classes[c.Args[0].Class]
+	if class == nil || class.Methods["forward"] == nil || class.Methods["forward"].Scope == nil {
+		return false
+	}
+	return slices.ContainsFunc(class.Methods["forward"].Scope.Returns, func(r *flow.Exit) bool { return r.X != nil && words(r.X, isLoss) })
+}

@@ -1,0 +1,47 @@
+package workspace
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestThePinnedPyTorchIsRead(t *testing.T) {
+	for text, want := range map[string][2]int{
+		"numpy==1.20\ntorch==1.8.1\n":            {1, 8},
+		"dependencies:\n  - pytorch=1.9\n":       {1, 9},
+		"    install_requires=['torch<1.11'],\n": {1, 10},
+		"torch ~= 2.1":                           {2, 1},
+		"torch>=1.8\n":                           {},
+		"torchvision==0.9.1\n":                   {},
+		"# torch==1.4\n":                         {},
+		"torch<2.0\n":                            {},
+		"pytorch-lightning==1.2\n":               {},
+	} {
+		major, minor, ok := pin([]byte(text))
+		if ok != (want != [2]int{}) || [2]int{major, minor} != want {
+			t.Errorf("%q: %d.%d, %v", text, major, minor, ok)
+		}
+	}
+}
+
+func TestAdviceThatThePinnedPyTorchDoesNotKnowIsNotGiven(t *testing.T) {
+	for pins, want := range map[string]int{"torch==1.8.1\n": 0, "torch==2.4.0\n": 1, "": 1} {
+		root := t.TempDir()
+		file := filepath.Join(root, "src", "block.py")
+		for path, text := range map[string]string{
+			filepath.Join(root, "requirements.txt"): pins,
+			file:                                    "import torch\nfrom torch.utils.checkpoint import checkpoint\ndef run(block, x):\n    return checkpoint(block, x)\n",
+		} {
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := New(Settings{}).File(file).Findings; len(got) != want {
+			t.Errorf("with %q: %v", pins, got)
+		}
+	}
+}
