@@ -218,6 +218,7 @@ func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) 
 // loop takes from the form that is written whose model it trains and what is kept of a step, where it has a model or a loop of its own.
 func (o *fitOptions) loop(r *plan.Request) {
 	r.Job.Code = planfile.Code(o.Write)
+	r.Job.FloatOutputs = r.Source.Config != nil && planfile.FloatOutputs(o.Write)
 	if mask := planfile.Mask(o.Write); r.Job.AttentionMask == "" {
 		r.Job.AttentionMask = mask
 	}
