@@ -1,6 +1,8 @@
 package lint
 
 import (
+	"slices"
+
 	"github.com/plimsoll/plimsoll/internal/code/flow"
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
 )
@@ -69,12 +71,11 @@ func around(outer, inner pysource.Node) bool {
 	return o.Start <= i.Start && i.End <= o.End
 }
 
-// givesGraph tells whether a function returns something with a graph.
-func givesGraph(s *flow.Scope) bool {
-	for _, r := range s.Returns {
-		if r.Value.HasGraph() {
-			return true
-		}
+// TrainableElsewhere tells whether the function around a model call returns something with a graph, and nobody in the file calls it: somebody else
+// may back-propagate it, unless it evaluates a whole loader by its name.
+func TrainableElsewhere(s *flow.Scope, c *flow.Call) bool {
+	if s.Func == nil || len(s.Module.CallSites(s.Func)) > 0 || evaluationName(s.Func.Name) && inLoaderLoop(c) {
+		return false
 	}
-	return false
+	return slices.ContainsFunc(s.Returns, func(r *flow.Exit) bool { return r.Value.HasGraph() })
 }

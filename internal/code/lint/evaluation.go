@@ -229,7 +229,7 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 		message = "`volatile=True` does nothing since PyTorch 0.4, so " + message
 	}
 	fix := "wrap it in `with torch.no_grad():`; model.eval() only switches dropout and batch norm"
-	if s.Func != nil && givesGraph(s) && len(p.m.CallSites(s.Func)) == 0 {
+	if TrainableElsewhere(s, c) {
 		fix = "unless a caller back-propagates what `" + s.Func.Name + "` returns, " + fix
 	}
 	p.report(c.Node, severity, message, fix)

@@ -249,7 +249,11 @@ func deprecatedAMP(p *pass) {
 				continue
 			}
 			last := flow.Last(c.Name)
-			p.report(c.Node, Note, "torch.cuda.amp."+last+" is deprecated and warns at every use", "`torch.amp."+last+"(\"cuda\", …)`")
+			fix := "`torch.amp." + last + "(\"cuda\", …)`"
+			if last == "GradScaler" {
+				fix += " (PyTorch 2.3 or newer)"
+			}
+			p.report(c.Node, Note, "torch.cuda.amp."+last+" is deprecated and warns at every use", fix)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func keepOnCPU(s *site) []lint.Repair {
 // withoutGraph runs an evaluation without autograd: the whole function where it does nothing else, else the loop or statement.
 func withoutGraph(s *site) []lint.Repair {
 	torch := s.torch()
-	if s.call == nil || torch == "" || s.givesUnseen() {
+	if s.call == nil || torch == "" || lint.TrainableElsewhere(s.scope, s.call) {
 		return nil
 	}
 	var out []lint.Repair
@@ -107,12 +107,6 @@ func withoutGraph(s *site) []lint.Repair {
 		out = append(out, one("Wrap this in `with "+torch+".no_grad():`", false, s.wrapped(target, "with "+torch+".no_grad():")...)...)
 	}
 	return out
-}
-
-// givesUnseen tells whether a function returns something with a graph and nobody in the file calls it: somebody else may back-propagate it.
-func (s *site) givesUnseen() bool {
-	fn := s.scope.Func
-	return fn != nil && len(s.m.CallSites(fn)) == 0 && slices.ContainsFunc(s.scope.Returns, func(r *flow.Exit) bool { return r.Value.HasGraph() })
 }
 
 // keepsGraphs tells whether no graph made in a body can leave it.
