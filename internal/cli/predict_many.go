@@ -46,7 +46,7 @@ func predictMany(env Env, cmd *cobra.Command, o predictOptions, m predict.Machin
 	}
 	var count tally
 	table := textout.NewPredictionTable(screen.New(env.Stdout, env.Style))
-	out := json.NewEncoder(env.Stdout)
+	out := json.NewEncoder(screen.JSON(env.Stdout))
 	err = predictAll(env, jobs, m, files, func(r report.Prediction) error {
 		count.add(&r)
 		if o.JSON {
@@ -123,11 +123,11 @@ func predictOne(j fileJob, m predict.Machine, files *modelFiles) (r report.Predi
 	}
 	src, err := files.source(&j)
 	if err != nil {
-		return failed(err)
+		return failed(fmt.Errorf("%s%w", j.where, err))
 	}
 	res, err := predict.Run(j.Job, src, m)
 	if err != nil {
-		return failed(cannotPredict(&j, err))
+		return failed(fmt.Errorf("%s%w", j.where, cannotPredict(&j, err)))
 	}
 	return res.Report
 }
@@ -209,7 +209,7 @@ func predictSweep(env Env, o predictOptions, j fileJob, m predict.Machine, files
 	}
 	var count tally
 	var results []report.Prediction
-	out := json.NewEncoder(env.Stdout)
+	out := json.NewEncoder(screen.JSON(env.Stdout))
 	err = predictAll(env, slices.Values(jobs), m, files, func(r report.Prediction) error {
 		count.add(&r)
 		if o.JSON {

@@ -32,6 +32,8 @@ type Job struct {
 
 	// FromHost: the model is made on the host and moved to the card, as from_pretrained does it; else it is made on the card.
 	FromHost bool `json:"from_host,omitempty"`
+	// FloatOutputs: what the model gives back under autocast is copied to fp32, as a model that Accelerate prepared does it.
+	FloatOutputs bool `json:"float_outputs,omitempty"`
 
 	Task       string `json:"task,omitempty"`        // hf: what the model is trained for
 	Loss       string `json:"loss,omitempty"`        // graph that ends in logits: cross-entropy
@@ -84,6 +86,9 @@ type Job struct {
 	Optimizers int `json:"optimizers,omitempty"`
 	// Compiled says that the step runs under torch.compile, which keeps other tensors than these operators do.
 	Compiled bool `json:"compiled,omitempty"`
+
+	// Benchmark is torch.backends.cudnn.benchmark = True: convolutions try out plans in the first step.
+	Benchmark bool `json:"cudnn_benchmark,omitempty"`
 
 	// Notes are what whoever described the job wants said beside the numbers.
 	Notes []string `json:"notes,omitempty"`

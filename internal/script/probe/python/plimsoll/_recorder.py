@@ -236,12 +236,9 @@ class Recorder:
         if not self.optimizers[type(optimizer).__name__]["leads"]:
             self._enter("forward")
             return  # a second kind of optimizer steps within the same iteration
-        now = time.monotonic()
         before = self.peak["allocated"]
-        allocated, reserved = self._note_peak()
-        self.history.add([self.step, round(now - self.began, 3), allocated, self.peak["allocated"], reserved])
-        self.keeper.stepped(allocated)
-        self.budget.step_done(self.step, now, time.thread_time(), self.allocations)
+        if self.by_phase or self.budget.counts_in(self.step):
+            self._note_step()
         self.step += 1
         self.used = True
         self._begin("forward")
@@ -251,6 +248,13 @@ class Recorder:
             if stacks != self.with_stacks or self.ring != self.budget.ring:
                 self._record_history(stacks)
         self.flush()
+
+    def _note_step(self):
+        now = time.monotonic()
+        allocated, reserved = self._note_peak()
+        self.history.add([self.step, round(now - self.began, 3), allocated, self.peak["allocated"], reserved])
+        self.keeper.stepped(allocated)
+        self.budget.step_done(self.step, now, time.thread_time(), self.allocations)
 
     def _enter(self, phase):
         """A phase begins; what was measured until now belongs to the one that ends."""
