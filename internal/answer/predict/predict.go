@@ -95,6 +95,7 @@ type Result struct {
 	Tape   *tape.Tape
 
 	conv     convolutions
+	free     alloc.Peak
 	variants *Variants // what other batches have in common with it
 }
 
@@ -139,7 +140,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 		}
 	}
 	r.Assumptions = slices.Concat(r.Assumptions, ofModel(j, src, model), assumptions(j, m, r.Unknown))
-	return &Result{Report: r, Tape: done.tape, conv: conv, variants: v}, nil
+	return &Result{Report: r, Tape: done.tape, conv: conv, free: played.free, variants: v}, nil
 }
 
 // byRouting gives the range between experts that share the tokens evenly and experts that get them all, for a model whose sizes depend on that.
