@@ -1,11 +1,24 @@
 #!/usr/bin/env bash
 # The verbs that read files, on the Windows binary under wine: scripts/test-windows.sh WINE PLIMSOLL.EXE. What they print must be what this system's binary prints.
+# Exit code 77: wine cannot run it here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wine=$1 exe=$2
-export WINEDEBUG=-all
-here=$(mktemp)
-trap 'rm -f "$here"' EXIT
+work=$(mktemp -d)
+trap '"$wine" wineboot -k >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
+export WINEPREFIX=$work/wine WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" DISPLAY=
+"$wine" wineboot -i >/dev/null 2>&1
+# Go takes its random numbers from bcryptprimitives.dll, which wine has from version 9 on; an older one gets a library with that one function.
+system=$WINEPREFIX/drive_c/windows/system32
+if [ ! -e "$system/bcryptprimitives.dll" ]; then
+  command -v x86_64-w64-mingw32-gcc >/dev/null || { echo "wine has no bcryptprimitives.dll, and there is no x86_64-w64-mingw32-gcc to make one"; exit 77; }
+  x86_64-w64-mingw32-gcc -shared -O1 -o "$system/bcryptprimitives.dll" -xc - -ladvapi32 <<'C'
+#include <windows.h>
+#include <ntsecapi.h>
+__declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T n) { return RtlGenRandom(data, (ULONG)n); }
+C
+fi
+here=$work/plimsoll
 CGO_ENABLED=0 go build -trimpath -o "$here" ./cmd/plimsoll
 same() {
   local want got
@@ -20,4 +33,5 @@ same predict --config docs/answers/gpt2.json --batch 4 --seq 512 --gpu t4 --json
 same fit --config docs/answers/gpt2.json --seq 512 --effective-batch 8 --gpu t4 --json
 same diff $snapshot $snapshot
 same lint --json docs/answers internal/script/probe/testdata/holders/losses_list.py
-"$wine" "$exe" view --html "$here.html" $snapshot >/dev/null 2>&1 && grep -q '</html>' "$here.html" && rm -f "$here.html"
+page=$work/page.html
+"$wine" "$exe" view --html "$page" $snapshot >/dev/null 2>&1 && grep -q '</html>' "$page"

@@ -19,7 +19,7 @@ func (b *builder) finish(top pickle.Value) (*Snapshot, error) {
 	case top.Kind == kindList: // PyTorch 1.13, and torch.cuda.memory_snapshot()
 		l := *b.lists.at(top.N)
 		if l.start != l.end && l.kind != recSegment {
-			return nil, fmt.Errorf("%w: it is a list of something other than segments", ErrFormat)
+			return nil, fmt.Errorf("%w: byte 0: it is a list of something other than segments", ErrFormat)
 		}
 		s.Segments = b.run(l)
 	case top.Kind == kindDict && b.dicts.at(top.N).kind == recTop:

@@ -50,11 +50,11 @@ func (l Limits) Read(r io.Reader) (*Snapshot, error) {
 	case FormatHTML:
 		return l.readHTML(in)
 	case FormatEmpty:
-		return nil, fmt.Errorf("%w: the file is empty", ErrFormat)
+		return nil, fmt.Errorf("%w: the file is empty (it ends at byte 0)", ErrFormat)
 	case FormatZip:
-		return nil, fmt.Errorf("%w: this is a zip archive (a checkpoint written by torch.save?); a snapshot is written by torch.cuda.memory._dump_snapshot", ErrFormat)
+		return nil, fmt.Errorf("%w: a zip archive begins at byte 0 (a checkpoint written by torch.save?); a snapshot is written by torch.cuda.memory._dump_snapshot", ErrFormat)
 	default:
-		return nil, fmt.Errorf("%w: it begins with %q", ErrFormat, clip(string(bytes.ToValidUTF8(head[:min(len(head), 16)], []byte("?")))))
+		return nil, fmt.Errorf("%w: byte 0: it begins with %q", ErrFormat, clip(string(bytes.ToValidUTF8(head[:min(len(head), 16)], []byte("?")))))
 	}
 }
 
@@ -101,7 +101,7 @@ func (l Limits) Decompress(r io.Reader) (io.Reader, error) {
 		return in, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: its compressed form is damaged: %w", ErrFormat, err)
+		return nil, fmt.Errorf("%w: its compressed form is damaged at byte 0: %w", ErrFormat, err)
 	}
 	return &inflated{plain: plain, from: from, limit: l.expansion()}, nil
 }
@@ -128,7 +128,7 @@ func readError(err error) error {
 // pickle padded with zero bytes.
 func (l Limits) readHTML(in *bufio.Reader) (*Snapshot, error) {
 	if err := skipPast(in, []byte(`"base64": "`)); err != nil {
-		return nil, fmt.Errorf("%w: a web page without an embedded snapshot", ErrFormat)
+		return nil, fmt.Errorf("%w: a web page without the field \"base64\" in which _memory_viz.py puts the snapshot", ErrFormat)
 	}
 	return l.readPickle(base64.NewDecoder(base64.StdEncoding, untilQuote{in}))
 }

@@ -174,7 +174,7 @@ func TestWhatIsNoSnapshotIsRefusedWithAReason(t *testing.T) {
 		{"other JSON", `{"a": 1}`, "neither segments"},
 		{"cut JSON", `{"segments": [{"address": 1`, "ends here"},
 		{"deep JSON", `{"a": ` + strings.Repeat("[", 1000), "nested"},
-		{"a page without data", "<!DOCTYPE html><html></html>", "without an embedded snapshot"},
+		{"a page without data", "<!DOCTYPE html><html></html>", "without the field"},
 		{"cut inside gzip", zipped.String(), "ends here"},
 		{"cut gzip", zipped.String()[:20], "EOF"},
 		{"a cut snapshot", string(whole[:len(whole)/2]), "ends here"},

@@ -161,7 +161,7 @@ func crashed(env Env, bundle string, args []string, problem any, stack []byte) {
 		fmt.Fprintf(env.Stderr, "plimsoll: the bundle could not be written: %v\n", err)
 		return
 	}
-	fmt.Fprintf(env.Stderr, "plimsoll: wrote %s: the report and the input, names and paths scrubbed. Please look into it and attach it to an issue.\n", screen.Clean(bundle))
+	fmt.Fprintf(env.Stderr, "plimsoll: wrote %s: the report and the input, names and paths scrubbed. Check what is in it, then attach it to an issue.\n", screen.Clean(bundle))
 }
 
 func newRootCommand(env Env) *cobra.Command {

@@ -168,13 +168,22 @@ func readOne(env Env, name string, r io.Reader, size int64) (explain.Evidence, e
 		if err != nil {
 			return e, unreadable(fmt.Errorf("%s: %w", name, err))
 		}
-		e.Messages, e.Hints = log.Messages, log.Hints
+		e.Messages, e.Hints, e.Length = log.Messages, log.Hints, log.Bytes
 		return e, nil
 	}
 	if e.Snapshot, err = env.limited().Read(in); err != nil {
 		return e, unreadable(fmt.Errorf("%s: %w", name, tooLarge(err)))
 	}
 	return e, nil
+}
+
+// nothingIn says that files were read to their ends and have nothing to explain.
+func nothingIn(all []explain.Evidence) error {
+	names := make([]string, len(all))
+	for i, e := range all {
+		names[i] = fmt.Sprintf("%s (read to its end at byte %d)", e.Name, e.Length)
+	}
+	return fmt.Errorf("no memory snapshot and no out-of-memory message in %s", strings.Join(names, ", "))
 }
 
 // looksLikeSnapshot tells a snapshot written as JSON from a log of JSON lines.

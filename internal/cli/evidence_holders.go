@@ -12,25 +12,46 @@ import (
 	"github.com/plimsoll/plimsoll/internal/evidence/probenotes"
 )
 
-// A recording NAME.pickle may have the holders of what is alive at its end beside it, in NAME.holders.json.gz.
 const (
 	recordingEnding = ".pickle"
-	holdersEnding   = ".holders.json.gz"
 	notesEnding     = ".json"
 )
 
-func isHolders(path string) bool { return strings.HasSuffix(path, holdersEnding) }
+// A recording NAME.pickle may have the holders of what is alive at its end beside it, in NAME.holders.json.zlib; older versions wrote the second.
+var holdersEndings = []string{".holders.json.zlib", ".holders.json.gz"}
+
+// ofHolders is the name of a holders file without its ending.
+func ofHolders(path string) (stem string, ok bool) {
+	for _, ending := range holdersEndings {
+		if stem, ok = strings.CutSuffix(path, ending); ok {
+			break
+		}
+	}
+	return stem, ok
+}
+
+func isHolders(path string) bool {
+	_, ok := ofHolders(path)
+	return ok
+}
 
 // holdersBeside reads the holders of a recording; nil: it has none.
 func holdersBeside(env Env, recording string) (*holders.File, error) {
-	path, ok := fileBeside(recording, holdersEnding)
-	if !ok {
-		return nil, nil
+	for _, ending := range holdersEndings {
+		path, ok := fileBeside(recording, ending)
+		if !ok {
+			return nil, nil
+		}
+		read, err := readHolders(env, path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return read, err
+		}
 	}
+	return nil, nil
+}
+
+func readHolders(env Env, path string) (*holders.File, error) {
 	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, unreadable(err)
 	}
@@ -76,10 +97,11 @@ func batchBeside(recording string) int {
 
 // recordingOf finds the recording that a holders file belongs to.
 func recordingOf(path string) ([]string, error) {
-	found, err := filepath.Glob(strings.TrimSuffix(path, holdersEnding) + recordingEnding + "*")
+	stem, _ := ofHolders(path)
+	found, err := filepath.Glob(stem + recordingEnding + "*")
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("%s says who holds the memory of a recording, but the recording (%s) is not next to it", path,
-			filepath.Base(strings.TrimSuffix(path, holdersEnding))+recordingEnding)
+			filepath.Base(stem)+recordingEnding)
 	}
 	return found[:min(1, len(found))], err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -83,7 +82,7 @@ func runExplain(env Env, o explainOptions, args []string) error {
 		}
 	}
 	if len(r.Devices) == 0 && r.Message == nil {
-		return unreadable(fmt.Errorf("no memory snapshot and no out-of-memory message in %s\n%s", strings.Join(args, ", "), readable))
+		return unreadable(fmt.Errorf("%w\n%s", nothingIn(all), readable))
 	}
 	r.Next = afterExplanation(r, args)
 	if o.JSON {

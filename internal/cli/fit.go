@@ -53,7 +53,7 @@ MODEL alone is enough: plimsoll fit Qwen/Qwen3-8B --gpu 4090 compares full fine-
 LoRA and QLoRA and takes the first that fits.
 
 A command after -- is captured on the CPU up to its first training step; the plan is
-then said as the script's own options, and what it has no options for as code.
+then given as the script's own options, and as code where it has none.
 
 By default only changes that keep the training the same are tried; --allow numerics
 also tries other precisions and optimizers. What you name is fixed: --precision
@@ -218,6 +218,7 @@ func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) 
 // loop takes from the form that is written whose model it trains and what is kept of a step, where it has a model or a loop of its own.
 func (o *fitOptions) loop(r *plan.Request) {
 	r.Job.Code = planfile.Code(o.Write)
+	r.Job.FloatOutputs = r.Source.Config != nil && planfile.FloatOutputs(o.Write)
 	if mask := planfile.Mask(o.Write); r.Job.AttentionMask == "" {
 		r.Job.AttentionMask = mask
 	}

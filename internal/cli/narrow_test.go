@@ -3,15 +3,74 @@ package cli
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 )
 
-// TestAFolderOfRanksNamesEachFileByWhatDiffers keeps rows of a table apart, and one file's limit away from another's peak.
+// TestTheLimitThePeakAndTheCauseAreOfOneFile explains folders in which several recordings failed under different limits: headline, numbers and cause speak of
+// the same one.
+func TestTheLimitThePeakAndTheCauseAreOfOneFile(t *testing.T) {
+	t.Parallel()
+	for _, names := range [][]string{{"oom-batch", "leak-oom"}, {"leak-oom", "oom-batch", "gpt2-amp"}, {"gpt2-amp", "alloc-varlen-default-capped", "oom-model-load"}} {
+		dir := t.TempDir()
+		for i, from := range names {
+			b, err := os.ReadFile(recordings + from + ".pickle.gz")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("rank%d-%s.pickle.gz", i, from)), b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e := explained(t, dir)
+		text := strings.Join(strings.Fields(plimsollAt(t, 80, "explain", dir).stdout), " ")
+		name, _, _ := strings.Cut(text, ": GPU ")
+		i := slices.IndexFunc(e.Devices, func(d report.Device) bool { return filepath.Base(d.Input) == name })
+		if i < 0 || len(e.Devices[i].OOM) == 0 {
+			t.Errorf("%v: the headline names no recording that failed: %.300s", names, text)
+			continue
+		}
+		d := e.Devices[i]
+		limit := fmt.Sprintf("of the %s this process", d.OOM[len(d.OOM)-1].Capacity)
+		peak := fmt.Sprintf("%s, GPU 0 %s in use at the peak %s reserved by PyTorch", name, d.Peak.Requested, d.Peak.Reserved)
+		if !strings.Contains(text, limit) || !strings.Contains(text, peak) || e.Findings[0].Input != d.Input {
+			t.Errorf("%v: want %q, %q and a cause of %s (it is of %s) in: %.500s", names, limit, peak, d.Input, e.Findings[0].Input, text)
+		}
+	}
+}
+
+// TestALogsLimitIsThatOfItsOwnRun explains a folder with the recordings of two runs and the log of one of them: the limit in the log is not the other one's.
+func TestALogsLimitIsThatOfItsOwnRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"oom-batch", "leak-oom"} {
+		b, err := os.ReadFile(recordings + name + ".pickle.gz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+".pickle.gz"), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(dir, "leak.log"), "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 MiB. GPU 0 has a total capacity of 139.80 GiB of which 100.00 GiB is free. "+
+		"Including non-PyTorch memory, this process has 4.60 GiB memory in use. 4.00 GiB allowed; Of the allocated memory 3.99 GiB is allocated by PyTorch, and 1.00 MiB is reserved by PyTorch but unallocated.")
+	limits := map[string]string{}
+	for _, d := range explained(t, dir).Devices {
+		limits[filepath.Base(d.Input)] = fmt.Sprint(d.OOM[len(d.OOM)-1].Capacity.Short(), " by ", d.OOM[len(d.OOM)-1].CapacityFrom)
+	}
+	if limits["oom-batch.pickle.gz"] != "16.0 GiB by bounds" || limits["leak-oom.pickle.gz"] != "4.0 GiB by message" {
+		t.Errorf("limits %v", limits)
+	}
+}
+
+// TestAFolderOfRanksNamesEachFileByWhatDiffers keeps rows of a table apart.
 func TestAFolderOfRanksNamesEachFileByWhatDiffers(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a-folder-with-a-rather-long-name-for-a-screen")

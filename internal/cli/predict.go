@@ -211,7 +211,7 @@ func (o *predictOptions) contradiction(cmd *cobra.Command) error {
 	case said("timeline") && (!o.JSON || o.Moments < 1):
 		return usageError("--timeline needs --json and at least one instant")
 	case (said("sharding") || said("bucket-view")) && o.GPUs == 1:
-		return usageError("--sharding and --bucket-view need --gpus: over how many cards?")
+		return usageError("--sharding and --bucket-view need --gpus, the number of cards")
 	case o.BucketView && o.Sharding != "ddp":
 		return usageError("--bucket-view is a setting of DDP, not of %s", o.Sharding)
 	case said("input") && said("config"):
@@ -256,7 +256,7 @@ func (f *spreadFlags) asked() bool { return f.GPUs != 1 || f.Tensor != 1 || f.St
 func (f *spreadFlags) spread() (predict.Spread, error) {
 	s := predict.Spread{Plan: shard.Plan{Kind: f.Sharding, Ranks: f.GPUs, BucketView: f.BucketView, Stages: f.Stages}, Tensor: f.Tensor}
 	if f.GPUs < 1 || f.Tensor < 1 || f.Stages < 1 {
-		return s, usageError("--gpus, --tensor and --stages are at least one")
+		return s, usageError("--gpus, --tensor and --stages must be at least 1")
 	}
 	if f.GPUs > 1 {
 		if err := s.Plan.Check(); err != nil {

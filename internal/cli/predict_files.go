@@ -25,6 +25,7 @@ type fileJob struct {
 	job.Job
 	dir    string
 	file   string // that describes it
+	where  string // its file and line among other jobs
 	broken error  // what is wrong with its line of a file; the other lines are as good as ever
 }
 
@@ -74,7 +75,7 @@ func jobLines(env Env, name string) (lines iter.Seq[fileJob], stop func() error,
 	}
 	return func(yield func(fileJob) bool) {
 		for l := range job.Lines(r) {
-			j := fileJob{Job: l.Job, dir: dir}
+			j := fileJob{Job: l.Job, dir: dir, where: fmt.Sprintf("%s, line %d: ", inputName(name), l.Number)}
 			if j.ID == "" {
 				j.ID = fmt.Sprintf("line %d", l.Number)
 			}

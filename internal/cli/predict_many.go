@@ -123,11 +123,11 @@ func predictOne(j fileJob, m predict.Machine, files *modelFiles) (r report.Predi
 	}
 	src, err := files.source(&j)
 	if err != nil {
-		return failed(err)
+		return failed(fmt.Errorf("%s%w", j.where, err))
 	}
 	res, err := predict.Run(j.Job, src, m)
 	if err != nil {
-		return failed(cannotPredict(&j, err))
+		return failed(fmt.Errorf("%s%w", j.where, cannotPredict(&j, err)))
 	}
 	return res.Report
 }

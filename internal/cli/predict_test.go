@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -357,5 +358,26 @@ func TestAliasesAreBuiltInAndOtherHeadsAreReadFromCode(t *testing.T) {
 	code, _, stderr := invoke(t, "", "predict", "--config", config("camembert", "CamembertForCausalLM"), "--batch", "2", "--seq", "64", "--python", "/nonexistent/python")
 	if code == 0 || !strings.Contains(stderr, "/nonexistent/python") {
 		t.Errorf("code %d: %s; want the Python that would read it", code, stderr)
+	}
+}
+
+// What an optimizer holds during its step and what it keeps are two rows: half a screen of "optimizer state" once held a third of temporaries.
+func TestTheTemporariesOfAStepAreNotState(t *testing.T) {
+	t.Parallel()
+	r := plimsoll(t, "", "predict", "../../docs/answers/gpt2.json", "--batch", "1", "--seq", "128", "--optimizer", "adamw", "--memory", "16")
+	rows := regexp.MustCompile(`(?m)(optimizer state|optimizer's step) +(\S+ \S+)`).FindAllStringSubmatch(r.stdout, -1)
+	// 124.4 million parameters: two moments of 4 bytes each, and one temporary of 4 bytes (foreach).
+	if len(rows) != 2 || rows[0][1] != "optimizer state" || rows[0][2] != "949.4 MiB" || rows[1][2] != "474.7 MiB" {
+		t.Errorf("%q in\n%s", rows, r.stdout)
+	}
+}
+
+// A batch of one that does not fit is no contradiction to the longest sequence that does.
+func TestALongestSequenceDoesNotContradictTheBatch(t *testing.T) {
+	t.Parallel()
+	r := plimsoll(t, "", "predict", "../../docs/answers/gpt2.json", "--batch", "1", "--seq", "1024", "--memory", "3.9")
+	text := strings.Join(strings.Fields(r.stdout), " ")
+	if !regexp.MustCompile(`A batch of 1 does not fit at this sequence length\. Longest sequence at this batch: \d{3}\.`).MatchString(text) {
+		t.Errorf("exit %d\n%s", r.code, r.stdout)
 	}
 }

@@ -122,7 +122,7 @@ func TestAFullDiskCostsOneLine(t *testing.T) {
 	// A file size limit of zero makes every write fail, as a full disk does.
 	full := "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nfor _ in range(3):"
 	got := runs(t, nil, "run", "--", python, "-c", strings.Replace(fewSteps, "for _ in range(3):", full, 1)+"print('trained')")
-	got.wants(t, 0, "the script goes on, its record is incomplete")
+	got.wants(t, 0, "the script continues, but its record is incomplete")
 	if got.stdout != "trained\n" || strings.Count(got.stderr, "cannot write") != 1 {
 		t.Errorf("stdout %q stderr %q", got.stdout, got.stderr)
 	}

@@ -36,7 +36,7 @@ var documents = map[string]struct {
 
 	report.PredictDiffSchema: {reflect.TypeFor[report.PredictDiff](), "plimsoll diff --json of two predictions"},
 	observe.Schema:           {reflect.TypeFor[observe.Record](), "run.json of plimsoll run --report"},
-	holders.Schema:           {reflect.TypeFor[holders.File](), "NAME.holders.json.gz beside a recording"},
+	holders.Schema:           {reflect.TypeFor[holders.File](), "NAME.holders.json.zlib beside a recording, decompressed"},
 }
 
 func published(name string) *schema.Schema {

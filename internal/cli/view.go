@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -141,7 +140,7 @@ func readAlbum(env Env, o viewOptions, args []string) (*album, error) {
 		}
 	}
 	if len(recordings) == 0 && messages == 0 {
-		return nil, unreadable(fmt.Errorf("found neither a memory snapshot nor an out-of-memory message in %s", strings.Join(args, ", ")))
+		return nil, unreadable(nothingIn(all))
 	}
 	a.book = page.NewBook(recordings)
 	return a, nil

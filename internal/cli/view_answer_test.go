@@ -51,7 +51,7 @@ func TestViewRefusesAnswersItCannotShow(t *testing.T) {
 		"not a whole answer":        shortFit[:len(shortFit)-9],
 		"more than one answer":      shortFit + shortFit,
 		"could not be predicted":    `{"schema":"plimsoll.predict/1","id":"a","error":"no such model"}`,
-		"neither a memory snapshot": "nothing of note",
+		"no memory snapshot and no": "nothing of note",
 	} {
 		r := plimsoll(t, stdin, "view", "--html", filepath.Join(t.TempDir(), "x.html"), "-")
 		if r.code != exitUnreadable || !strings.Contains(r.stderr, want) {

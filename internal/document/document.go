@@ -124,7 +124,10 @@ func plain(wrong *json.UnmarshalTypeError) string {
 	case "float64":
 		return "a number"
 	default:
-		return fmt.Sprintf("a whole number of at most %d", int64(math.MaxInt64))
+		if strings.HasPrefix(wrong.Value, "number ") { // too large, or with a fraction
+			return fmt.Sprintf("a whole number of at most %d", int64(math.MaxInt64))
+		}
+		return "a whole number"
 	}
 }
 

@@ -36,6 +36,18 @@ def cifar10(folder):
         pickle.dump({"label_names": [str(i) for i in range(10)]}, f)
 
 
+def cifar100(folder):
+    import numpy
+
+    to = os.path.join(folder, "cifar-100-python")
+    os.makedirs(to, exist_ok=True)
+    for name, count in (("train", 2560), ("test", 512)):
+        with open(os.path.join(to, name), "wb") as f:
+            pickle.dump({"data": numpy.random.randint(0, 255, (count, 3072), dtype="uint8"), "fine_labels": [i % 100 for i in range(count)], "coarse_labels": [i % 20 for i in range(count)]}, f)
+    with open(os.path.join(to, "meta"), "wb") as f:
+        pickle.dump({"fine_label_names": [str(i) for i in range(100)], "coarse_label_names": [str(i) for i in range(20)]}, f)
+
+
 def words(folder):
     """train, valid and test.txt of a vocabulary of two thousand words."""
     os.makedirs(folder, exist_ok=True)
@@ -159,7 +171,7 @@ def wikitext(folder):
             f.write(" ".join(random.choices(vocabulary, k=20)) + "\n")
 
 
-kinds = {f.__name__: f for f in (mnist, cifar10, words, names, characters, tokens, pictures, masks, cora, language, wikitext)}
+kinds = {f.__name__: f for f in (mnist, cifar10, cifar100, words, names, characters, tokens, pictures, masks, cora, language, wikitext)}
 
 
 def make(row, folder):

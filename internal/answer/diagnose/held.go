@@ -153,7 +153,7 @@ func outputsHeld(c *Case) (claim, bool) {
 	if c.Holders == nil {
 		remedy = change{} // which variables refer to the results is not known: of three that were tried on a card, deleting two by name was enough once
 	}
-	f.remedy(report.Remedy{Action: "move the loop's body into a function, or give up every variable that refers to the step's results at its end: " + c.variables(ids), Saves: sum, CheckedBy: report.ByArithmetic}, remedy)
+	f.remedy(report.Remedy{Action: "move the loop's body into a function, or del every variable that refers to the step's results at its end: " + c.variables(ids), Saves: sum, CheckedBy: report.ByArithmetic}, remedy)
 	return f, true
 }
 

@@ -75,7 +75,7 @@ func (c *Case) largeBySize() (claim, bool) {
 		Title: fmt.Sprintf("%s of up to %s take most of the card", tensors(len(ids)+1), max(c.OOM.Request, c.largestOf(ids))),
 		Evidence: []string{
 			fmt.Sprintf("%s with the request that failed; everything else in use takes %s", sum+c.OOM.Request, c.InUse-sum),
-			"no stacks were recorded: which line asks for them, and whether a shape is wrong or the batch too large, a recording with stacks would tell",
+			"no stacks were recorded: a recording with stacks would show which line asks for them, and whether a shape is wrong or the batch too large",
 		},
 	}}
 	if side := square(c.OOM.Request); side > 0 {

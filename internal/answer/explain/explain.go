@@ -29,6 +29,7 @@ type Evidence struct {
 	Snapshot *snapshot.Snapshot // nil for a text
 	Holders  *holders.File      // who holds what is alive at the end of Snapshot; nil where the probe did not look
 	Batch    int                // samples of a batch of training, as the probe saw them; 0: not known
+	Length   int64              // bytes of a text
 	Messages []oomtext.Message  // the out-of-memory messages in a text
 	Hints    []oomtext.Hint     // and the warnings that bear on memory
 	// Unreadable says why a file of a folder was skipped.
@@ -88,12 +89,17 @@ func Conclude(all []Evidence, cases []*diagnose.Case) *report.Explain {
 		r.Inputs = append(r.Inputs, in)
 	}
 	texts := messages(r, all)
-	failed := slices.ContainsFunc(cases, func(c *diagnose.Case) bool { return c.OOM != nil })
+	failures := 0
 	for _, c := range cases {
-		applyLimit(c, texts)
+		if c.OOM != nil {
+			failures++
+		}
+	}
+	for _, c := range cases {
+		applyLimit(c, texts, failures > 1)
 		r.Devices = append(r.Devices, device(c))
 		r.Notes = append(r.Notes, unknowns(c)...)
-		if c.OOM == nil && failed {
+		if c.OOM == nil && failures > 0 {
 			continue // the one that failed is explained
 		}
 		found, blocks := diagnose.RunWithBlocks(c)

@@ -79,16 +79,35 @@ func amount(a oomtext.Amount) *units.Bytes {
 	return &a.Bytes
 }
 
-// applyLimit takes the limit of a failed run from a message about the same device: it was printed at that moment.
-func applyLimit(c *diagnose.Case, texts []text) {
+// of tells whether a message, or one before it, is about the request that a recording failed with. PyTorch prints what it asked the
+// driver for (alloc_size in DeviceCachingAllocator::malloc, c10/cuda/CUDACachingAllocator.cpp).
+func (t *text) of(c *diagnose.Case) bool {
+	return slices.ContainsFunc(append(slices.Clone(t.Earlier), t.Message), func(m oomtext.Message) bool {
+		r := m.Requested
+		near := func(b units.Bytes) bool { return r.Bytes-r.Within <= b && b <= r.Bytes+r.Within }
+		return r.Known && (near(c.OOM.Request) || near(c.OOM.Segment))
+	})
+}
+
+// recordings are those that failed with the request of a message.
+func (t *text) recordings(cases []*diagnose.Case) []*diagnose.Case {
+	return slices.DeleteFunc(slices.Clone(cases), func(c *diagnose.Case) bool { return c.OOM == nil || c.Device != t.Device || !t.of(c) })
+}
+
+// applyLimit takes the limit of a failed run from a message about the same device: it was printed at that moment. Where several runs failed, the message has to be
+// about the same request, and no limit lies below what the run held.
+func applyLimit(c *diagnose.Case, texts []text, several bool) {
 	if c.OOM == nil {
 		return
 	}
 	for _, t := range texts {
-		if t.Device != c.Device || t.Kind != oomtext.DeviceOOM {
+		if t.Device != c.Device || t.Kind != oomtext.DeviceOOM || several && !t.of(c) {
 			continue
 		}
 		limit := t.Allowed
+		if limit.Known && limit.Bytes+limit.Within < c.OOM.Held {
+			continue
+		}
 		if !limit.Known && t.Free.Known && t.Free.Bytes < c.OOM.Segment {
 			continue // the driver's own numbers in the snapshot are exact
 		}
@@ -108,6 +127,9 @@ func textFindings(texts []text, cases []*diagnose.Case) []report.Finding {
 	for _, t := range texts {
 		for _, f := range diagnose.RunText(&t.Text) {
 			f.Input = t.input
+			if same := t.recordings(cases); len(cases) > 1 && len(same) == 1 {
+				f.Input, f.Device = same[0].Input, same[0].Device
+			}
 			if !failed || finding.Is(f.ID, finding.FromMessage) {
 				out = append(out, f)
 			}

@@ -398,7 +398,7 @@ var allocator = []Entry{
 var bytes = []Entry{
 	{
 		ID: "unknown", Class: General, Severity: report.Error,
-		Title:    "The evidence does not tell the cause",
+		Title:    "The evidence does not show the cause",
 		Evidence: "most of the memory in use has no known purpose: no stacks, no steps, or a history that begins late; a message with numbers that fit several causes",
 		Refuted:  "a recording with stacks that reaches back to the start, or a log with the traceback above the message",
 		Remedies: slices.Concat([]Remedy{

@@ -103,7 +103,7 @@ func canTrainer(v view) *Refusal {
 	deepSpeed := v.Stage() > 0
 	switch {
 	case v.Sharding == setup.HSDP:
-		return refuse("--write fsdp2 or torchtitan, or --sharding fsdp2", "copies of a sharded model are not written for the Trainer")
+		return refuse("--write fsdp2 or torchtitan, or --sharding fsdp2", "copies of a sharded model are not supported for the Trainer")
 	case !v.Hub():
 		return refuse("--write torch", "the Trainer loads models of transformers")
 	case v.TrainerOptimizer() == "":
@@ -144,7 +144,7 @@ func canAccelerate(v view) *Refusal {
 	deepSpeed, narrow := v.Stage() > 0, v.Precision.Params().Bytes() == 2
 	switch {
 	case v.Sharding == setup.HSDP:
-		return refuse("--write fsdp2 or torchtitan, or --sharding fsdp2", "copies of a sharded model are not written for Accelerate")
+		return refuse("--write fsdp2 or torchtitan, or --sharding fsdp2", "copies of a sharded model are not supported for Accelerate")
 	case v.Checkpointing != setup.None && (v.Sharding != setup.FSDP2 || v.Checkpointing != setup.Full):
 		return refuse("--write trainer or torch, or --checkpointing none", "Accelerate's configuration does not turn checkpointing on")
 	case narrow && !deepSpeed:
@@ -226,17 +226,17 @@ func canLlamaFactory(v view) *Refusal {
 	}
 	switch {
 	case v.GPUs > 1:
-		return refuse("--write trainer", "LLaMA-Factory on several cards is not written")
+		return refuse("--write trainer", "LLaMA-Factory on several cards is not supported")
 	case v.LoRARank > 0:
 		return refuse("--write trainer", "LLaMA-Factory keeps the frozen model in 16 bits under autocast, which is not predicted")
 	case v.Checkpointing == setup.Selective:
 		return refuse("--checkpointing none,full", "LLaMA-Factory checkpoints every layer or none")
 	case v.HostOptimizer():
-		return refuse("--offload none", "LLaMA-Factory with an optimizer on the host is not written")
+		return refuse("--offload none", "LLaMA-Factory with an optimizer on the host is not supported")
 	case v.Precision.Params() == torch.FP16:
 		return refuse("--precision bf16 or amp-fp16", "LLaMA-Factory trains parameters in fp32 or bf16")
 	case v.TrainerArguments() != "":
-		return refuse("--optimizer "+written, "LLaMA-Factory's words for %s are not known here", v.Optimizer)
+		return refuse("--optimizer "+written, "how LLaMA-Factory names %s is not known", v.Optimizer)
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func canTorchtitan(v view) *Refusal {
 	family, _ := hfconfig.FamilyOf(v.Model.Family)
 	switch {
 	case !v.Hub() || family.Elsewhere == "":
-		return refuse("--write fsdp2", "torchtitan has a model of its own, and that of %s is not written here", v.Model.Family)
+		return refuse("--write fsdp2", "torchtitan has model code of its own, and that of %s is not supported", v.Model.Family)
 	case v.Conf != torch.ExpandableSegments:
 		return refuse("no --conf", "torchtitan's run_train.sh sets PYTORCH_ALLOC_CONF=%s", torch.ExpandableSegments)
 	case v.Sharding != setup.FSDP2 && v.Sharding != setup.HSDP || cut(v.Plan):

@@ -58,20 +58,21 @@ type format struct {
 	zeroGrad string
 	code     setup.Code // whose modelling code it trains, where it has its own
 	mask     string     // the attention_mask its batches have, "" where the job says it
+	prepared bool       // Accelerate prepares its model: under autocast, outputs are copied to fp32
 }
 
 // formats by name.
 func formats() []format {
 	return []format{
 		{name: "torch", template: "torch.py.tmpl", can: canTorch, write: writeTorch, read: readPython, silent: silentPython, loop: setup.LossOnly},
-		{name: "trainer", template: "trainer.py.tmpl", can: canTrainer, read: readTrainer, silent: silentPython, loop: setup.LossOnly},
-		{name: "accelerate", template: "accelerate.yaml.tmpl", can: canAccelerate, read: readAccelerate, silent: silentAccelerate},
+		{name: "trainer", template: "trainer.py.tmpl", can: canTrainer, read: readTrainer, silent: silentPython, loop: setup.LossOnly, prepared: true},
+		{name: "accelerate", template: "accelerate.yaml.tmpl", can: canAccelerate, read: readAccelerate, silent: silentAccelerate, prepared: true},
 		{name: "deepspeed", can: canDeepSpeed, write: writeDeepSpeed, read: readDeepSpeed, silent: silentDeepSpeed},
 		{name: "fsdp2", template: "fsdp2.py.tmpl", can: canFSDP2, write: writeFSDP2, read: readPython, silent: silentFSDP2, loop: setup.LossOnly},
 		{name: "lightning", template: "lightning.py.tmpl", can: canLightning, read: readLightning, silent: silentFSDP2, loop: setup.LossOnly, zeroGrad: "before-backward"},
-		{name: "axolotl", template: "axolotl.yaml.tmpl", can: canAxolotl, read: readAxolotl, silent: silentPython, loop: setup.LossOnly},
-		{name: "llamafactory", template: "llamafactory.yaml.tmpl", can: canLlamaFactory, read: readLlamaFactory, silent: silentPython, loop: setup.LossOnly},
-		{name: "trl", template: "trl.py.tmpl", can: canTRL, read: readTRL, silent: silentPython, loop: setup.LossOnly, code: setup.TRL, mask: job.MaskFull},
+		{name: "axolotl", template: "axolotl.yaml.tmpl", can: canAxolotl, read: readAxolotl, silent: silentPython, loop: setup.LossOnly, prepared: true},
+		{name: "llamafactory", template: "llamafactory.yaml.tmpl", can: canLlamaFactory, read: readLlamaFactory, silent: silentPython, loop: setup.LossOnly, prepared: true},
+		{name: "trl", template: "trl.py.tmpl", can: canTRL, read: readTRL, silent: silentPython, loop: setup.LossOnly, code: setup.TRL, mask: job.MaskFull, prepared: true},
 		{name: "torchtune", template: "torchtune.yaml.tmpl", can: canTorchtune, read: readTorchtune, silent: silentTorchtune, loop: setup.LossOnly, code: setup.Torchtune},
 		{name: "torchtitan", template: "torchtitan.toml.tmpl", can: canTorchtitan, read: readTorchtitan, silent: silentFSDP2, loop: setup.LossOnly, code: setup.Torchtitan},
 		{name: "torchrun", template: "torchrun.sh.tmpl", can: func(view) *Refusal { return nil }},
@@ -99,6 +100,12 @@ func Code(name string) setup.Code {
 func FromHost(name string) bool {
 	f, _ := find(name)
 	return name != "fsdp2" && (f.code == "" || f.code == setup.TRL)
+}
+
+// FloatOutputs tells that a format's outputs are copied to fp32 under autocast: Accelerate prepares its model, and the Trainer is built on it.
+func FloatOutputs(name string) bool {
+	f, _ := find(name)
+	return f.prepared
 }
 
 // Mask is the attention_mask that the batches of a format have; "" where the job says it.

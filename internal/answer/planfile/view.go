@@ -81,6 +81,17 @@ func (v view) Chosen() string {
 	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(v.Calls)), ", "), "[]")
 }
 
+// Keeps is what the user's own loop keeps of an iteration, as it was predicted.
+func (v view) Keeps() string {
+	return map[setup.Loop]string{
+		setup.Function: "the model's outputs until backward has run: outputs = model(**batch); accelerator.backward(outputs.loss), in a function",
+		setup.LossOnly: "only the loss: accelerator.backward(model(**batch).loss)",
+		setup.Plain:    "the outputs, the loss and the batch of the last iteration while the next one runs",
+		setup.Script:   "the outputs and the loss of the last iteration while the next one runs",
+		setup.Kept:     "what the last step returned until the next one has returned",
+	}[v.Loop]
+}
+
 // Scaler tells that gradients are scaled.
 func (v view) Scaler() bool { return v.Precision.Autocast() == torch.FP16 }
 

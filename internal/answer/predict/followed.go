@@ -131,7 +131,7 @@ func later(r *report.Prediction, t *traced.Trace) {
 // routed widens a range by what uneven routing may add. Whatever the shares, as much is kept for backward; in one piece it needs at most as much again for what is let
 // go at once.
 func routed(r *report.Prediction, t *traced.Trace) {
-	why := fmt.Sprintf("experts are taken to get equal shares of the tokens (%s); the most is with all of them on one", strings.Join(t.Routes[:min(len(t.Routes), 3)], ", "))
+	why := fmt.Sprintf("experts are assumed to get equal shares of the tokens (%s); the most is with all of them on one", strings.Join(t.Routes[:min(len(t.Routes), 3)], ", "))
 	low, high := r.Peak.Allocated, r.Peak.Allocated
 	if r.Range != nil {
 		low, high, why = r.Range.Low, r.Range.High, r.Range.Why+"; "+why
@@ -167,7 +167,7 @@ func reached(t *traced.Trace) []string {
 		said = append(said, "only one step was followed: the optimizer's state, which later ones run beside, was added")
 	}
 	if t.Skipped > 0 {
-		said = append(said, fmt.Sprintf("of every pass over a DataLoader the first batches and the last were followed; %d batches between were not looked at", t.Skipped))
+		said = append(said, fmt.Sprintf("of each pass over a DataLoader the first and last batches were followed; the %d between them were not", t.Skipped))
 	}
 	return said
 }

@@ -44,3 +44,34 @@ func TestALoopThatKeepsOnlyTheLossIsWhatTrainerAndLightningRun(t *testing.T) {
 		}
 	}
 }
+
+const qwen06B = `{"model_type":"qwen3","hidden_size":1024,"intermediate_size":3072,"num_hidden_layers":28,"num_attention_heads":16,"num_key_value_heads":8,"head_dim":128,"vocab_size":151936,"tie_word_embeddings":true}`
+
+// A model that Accelerate prepared copies its outputs to fp32 under autocast: a loop that keeps them holds four bytes of every logit through backward, not two.
+// The loop that keeps only the loss was measured on an H200 (docs/measurements/2026-11-16-h200-written-plans.md).
+func TestAcceleratesOutputsAreFP32(t *testing.T) {
+	t.Parallel()
+	c, err := hfconfig.Parse([]byte(qwen06B))
+	if err != nil {
+		t.Fatal(err)
+	}
+	allocated := func(loop setup.Loop, floats bool) units.Bytes {
+		j := job.Job{Source: "hf", Config: []byte("{}"), Task: "causal-lm", Batch: 2, Accumulate: 8, Seq: 1024, Optimizer: "adamw-fused", Loop: loop, FloatOutputs: floats, FromHost: true}
+		j.SetPrecision("amp-bf16")
+		if err := j.Check(); err != nil {
+			t.Fatal(err)
+		}
+		res, err := Run(j, Source{Config: c}, h200(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Report.Peak.Allocated
+	}
+	if off := allocated(setup.LossOnly, true) - 19265111040; off > units.MiB || off < -units.MiB {
+		t.Errorf("only the loss is kept: %d bytes off", off)
+	}
+	logits := units.Bytes(2 * 1024 * 151936)
+	if more := allocated(setup.Function, true) - allocated(setup.Function, false); more < 2*logits || more > 2*logits+4*units.MiB {
+		t.Errorf("outputs in fp32 take %d bytes more than in bf16; logits have %d elements", more, logits)
+	}
+}

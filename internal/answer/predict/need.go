@@ -1,7 +1,9 @@
 package predict
 
 import (
+	"cmp"
 	"fmt"
+	"sync"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
@@ -38,7 +40,7 @@ func (s *Variants) Need(j job.Job, conf alloc.Conf, spread Spread) (Need, error)
 	if f, ok := spread.Plan.Fully(j.Accumulate); ok {
 		return s.fully(j, c, conf, f, spread.Plan)
 	}
-	p := s.plays.get(playOf(j, c, conf), func() playedOut { return s.play(j, c, conf, nil) })
+	p := s.plays.get(playOf(j, c, conf), func() playedOut { return s.play(j, c, conf) })
 	if p.err != nil || spread.alone() {
 		return Need{Allocated: p.allocated, Reserved: p.reserved, Safe: p.safe}, p.err
 	}
@@ -56,7 +58,7 @@ func (s *Variants) fully(j job.Job, c setup.Cut, conf alloc.Conf, f shard.Fully,
 	j.Accumulate = 1
 	k := playOf(j, c, conf)
 	k.plan, k.micro = plan, f.Micro
-	p := s.plays.get(k, func() playedOut { return s.play(j, c, conf, f.Rank) })
+	p := s.plays.get(k, func() playedOut { return s.playTape(s.rankTape(j, c, k, f), conf) })
 	return Need{Allocated: p.allocated, Reserved: p.reserved, Safe: p.safe}, p.err
 }
 
@@ -148,28 +150,53 @@ func playOf(j job.Job, c setup.Cut, conf alloc.Conf) playing {
 	return p
 }
 
-// play runs the tape of a job, or what a rank makes of it, through the allocator, as Run does.
-func (s *Variants) play(j job.Job, c setup.Cut, conf alloc.Conf, rank func(*tape.Tape) *tape.Tape) playedOut {
+// taped is a tape and what was learned beside it.
+type taped struct {
+	tape  *tape.Tape
+	facts facts
+	err   error
+}
+
+// rankTape is the tape of a rank under fully_shard. It does not depend on allocator settings, so the latest ones are kept for others.
+func (s *Variants) rankTape(j job.Job, c setup.Cut, k playing, f shard.Fully) taped {
+	k.conf = alloc.Conf{}
+	return s.ranks.get(k, func() taped {
+		t, r, err := s.tapeOf(j, c)
+		if err != nil {
+			return taped{err: err}
+		}
+		return taped{f.Rank(t), r.facts, nil}
+	})
+}
+
+// play runs the tape of a job through the allocator, as Run does.
+func (s *Variants) play(j job.Job, c setup.Cut, conf alloc.Conf) playedOut {
 	t, r, err := s.tapeOf(j, c)
-	if err != nil {
-		return playedOut{err: err}
-	}
-	if rank != nil {
-		t = rank(t)
+	return s.playTape(taped{t, r.facts, err}, conf)
+}
+
+// playTape lets the allocator have the addresses that the driver gives in falling and in rising order, at the same time. Expandable segments grow in one address
+// range: nothing depends on the order.
+func (s *Variants) playTape(t taped, conf alloc.Conf) playedOut {
+	if t.err != nil {
+		return playedOut{err: t.err}
 	}
 	policy := alloc.Policy{Conf: conf, Torch: s.m.Torch}
-	down, err := alloc.Run(t, policy, nil)
-	if err != nil {
+	var up alloc.Result
+	var failed error
+	var wait sync.WaitGroup
+	if !conf.Expandable {
+		wait.Go(func() {
+			rising := policy
+			rising.Addresses = alloc.Increasing()
+			up, failed = alloc.Run(t.tape, rising, nil)
+		})
+	}
+	down, err := alloc.Run(t.tape, policy, nil)
+	wait.Wait()
+	if err = cmp.Or(err, failed); err != nil {
 		return playedOut{err: fmt.Errorf("run the allocator: %w", err)}
 	}
-	most := down.Stats.Peak.Reserved
-	if !conf.Expandable { // expandable segments grow in one address range: nothing depends on the driver's order
-		policy.Addresses = alloc.Increasing()
-		up, err := alloc.Run(t, policy, nil)
-		if err != nil {
-			return playedOut{err: fmt.Errorf("run the allocator: %w", err)}
-		}
-		most = max(most, up.Stats.Peak.Reserved)
-	}
-	return playedOut{allocated: down.Stats.Peak.Allocated, reserved: down.Stats.Peak.Reserved, safe: safeBound(most, r.facts.conv)}
+	most := max(down.Stats.Peak.Reserved, up.Stats.Peak.Reserved)
+	return playedOut{allocated: down.Stats.Peak.Allocated, reserved: down.Stats.Peak.Reserved, safe: safeBound(most, t.facts.conv)}
 }

@@ -95,7 +95,7 @@ func RunPart(j job.Job, src Source, m Machine, s Spread) (*Result, error) {
 // Divide cuts a model for tensor and pipeline parallelism.
 func Divide(src Source, tensor, stages int) (Source, error) {
 	if src.Config == nil {
-		return src, fmt.Errorf("tensor and pipeline parallelism cut a configuration; a graph cannot be cut")
+		return src, fmt.Errorf("tensor and pipeline parallelism need a config.json; a graph cannot be split")
 	}
 	divided, err := src.Config.Divide(max(tensor, 1), max(stages, 1))
 	return Source{Config: divided}, err
@@ -125,7 +125,7 @@ func (s Spread) rank(part *Result, m Machine) (*report.Sharded, error) {
 		out.Allocated, out.Assumptions = part.Report.Peak.Allocated+more, why
 	}
 	if s.Tensor > 1 {
-		out.Assumptions = append(out.Assumptions, fmt.Sprintf("tensor parallel %d: heads and MLP are cut, embeddings, norms and logits are whole", s.Tensor))
+		out.Assumptions = append(out.Assumptions, fmt.Sprintf("tensor parallel %d: heads and MLP are split; embeddings, norms and logits are not", s.Tensor))
 	}
 	if !ok { // What the allocator holds beyond what is in use is taken to be as much as on one card.
 		out.Safe = out.Allocated + part.Report.Safe - part.Report.Peak.Allocated

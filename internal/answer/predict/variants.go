@@ -31,16 +31,20 @@ type Variants struct {
 	benches  memo[key, *bench]
 	models   memo[key, modelled]
 	plays    memo[playing, playedOut]
+	ranks    memo[playing, taped] // under fully_shard; the latest ones
 }
 
 // NewVariants knows nothing yet about a model on a machine.
 func NewVariants(src Source, m Machine) *Variants {
 	m.Observe = nil
-	return &Variants{src: src, m: m, wholes: memo[key, recorded]{most: keptWhole}}
+	return &Variants{src: src, m: m, wholes: memo[key, recorded]{most: keptWhole}, ranks: memo[playing, taped]{most: keptRanks}}
 }
 
 // keptWhole is how many recordings of whole models are kept: they are large, and asked for again soon or never.
 const keptWhole = 16
+
+// keptRanks is how many tapes of ranks are kept: the points of a group differ in allocator settings, and are asked for one after the other.
+const keptRanks = 4
 
 // key is what an answer depends on: a setup whose other fields are zero, and what a job says beside it.
 type key struct {

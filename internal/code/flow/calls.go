@@ -290,7 +290,7 @@ func (f *follower) modelCall(c *Call) Value {
 		return Value{Kind: Model, Guess: true} // model(opt): what was found under a name is a class
 	}
 	v := Value{Kind: Tensor}
-	if facts := f.s.Forward(c); facts != nil && facts.NoGrad {
+	if facts := f.s.Forward(c); facts != nil && (facts.NoGrad || facts.Guarded && !facts.Return.Carries() && facts.Return.IsTensor()) {
 		return v
 	}
 	for _, a := range c.Args {

@@ -312,11 +312,31 @@ func (m *Module) sumUp(fn *Function) {
 				}
 			}
 		}
-		facts.Guarded = facts.Guarded || c.Ctx.NoGrad != Recording && !fn.NoGrad && len(c.Ctx.Branches(nil)) > 0
+		facts.Guarded = facts.Guarded || c.Ctx.NoGrad != Recording && !fn.NoGrad && len(c.Ctx.Branches(nil)) > 0 || s.callsQuiet(c)
 		facts.Runs = facts.Runs || c.Ctx.NoGrad == Recording && c.Ctx.InnermostLoop() == nil && (runsModel(c) || m.runs(s, c))
 	}
+	facts.NoGrad = facts.NoGrad || s.allOff()
 	facts.Return = freedBy(facts.Return, s.backed(), 0)
 	fn.facts = facts
+}
+
+// callsQuiet tells whether a call runs a function of the project, with autograd on, that switches it off itself.
+func (s *Scope) callsQuiet(c *Call) bool {
+	if c.Ctx.NoGrad != Recording {
+		return false
+	}
+	facts := s.Facts(c)
+	return facts != nil && (facts.NoGrad || facts.Guarded)
+}
+
+// allOff tells whether a body does all its work while autograd is off: one with-block around everything.
+func (s *Scope) allOff() bool {
+	for _, c := range s.Calls {
+		if c.Ctx.NoGrad != Off && c.Name != "torch.no_grad" && c.Name != "torch.inference_mode" {
+			return false
+		}
+	}
+	return slices.ContainsFunc(s.Calls, func(c *Call) bool { return c.Ctx.NoGrad == Off })
 }
 
 // backed lists the model calls whose graphs a body runs a backward over without keeping them.

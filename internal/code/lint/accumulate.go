@@ -114,7 +114,7 @@ func zeroInsideAccumulation(p *pass) {
 			}
 			for _, zero := range t.zeros {
 				if step := spoils(s, t, zero); step != nil {
-					p.report(zero.Node, Error,
+					p.report(zero.Node, certainlySame(t, zero, step),
 						"the gradients are thrown away in every micro-batch, but the step comes only at some of them: each update uses the last micro-batch alone",
 						"move zero_grad() into the `if` beside `"+p.text(step.Node)+"`, after it")
 					break
@@ -123,6 +123,17 @@ func zeroInsideAccumulation(p *pass) {
 			p.zeroInMicroLoop(s, t)
 		}
 	}
+}
+
+// certainlySame is an error where the optimizer that is cleared in every turn is the one that steps at every n-th; where a model or a scaler stands
+// for it, or a flag for the counter, it may be another.
+func certainlySame(t training, zero, step *flow.Call) Severity {
+	a, _ := accumulates(t, step)
+	same := flow.Key(zero.Recv) == flow.Key(step.Recv) || len(step.Node.Args) > 0 && flow.Key(step.Node.Args[0].Value) == flow.Key(zero.Recv)
+	if same && a.modulus != nil {
+		return Error
+	}
+	return Warning
 }
 
 // spoils finds the conditional step whose accumulation an unconditional zero_grad destroys.

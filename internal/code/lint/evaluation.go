@@ -216,7 +216,10 @@ func cutsGraph(w string) bool {
 func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	severity, cost := Warning, "every activation of this call stays until its result is dropped"
 	if inLoaderLoop(c) && (p.imports("torch") || !c.Callee.Guess) {
-		severity, cost = Error, "each batch keeps all its activations as if it were trained on"
+		cost = "each batch keeps all its activations as if it were trained on"
+		if switched && modelRun(c) { // by its name alone it may be anything
+			severity = Error
+		}
 	}
 	message := "this evaluation records a graph: " + cost
 	if switched {
@@ -228,6 +231,7 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	p.report(c.Node, severity, message, "wrap it in `with torch.no_grad():`; model.eval() only switches dropout and batch norm")
 	p.explains(c.Ctx.InnermostLoop())
 	p.within(s)
+	p.needs(SwitchesOff)
 }
 
 // volatile tells whether a body relies on what switched autograd off before PyTorch 0.4

@@ -132,6 +132,8 @@ func (p *pass) opaque(s *flow.Scope, x pysource.Expr, l *flow.Loop) bool {
 		}
 	case *pysource.Binary:
 		return p.opaque(s, x.Left, l) || p.opaque(s, x.Right, l)
+	case *pysource.Unary:
+		return p.opaque(s, x.X, l)
 	case *pysource.Sequence:
 		for _, item := range x.Items {
 			if p.opaque(s, item, l) {
@@ -139,11 +141,22 @@ func (p *pass) opaque(s *flow.Scope, x pysource.Expr, l *flow.Loop) bool {
 			}
 		}
 	case *pysource.Subscript:
-		return p.opaque(s, x.X, l)
+		return p.opaque(s, x.X, l) || partOfEarlier(s, x, l)
 	case *pysource.Name, *pysource.Attribute:
 		return p.opaqueName(s, flow.Key(x), l)
 	}
 	return false
+}
+
+// partOfEarlier tells whether an element is taken of something that was made before a loop and is not known to be data: elements computed together
+// share a graph.
+func partOfEarlier(s *flow.Scope, x *pysource.Subscript, l *flow.Loop) bool {
+	key := flow.Key(x.X)
+	v := s.Holds(key)
+	if key == "" || isTarget(key, l) || v.Kind == flow.Batch || v.Kind == flow.Leaf || v.Kind == flow.Scalar || config(key) {
+		return false
+	}
+	return !slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool { return b.Name == key && b.Ctx.Inside(l) })
 }
 
 func (p *pass) opaqueName(s *flow.Scope, key string, l *flow.Loop) bool {
@@ -290,7 +303,7 @@ func (p *pass) emptied(at pysource.Node) bool {
 		return false
 	}
 	text := string(p.m.File.Source)
-	return strings.Contains(text, name+".clear()") || strings.Contains(text, name+"[:]") || strings.Count(text, name+" = []") > 1 || strings.Count(text, name+" = {}") > 1
+	return strings.Contains(text, "del self."+name+"[") || strings.Contains(text, "del "+name+"[") || strings.Contains(text, name+".pop(") || strings.Contains(text, name+".clear()") || strings.Contains(text, name+"[:]") || strings.Count(text, name+" = []") > 1 || strings.Count(text, name+" = {}") > 1
 }
 
 // hookObjects finds classes whose objects are forward hooks: __call__ takes a module, its input and its output, and keeps the output.

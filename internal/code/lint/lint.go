@@ -65,6 +65,7 @@ type Finding struct {
 	FileLine                         int     // the line of the file itself where Line is one of a cell
 	Repair                           *Repair // nil where no change of the source was found that keeps the program right
 	Within                           string  // the function (flow.Module.ID) whose callers may prove it harmless
+	Needs                            Trait   // what the project has to do, or must not do, for its severity to hold
 	// Span is the place in the source that was checked: of a notebook, that of all its cells.
 	Span pysource.Span
 	// First and Last are the lines whose allocations it explains: the loop around what is kept, or the lines of the finding.
@@ -76,7 +77,7 @@ type Options struct {
 	Select   []string            // rules to apply, the quiet ones too; none: all that are not quiet
 	Ignore   []string            // rules or prefixes to leave out
 	Severity map[string]Severity // by rule, prefix or name: reported as this instead of its own; the longest that matches counts
-	Quiet    map[string]bool     // functions that only run while autograd is off
+	Project  *Project            // what the files together show; nil: what this one shows
 	Lookup   flow.Lookup
 }
 
@@ -87,6 +88,7 @@ type Report struct {
 	Exports      *flow.Exports // what files that import it need to know
 	Uses         []flow.Use    // the calls it makes of the project's functions
 	Errors       int           // places that are not Python
+	Traits       Trait         `json:",omitempty"` // what the file does that matters to findings in others
 }
 
 // pass is one rule at work on one file; known is shared by all rules of the file.
@@ -116,8 +118,8 @@ const maxDerived = 32
 // Source checks one Python file and gives the findings that the options and the comments in it leave.
 func Source(path string, src []byte, opts Options) []Finding {
 	report := Check(path, src, opts.Lookup)
-	if opts.Quiet == nil {
-		opts.Quiet = Quiet([]*Report{report})
+	if opts.Project == nil {
+		opts.Project = Survey([]*Report{report})
 	}
 	return report.Choose(opts)
 }
@@ -138,6 +140,7 @@ func CheckCells(path string, src []byte, ends []int, lookup flow.Lookup) *Report
 	}
 	report.Findings = append(append(report.Findings, checkModule(m)...), outputsKept(m, ends)...)
 	report.Suppressions = suppressions(path, file)
+	report.Traits = traits(m)
 	report.Exports, report.Uses = m.Exports(), m.Uses()
 	return report
 }
@@ -197,9 +200,10 @@ func (r *Report) Choose(opts Options) []Finding {
 	var out []Finding
 	for _, f := range r.Findings {
 		rule, ok := RuleByID(f.Rule)
-		if !ok || f.Rule != SyntaxRule && !chosen(&rule, opts) || ignored(f.Rule, opts) || f.Within != "" && opts.Quiet[f.Within] {
+		if !ok || f.Rule != SyntaxRule && !chosen(&rule, opts) || ignored(f.Rule, opts) || opts.Project.silences(f) {
 			continue
 		}
+		f.Severity = opts.Project.settle(f)
 		f.Severity = severityOf(f, opts)
 		out = append(out, f)
 	}
@@ -306,6 +310,9 @@ func (p *pass) within(s *flow.Scope) {
 		(*p.out)[len(*p.out)-1].Within = p.m.ID(s.Func)
 	}
 }
+
+// needs says of the last finding what its severity rests on.
+func (p *pass) needs(t Trait) { (*p.out)[len(*p.out)-1].Needs |= t }
 
 // report adds a finding at a node.
 func (p *pass) report(n pysource.Node, severity Severity, message, fix string) {

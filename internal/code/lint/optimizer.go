@@ -32,7 +32,7 @@ func missingZeroGrad(p *pass) {
 			if step.RecvValue.Guess && !t.backs[0].value.HasGraph() {
 				continue // neither the optimizer nor the loss is known
 			}
-			p.report(step.Node, Error,
+			p.report(step.Node, Warning,
 				"no zero_grad() in this loop: every step uses the sum of all gradients so far. It costs no memory (gradients are added in place), but the training is wrong",
 				"call `optimizer.zero_grad()` before backward()")
 			break
@@ -227,7 +227,7 @@ func (p *pass) clipBeforeUnscale(s *flow.Scope) {
 		}
 		unscaled, stepped := false, false
 		for _, o := range s.Calls {
-			if o.RecvValue.Kind != flow.Scaler || o.Ctx.InnermostLoop() != c.Ctx.InnermostLoop() {
+			if o.RecvValue.Kind != flow.Scaler || o.Ctx.InnermostLoop() != c.Ctx.InnermostLoop() || exclude(o.Ctx, c.Ctx) {
 				continue
 			}
 			unscaled = unscaled || o.Method == "unscale_" && o.Order < c.Order
@@ -239,6 +239,18 @@ func (p *pass) clipBeforeUnscale(s *flow.Scope) {
 				"call `scaler.unscale_(optimizer)` first")
 		}
 	}
+}
+
+// exclude tells whether two places stand on either side of the same test: a run comes to one of them only.
+func exclude(a, b *flow.Context) bool {
+	for _, x := range a.Branches(nil) {
+		for _, y := range b.Branches(nil) {
+			if x.Test == y.Test && x.Else != y.Else {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // scalerInMicroBatch finds scaler.step, update or unscale_ outside the accumulation's condition.

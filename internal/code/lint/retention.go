@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
@@ -65,7 +66,7 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 		return
 	}
 	always, sometimes := reset(s, st.Base, loop)
-	if overwritten(st, loop) || always || isTarget(st.Base, loop) || intoBuffer(st) || perBatch(s, st, loop) || trainedLater(s, st, loop) {
+	if overwritten(st, loop) || always || isTarget(st.Base, loop) || intoBuffer(st) || perBatch(s, st, loop) || trainedLater(s, st, loop) || cutAfter(s, st, loop) {
 		return
 	}
 	freed, partly := st.Value.Freed, false
@@ -108,14 +109,22 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 		return
 	}
 	severity := Error
-	if st.Ctx.NoGrad == flow.Maybe || sometimes {
-		severity = Warning
+	if st.Ctx.NoGrad == flow.Maybe || sometimes || loop.Kind != flow.LoaderLoop || st.Via != "" || st.Value.Guess {
+		severity = Warning // the loop may be short, or the value not what it looks like
 	}
 	p.report(st.Node, severity,
 		"`"+what+"` keeps its autograd graph, and no backward frees it in this loop: `"+st.Base+"` holds every iteration's activations at once, so memory grows with each batch",
 		p.storeInstead(st))
 	p.within(s)
+	p.needs(SwitchesOff)
 	p.explains(loop)
+}
+
+// cutAfter tells whether the loop takes the graph off again after it was added: k = k.data[0], total = total.detach().
+func cutAfter(s *flow.Scope, st *flow.Store, loop *flow.Loop) bool {
+	return slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool {
+		return b.Name == st.Base && b.Node != st.Node && b.Order > st.Order && b.Ctx.Inside(loop) && len(b.Ctx.Branches(loop)) == 0 && b.Expr != nil && !b.Value.HasGraph() && mentions(b.Expr, st.Base)
+	})
 }
 
 // storeInstead says what to keep: of a dict, list or tuple, the numbers in it.
@@ -365,111 +374,6 @@ func evaluationName(name string) bool {
 	return false
 }
 
-// outputsCollected is LM002.
-func outputsCollected(p *pass) {
-	if !p.usesGPU() {
-		return
-	}
-	for _, s := range p.m.Scopes {
-		for _, st := range s.Stores {
-			v := st.Value
-			onGPU := v.Kind == flow.Tensor || v.IsTensor() && v.OnGPU && st.Ctx.NoGrad == flow.Off
-			if !onGPU || v.HasGraph() || v.OnCPU || v.Reduced || st.Kind == flow.Accumulate || st.Kind == flow.Average || inModule(s) && !overLoader(st.Ctx) {
-				continue
-			}
-			p.outputStore(s, st)
-		}
-	}
-}
-
-func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
-	loop := p.dataLoop(s, st)
-	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || st.Via != "" || nowAndThen(st, loop) || loop.Kind == flow.OtherLoop && perBatch(s, st, loop) {
-		return
-	}
-	severity := Error
-	if loop.Kind != flow.LoaderLoop || stops(loop) || st.Value.Kind != flow.Tensor {
-		severity = Warning
-	}
-	what := p.text(st.Expr)
-	p.report(st.Node, severity,
-		"`"+st.Base+"` collects `"+what+"` of every batch on the GPU: memory grows with the size of the dataset, even without gradients",
-		"move each result as you collect it: `"+p.on(st.Expr, ".cpu()")+"`; what is computed from the results is then on the CPU too (with the Hugging Face Trainer: eval_accumulation_steps, or preprocess_logits_for_metrics)")
-	p.explains(loop)
-}
-
-// nowAndThen tells whether only one iteration in many comes to the store: if step % 100 == 0.
-func nowAndThen(st *flow.Store, loop *flow.Loop) bool {
-	for _, b := range st.Ctx.Branches(loop) {
-		found := false
-		pysource.Walk(b.Test, func(n pysource.Node) bool {
-			op, ok := n.(*pysource.Binary)
-			found = found || ok && op.Op == "%"
-			return !found
-		})
-		if found && !b.Else {
-			return true
-		}
-	}
-	return false
-}
-
-// dataLoop finds the loop around a store that runs over data: a loader, or something whose elements go through a model.
-func (p *pass) dataLoop(s *flow.Scope, st *flow.Store) *flow.Loop {
-	for l := st.Ctx.InnermostLoop(); l != nil; l = l.Parent {
-		if l.Kind == flow.LoaderLoop || l.Kind == flow.OtherLoop && p.overData(l) && p.fedByTarget(s, l) {
-			return l
-		}
-		if l.Kind != flow.OtherLoop {
-			return nil
-		}
-	}
-	return nil
-}
-
-// overData tells whether a loop runs over what may be large: what a call gives, or something named like data. A list of codes is short.
-func (p *pass) overData(l *flow.Loop) bool {
-	short := strings.ToLower(flow.Last(flow.Key(l.Iter)))
-	if c, ok := l.Iter.(*pysource.Call); ok && flow.Key(c.Func) == "enumerate" && len(c.Args) > 0 {
-		short = strings.ToLower(flow.Last(flow.Key(c.Args[0].Value)))
-	}
-	return !strings.HasSuffix(short, "_list")
-}
-
-// fedByTarget tells whether a model call in the loop gets the loop's variable, so that the loop runs over data.
-func (p *pass) fedByTarget(s *flow.Scope, l *flow.Loop) bool {
-	var fed []string
-	for _, t := range l.Targets {
-		fed = append(fed, p.derivedFrom(s, t)...)
-	}
-	for _, c := range s.Calls {
-		if c.Callee.Kind != flow.Model || !c.Ctx.Inside(l) {
-			continue
-		}
-		for _, a := range c.Node.Args {
-			if mentionsAny(a.Value, fed) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// stops tells whether the loop has a break of its own.
-func stops(l *flow.Loop) bool {
-	found := false
-	pysource.WalkBody(l.Body, func(n pysource.Node) bool {
-		switch n := n.(type) {
-		case *pysource.For, *pysource.While, *pysource.Function:
-			return false
-		case *pysource.Word:
-			found = found || n.Keyword == "break"
-		}
-		return true
-	})
-	return found
-}
-
 // hiddenState is LM004.
 func hiddenState(p *pass) {
 	for _, s := range p.m.Scopes {
@@ -483,7 +387,11 @@ func hiddenState(p *pass) {
 			if p.cutElsewhere(s, b, loop) || p.reportedAt(b.Node) {
 				continue
 			}
-			p.report(b.Node, Error,
+			severity := Warning // without retain_graph the second backward fails, so that something out of sight must cut the state in a program that runs
+			if retainedIn(backs, loop) {
+				severity = Error
+			}
+			p.report(b.Node, severity,
 				"`"+b.Name+"` goes from one batch into the next with its graph: backward reaches back through every earlier batch, or fails with \"backward through the graph a second time\"",
 				"cut it before each batch: `"+b.Name+" = "+b.Name+".detach()` (each part of an LSTM's tuple), not retain_graph=True; where gradients should reach back through time, add the losses up and call backward() once")
 			p.explains(loop)
@@ -544,6 +452,10 @@ func anyBackward(backs []backward, l *flow.Loop) bool {
 		}
 	}
 	return false
+}
+
+func retainedIn(backs []backward, l *flow.Loop) bool {
+	return slices.ContainsFunc(backs, func(b backward) bool { return b.retain && b.call.Ctx.InnermostLoop() == l })
 }
 
 // cutElsewhere tells whether the loop gives the state a new start.

@@ -346,7 +346,7 @@ func backwardOnLeaves(p *pass) {
 			if b.call.Method != "backward" || v.Kind != flow.Leaf || v.HasGraph() || v.Grad || v.Trained || s.Func != nil && s.Func.NoGrad || p.madeElsewhere(s, b.call.Recv, lookBack) {
 				continue
 			}
-			p.report(b.call.Node, Error,
+			p.report(b.call.Node, Warning,
 				"nothing this is computed from requires gradients: backward() raises \"element 0 of tensors does not require grad\" the first time it runs",
 				"make the tensors to be trained with requires_grad=True, or use a module's parameters")
 		}

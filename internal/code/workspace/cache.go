@@ -75,7 +75,7 @@ const (
 const checksum = 8
 
 // cacheFormat changes when entries are written differently.
-const cacheFormat = "plimsoll lint cache 4\n"
+const cacheFormat = "plimsoll lint cache 5\n"
 
 // MemoryCache is one that is not kept.
 func MemoryCache() *Cache {
@@ -199,8 +199,8 @@ func (c *Cache) pack(e *entry) {
 	if e.fresh == nil {
 		return
 	}
-	if len(e.fresh.Findings)+len(e.fresh.Suppressions) > 0 {
-		report, err := json.Marshal(lint.Report{Findings: e.fresh.Findings, Suppressions: e.fresh.Suppressions})
+	if len(e.fresh.Findings)+len(e.fresh.Suppressions) > 0 || e.fresh.Traits != 0 {
+		report, err := json.Marshal(lint.Report{Findings: e.fresh.Findings, Suppressions: e.fresh.Suppressions, Traits: e.fresh.Traits})
 		if err != nil {
 			delete(c.entries, e.Path)
 			return
@@ -384,7 +384,7 @@ func (c *Cache) uses(e *entry) ([]flow.Use, error) {
 // report is what the entry says was seen, without what other files may want to know of it.
 func (e *entry) report() (*lint.Report, bool) {
 	if e.fresh != nil {
-		return &lint.Report{Findings: e.fresh.Findings, Suppressions: e.fresh.Suppressions}, true
+		return &lint.Report{Findings: e.fresh.Findings, Suppressions: e.fresh.Suppressions, Traits: e.fresh.Traits}, true
 	}
 	r := &lint.Report{}
 	return r, e.Report == "" || json.Unmarshal([]byte(e.Report), r) == nil

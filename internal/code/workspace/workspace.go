@@ -99,14 +99,14 @@ func (w *Workspace) Check(ctx context.Context, files []string, jobs int) ([]Resu
 	if err := w.load(ctx, files, jobs); err != nil {
 		return nil, err
 	}
-	quiet := w.quiet()
+	project := w.survey()
 	results := make([]Result, len(files))
 	for i, path := range files {
 		u := w.units[filepath.Clean(path)]
 		results[i] = Result{Path: path, Err: u.err}
 		if u.report != nil {
 			opts := w.settings.For(path)
-			opts.Quiet = quiet
+			opts.Project = project
 			results[i].Findings = u.report.Choose(opts)
 		}
 		if len(results[i].Findings) > 0 {
@@ -293,26 +293,23 @@ func offered(u *unit) sum {
 	return u.offers
 }
 
-// quiet names the functions that only run while autograd is off, as far as the files read so far show.
-func (w *Workspace) quiet() map[string]bool {
+// survey sums up what the files read so far show together. Who calls what is looked up only where a finding depends on it.
+func (w *Workspace) survey() *lint.Project {
 	paths := slices.Sorted(maps.Keys(w.units))
 	reports, wanted := make([]*lint.Report, len(paths)), false
 	for i, path := range paths {
 		reports[i] = w.units[path].report
 		wanted = wanted || reports[i] != nil && slices.ContainsFunc(reports[i].Findings, func(f lint.Finding) bool { return f.Within != "" })
 	}
-	if !wanted {
-		return nil
-	}
 	for i, path := range paths {
-		if known := w.units[path].known; known != nil && reports[i].Uses == nil {
+		if known := w.units[path].known; wanted && known != nil && reports[i].Uses == nil {
 			var err error
 			if reports[i].Uses, err = w.cache.uses(known); err != nil {
 				return nil
 			}
 		}
 	}
-	return lint.Quiet(reports)
+	return lint.Survey(reports)
 }
 
 // File checks one file.

@@ -1,6 +1,6 @@
 // Package holders reads who keeps GPU memory alive, as the probe saw it, and matches it with a recording.
 //
-// It takes a holders file (schema plimsoll.holders/1, JSON, plain or compressed by the caller) that the probe wrote at the instant a recording ends and returns holders:
+// It takes a holders file (schema plimsoll.holders/1: JSON, plain or compressed with a dictionary; other compression is the caller's) that the probe wrote at the instant a recording ends and returns holders:
 // names with their role, place and storages, and with Match the holder of every allocation that was alive then. Files of another schema, larger than
 // the probe writes, or whose columns differ in length are refused; a storage that the recording does not know is counted, never guessed at.
 package holders
@@ -148,7 +148,11 @@ func (n Name) Root() string {
 
 // Read decodes a holders file.
 func Read(r io.Reader) (*File, error) {
-	data, err := document.Read(r, document.Holders)
+	plain, err := unpack(r)
+	if err != nil {
+		return nil, err
+	}
+	data, err := document.Read(plain, document.Holders)
 	if err != nil {
 		return nil, err
 	}

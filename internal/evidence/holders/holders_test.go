@@ -116,6 +116,7 @@ func FuzzRead(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(whole)
+	f.Add(packed(f, whole))
 	f.Add([]byte(`{"schema":"plimsoll.holders/1","holders":[{"role":"parameter","count":1,"addresses":[-9223372036854775808],"sizes":[9223372036854775807]}]}`))
 	r := ended(512, 1000, 2048)
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -74,12 +74,15 @@ func headroom(p Process) string {
 	if *p.Outside < usual {
 		return left.Short() + " headroom"
 	}
-	return fmt.Sprintf("%s headroom, for %s of the card were used outside of it", left.Short(), p.Outside.Short())
+	return fmt.Sprintf("%s headroom (%s of the card is used outside PyTorch)", left.Short(), p.Outside.Short())
 }
 
 func at(p Process) string {
 	if p.Step == 0 {
 		return ""
+	}
+	if p.Peak.Phase == "" { // where recording shows, the probe asks in one step of four
+		return fmt.Sprintf(" (about step %d)", p.Peak.Step+1)
 	}
 	return fmt.Sprintf(" (step %d, %s)", p.Peak.Step+1, p.Peak.Phase)
 }

@@ -113,7 +113,7 @@ func sliced(f Facts, c Card) []report.Finding {
 				do("create instances", fmt.Sprintf("sudo nvidia-smi mig -cgi 0 -C -i %d", c.Index)), do("or leave MIG mode", fmt.Sprintf("sudo nvidia-smi -mig 0 -i %d", c.Index)))}
 		}
 	}
-	out := []report.Finding{finding("mig", report.Remark, 0.9, fmt.Sprintf("GPU %d is cut into %d MIG instances", c.Index, instances),
+	out := []report.Finding{finding("mig", report.Remark, 0.9, fmt.Sprintf("GPU %d is split into %d MIG instances", c.Index, instances),
 		"a process sees one instance only, and its memory, not the card's; instances cannot talk to one another with NCCL", do("choose one by its UUID from nvidia-smi -L", "CUDA_VISIBLE_DEVICES=MIG-…"))}
 	if expandable(f) {
 		out = append(out, finding("mig", report.Warning, 0.7, "expandable_segments on MIG instances makes PyTorch send NVML a query that MIG refuses",

@@ -100,7 +100,7 @@ func TestTheSystemdUnitStartsTheServerOnLoopbackWithoutRoot(t *testing.T) {
 	t.Parallel()
 	unit := string(deployed(t, "systemd", "plimsoll-metrics.service"))
 	for _, line := range []string{
-		"ExecStart=/usr/local/bin/plimsoll metrics --listen 127.0.0.1:9740", "DynamicUser=yes", "NoNewPrivileges=yes", "ProtectSystem=strict", "ProtectHome=yes", "ProtectKernelLogs=yes", "RestrictNamespaces=yes", "SystemCallFilter=@system-service", "MemoryMax=256M", "[Install]",
+		"ExecStart=/usr/local/bin/plimsoll metrics --listen 127.0.0.1:9740", "DynamicUser=yes", "NoNewPrivileges=yes", "ProtectSystem=strict", "ProtectHome=yes", "AmbientCapabilities=", "CapabilityBoundingSet=", "ProtectKernelLogs=yes", "RestrictNamespaces=yes", "SystemCallFilter=@system-service", "MemoryMax=256M", "[Install]",
 	} {
 		if !strings.Contains(unit, "\n"+line+"\n") {
 			t.Errorf("missing: %s", line)

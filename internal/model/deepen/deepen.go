@@ -166,7 +166,7 @@ func (c *cutter) match() error {
 		switch born, ended := c.born[id], c.ended[id]; {
 		case born < c.start && ended >= c.start:
 			if born < c.r.Made {
-				return fmt.Errorf("the second step lets something go that was loaded: %w", ErrIrregular)
+				return fmt.Errorf("the second step frees something that was loaded: %w", ErrIrregular)
 			}
 			first = append(first, int32(id))
 		case born >= c.start && ended < 0:
@@ -179,7 +179,7 @@ func (c *cutter) match() error {
 	for i, id := range first {
 		a, b := &t.Events[c.born[id]], &t.Events[c.born[second[i]]]
 		if a.Size != b.Size || a.Owner != b.Owner {
-			return fmt.Errorf("allocation %d of the first step has no like in the second: %w", id, ErrIrregular)
+			return fmt.Errorf("allocation %d of the first step has no counterpart in the second: %w", id, ErrIrregular)
 		}
 		c.next[id] = second[i]
 		c.template.carried = append(c.template.carried, [2]int{c.born[id], c.born[second[i]]})

@@ -1,6 +1,8 @@
 package eager
 
 import (
+	"slices"
+
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 	"github.com/plimsoll/plimsoll/internal/torch"
@@ -28,10 +30,13 @@ type Options struct {
 	LossOnly   bool // backward begins without the model's outputs: only the loss was returned
 	ZeroLate   bool // gradients are set to None between forward and backward
 	InBackward bool // every parameter has an optimizer of its own, which steps and frees the gradient as soon as it is complete (register_post_accumulate_grad_hook)
-	WholeStep  bool // one function does forward, backward and the optimizer's step: its locals die after it
-	Freeze     []string
-	Steps      int  // 0 is 3
-	Repeat     bool // steps after the second may be copies of it: nobody wants to be told of their operators
+	// FloatOutputs: under autocast, outputs in 16 bits are replaced by copies in fp32 when forward has returned (Accelerate's ConvertOutputsToFp32,
+	// https://github.com/huggingface/accelerate/blob/v1.15.0/src/accelerate/utils/operations.py, around every prepared model's forward).
+	FloatOutputs bool
+	WholeStep    bool // one function does forward, backward and the optimizer's step: its locals die after it
+	Freeze       []string
+	Steps        int  // 0 is 3
+	Repeat       bool // steps after the second may be copies of it: nobody wants to be told of their operators
 
 	SavedOnHost bool // forward runs under torch.autograd.graph.save_on_cpu(pin_memory=True)
 
@@ -213,12 +218,28 @@ func (l *loop) forward(batch []*Tensor) (loss *Tensor, outputs []*Tensor) {
 		inner := run
 		run = func() { l.p.savedOnHost(inner) }
 	}
-	if l.o.Autocast.Half() {
-		l.p.Autocast(l.o.Autocast, run)
-	} else {
+	if !l.o.Autocast.Half() {
 		run()
+		return loss, outputs
+	}
+	l.p.Autocast(l.o.Autocast, run)
+	if l.o.FloatOutputs {
+		outputs = floats(outputs)
 	}
 	return loss, outputs
+}
+
+// floats are copies in fp32 of tensors in 16 bits. The others live until all are made: a new mapping is built from the old one.
+func floats(old []*Tensor) []*Tensor {
+	out, halves := slices.Clone(old), []*Tensor(nil)
+	for i, t := range old {
+		if t.DType.Half() {
+			halves = append(halves, t.Retain())
+			out[i] = t.Float()
+		}
+	}
+	release(&halves, nil)
+	return out
 }
 
 // scale is what happens to the loss before backward: divided by the number of micro-batches, multiplied by the scaler.

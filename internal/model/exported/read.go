@@ -51,7 +51,7 @@ func readJSON(r io.Reader) (*Graph, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotGraph, err)
 	}
 	if trimmed := bytes.TrimLeft(text, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
-		return nil, fmt.Errorf("%w: neither a .pt2 archive nor JSON (write one with torch.export.save(program, \"model.pt2\"))", ErrNotGraph)
+		return nil, fmt.Errorf("%w: byte 0 begins neither a .pt2 archive nor JSON (write one with torch.export.save(program, \"model.pt2\"))", ErrNotGraph)
 	}
 	return parse(text)
 }

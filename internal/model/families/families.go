@@ -90,7 +90,7 @@ func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	build, ok := forwards[c.Family.Code]
 	if s.Code != "" && s.Code != setup.TRL {
 		if build, ok = others[s.Code][c.Family.Elsewhere]; !ok {
-			return nil, fmt.Errorf("model_type %q: the code of %s for it is not written here", c.Type, s.Code)
+			return nil, fmt.Errorf("model_type %q: how %s implements it is not supported", c.Type, s.Code)
 		}
 	}
 	if !ok {

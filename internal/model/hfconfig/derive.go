@@ -94,7 +94,7 @@ func (c *Config) deriveRotaryFactor(raw map[string]json.RawMessage) error {
 	}
 	if ok && string(text) != "null" {
 		if json.Unmarshal(text, &factor) != nil || factor <= 0 || factor > 1 {
-			return fmt.Errorf("config.json: %s is not a share of a head that could be rotated", clip(string(text)))
+			return fmt.Errorf("config.json: %s is not a fraction of a head that can be rotated", clip(string(text)))
 		}
 	}
 	c.values["partial_rotary_factor"] = factor

@@ -10,7 +10,7 @@ import (
 // stay whole.
 func (c *Config) Divide(tensor, stages int) (*Config, error) {
 	if tensor < 1 || stages < 1 {
-		return nil, fmt.Errorf("tensor parallel %d, %d stages: both are at least one", tensor, stages)
+		return nil, fmt.Errorf("tensor parallel %d, %d stages: both must be at least 1", tensor, stages)
 	}
 	if !c.Family.Split {
 		return nil, fmt.Errorf("tensor and pipeline parallelism of %s is not modelled (it is for %s)", c.Type, strings.Join(splittable(), ", "))

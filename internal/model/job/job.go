@@ -32,6 +32,8 @@ type Job struct {
 
 	// FromHost: the model is made on the host and moved to the card, as from_pretrained does it; else it is made on the card.
 	FromHost bool `json:"from_host,omitempty"`
+	// FloatOutputs: what the model gives back under autocast is copied to fp32, as a model that Accelerate prepared does it.
+	FloatOutputs bool `json:"float_outputs,omitempty"`
 
 	Task       string `json:"task,omitempty"`        // hf: what the model is trained for
 	Loss       string `json:"loss,omitempty"`        // graph that ends in logits: cross-entropy

@@ -123,17 +123,21 @@ func (r *rewriting) named(name string) *unit {
 
 // findUnits reads the units off the parameters of the old tape, in the order they were made.
 func (r *rewriting) findUnits() {
+	parameter := make([]bool, len(r.in.Owners))
+	for i, o := range r.in.Owners {
+		parameter[i] = whole(o)
+	}
 	gone := map[uint32]bool{} // of tied layers: replaced while the model was made
 	for _, e := range r.in.Events {
-		if e.Kind == tape.Free && whole(r.in.Owners[e.Owner]) {
+		if e.Kind == tape.Free && parameter[e.Owner] {
 			gone[e.ID] = true
 		}
 	}
 	for _, e := range r.in.Events {
-		o := r.in.Owners[e.Owner]
-		if e.Kind != tape.Alloc || !whole(o) || gone[e.ID] {
+		if e.Kind != tape.Alloc || !parameter[e.Owner] || gone[e.ID] {
 			continue
 		}
+		o := r.in.Owners[e.Owner]
 		u := r.named(r.f.unitName(o.Module))
 		u.params = append(u.params, e.Size)
 		r.sizes[e.Size] = true
@@ -179,6 +183,11 @@ func (r *rewriting) alloc(stream uint16, size units.Bytes, owner tape.Owner) uin
 		r.out.Owners = append(r.out.Owners, owner)
 		r.owner[owner] = i
 	}
+	return r.allocFor(stream, size, i)
+}
+
+// allocFor is alloc for an owner by its place.
+func (r *rewriting) allocFor(stream uint16, size units.Bytes, i uint32) uint32 {
 	id := uint32(r.out.Allocs)
 	r.out.Allocs++
 	r.at = append(r.at, uint32(len(r.out.Events)))
@@ -250,7 +259,7 @@ func (r *rewriting) allocated(e tape.Event) {
 	case u != nil && o.Category != tape.Workspace && r.phase == torch.PhaseBackward:
 		r.backward(u)
 	}
-	id := r.alloc(onCompute, size, o)
+	id := r.allocFor(onCompute, size, e.Owner) // the new tape begins with the old one's owners
 	r.out.Events[len(r.out.Events)-1].Elastic = e.Elastic
 	r.ids[e.ID] = int64(id)
 	if o.Category == tape.Gradients {
@@ -460,7 +469,7 @@ func (r *rewriting) endBackward() {
 // theirs to, and further ones find the same memory as the second. What it leaves behind beside its gradients is let go.
 func (r *rewriting) again(from int) {
 	r.extra = true
-	var made []uint32
+	made := make([]uint32, 0, len(r.in.Events)/4)
 	for _, e := range r.in.Events[from:] {
 		if e.Kind == tape.Mark && r.in.Moments[e.Owner].Phase == torch.PhaseOptimizer {
 			break

@@ -259,7 +259,7 @@ func (p Plan) gathered(m model) units.Bytes { return 2*m.layer + m.rest }
 func (p Plan) Assumptions() []string {
 	out := []string{fmt.Sprintf("per rank of %d (%s): computed from the tape of one card, not measured", p.Ranks, p.Kind)}
 	if _, ok := p.Fully(1); ok {
-		out[0] = fmt.Sprintf("per rank of %d (%s): a tape of its own; ten such ranks on an H200 lay within 0.3 %%", p.Ranks, p.Kind)
+		out[0] = fmt.Sprintf("per rank of %d (%s): a tape of its own; ten such ranks on an H200 were within 0.3 %%", p.Ranks, p.Kind)
 	}
 	switch p.Kind {
 	case setup.DDP:
@@ -270,7 +270,7 @@ func (p Plan) Assumptions() []string {
 		out = append(out, "DeepSpeed's default bucket of 5e8 elements, or all gradients where they are fewer")
 	case setup.ZeRO3, setup.FSDP2, setup.HSDP:
 		if p.Stages > 1 { // torch/distributed/pipelining/stage.py, 2.11: set_reshard_after_backward(False), set_requires_gradient_sync(False)
-			out = append(out, "in a pipeline only the optimizer's state is shared: parameters stay gathered over the micro-batches of a step")
+			out = append(out, "in a pipeline only the optimizer's state is sharded: parameters stay gathered over the micro-batches of a step")
 			break
 		}
 		out = append(out, "each repeated layer is a unit; one more is fetched ahead; parameters outside of layers stay gathered")

@@ -165,7 +165,7 @@ func againstActivations(plan Plan, p probenotes.Process, limits Limits) (Plan, s
 		return plan, "", false
 	}
 	plan.Split = split
-	return plan, fmt.Sprintf("%s grew with the batch when it died, %s are free for it", moving.Short(), room.Short()), true
+	return plan, fmt.Sprintf("when it failed, %s grew with the batch and %s was free for it", moving.Short(), room.Short()), true
 }
 
 // inParts calls the model on fewer samples at a time, where no loader's batch can be split: the script draws its batches itself, or a split was refused.

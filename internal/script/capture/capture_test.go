@@ -81,6 +81,9 @@ func TestScriptsOfEveryShapeAreCaptured(t *testing.T) {
 			job{Model: "Linear", Batch: 9, ParamDtype: "fp32", Optimizer: "adagrad", Accumulate: 1, Loop: "script", ZeroGrad: "before-backward",
 				ResidentBytes: (30*40+40)*4 + 9*30*4}, // the backbone and its input
 			[]string{"log_softmax", "gather", "neg"}},
+		{"lazy", []string{script("lazy.py")},
+			job{Model: "Sequential", Batch: 32, ParamDtype: "fp32", Optimizer: "sgdm", Accumulate: 1, Loop: "script"},
+			[]string{"conv2d", "batch_norm", "linear"}},
 		{"closure", []string{script("closure.py")},
 			job{Model: "Deep", Batch: 2, ParamDtype: "fp64", Optimizer: "lbfgs", Accumulate: 1, Loop: "function",
 				Checkpointing: true, CheckpointModules: []string{"model.blocks.0", "model.blocks.1", "model.blocks.2"}},

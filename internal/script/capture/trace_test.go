@@ -63,6 +63,39 @@ func TestAScriptIsFollowedThroughEvaluationAndCheckpoints(t *testing.T) {
 	}
 }
 
+// Parameters of lazy modules get their shapes from the first batch and lie on the card from then on, with gradients and momentum.
+func TestLazyModulesAreFollowed(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "lazy.py")
+	params := int64(16*3*9+16) + 2*16 + (16*15*15*64 + 64) + (64*10 + 10)
+	if trace.Steps != 3 || trace.Params != params || res.Report.Phases[torch.PhaseOptimizer] < units.Bytes(3*4*params) || res.Report.Phases[torch.PhaseEval] == 0 {
+		t.Errorf("%d steps, %d parameters, want %d; phases %v", trace.Steps, trace.Params, params, res.Report.Phases)
+	}
+}
+
+// CTC keeps a number for each of 200 steps and 61 places (the longest target is 30, with blanks between) of 8 sequences; how long targets are is known on the host.
+func TestCTCAndMasksOfBytesAreFollowed(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "ctc.py")
+	if trace.Steps != 3 || len(trace.Depends) != 0 {
+		t.Errorf("%d steps; depends on data at %v", trace.Steps, trace.Depends)
+	}
+	kept, logits := units.Bytes(8*200*61*4), units.Bytes(200*8*29*4)
+	if back := res.Report.Phases[torch.PhaseBackward]; back < 2*kept+4*logits {
+		t.Errorf("backward %s; forward kept %s, and backward takes as much again", back, kept)
+	}
+}
+
+// Where there is no model and no optimizer, every backward pass is a step.
+func TestTensorsThatAreTrainedByHandAreFollowed(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "by_hand.py")
+	column := units.Bytes(4 << 20)
+	if trace.Ended != traced.AtEnd || trace.Steps != 5 || res.Report.Peak.Allocated < 6*column || res.Report.Peak.Allocated > 16*column {
+		t.Errorf("ended %q, %d steps, peak %s", trace.Ended, trace.Steps, res.Report.Peak.Allocated)
+	}
+}
+
 func TestSecondBackwardPassesAreFollowed(t *testing.T) {
 	t.Parallel()
 	trace, res := followed(t, "penalty.py")

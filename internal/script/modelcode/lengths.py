@@ -42,7 +42,7 @@ def measure(column, spec):
 
     def of(value):
         if isinstance(value, bool) or value is None:
-            sys.exit(f"column {column!r} has {value!r}, which is no sample")
+            sys.exit(f"column {column!r} has {value!r}, which is not a sample")
         if isinstance(value, int):
             return value
         if isinstance(value, str):

@@ -2,9 +2,12 @@ package probe_test
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/evidence/holders"
 )
 
 // looked is what a program of testdata/holders says about itself, and what the walk said about it.
@@ -72,12 +75,29 @@ func TestAWalkTouchesNothingAndLeavesNothingBehind(t *testing.T) {
 
 func TestARunThatLivesIsLookedIntoNearItsPeakWhenItGrowsAndWhenAsked(t *testing.T) {
 	t.Parallel()
-	got := python(t, filepath.Join("testdata", "pretended_growth.py"), t.TempDir())
-	peak := `"peak.holders.json.gz", "peak.pickle"`
-	asked := `"demand.holders.json.gz", "demand.pickle", `
+	report := t.TempDir()
+	got := python(t, filepath.Join("testdata", "pretended_growth.py"), report)
+	peak := `"peak.holders.json.zlib", "peak.pickle"`
+	asked := `"demand.holders.json.zlib", "demand.pickle", `
 	want := `{"steady": [` + peak + `], "asked": [` + asked + peak + `], "status": [true, "optimizer state of model in pretended_growth.py:65"], ` +
-		`"grown": [` + asked + `"growth.holders.json.gz", "growth.pickle", ` + peak + `], "failed": ["holders.json.gz", "pickle"], "problems": []}`
+		`"grown": [` + asked + `"growth.holders.json.zlib", "growth.pickle", ` + peak + `], "failed": ["holders.json.zlib", "pickle"], "problems": []}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	written, err := filepath.Glob(filepath.Join(report, "*.holders.json.zlib"))
+	if err != nil || len(written) != 1 {
+		t.Fatalf("holders files %v: %v", written, err)
+	}
+	f, err := os.Open(written[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	read, err := holders.Read(f)
+	if err != nil || read.When != holders.AtOOM || len(read.Running) == 0 {
+		t.Errorf("read %+v: %v", read, err)
+	}
+	if got := python(t, "-c", "import plimsoll, sys; print(plimsoll.holders(file=sys.argv[1]).found['when'])", written[0]); got != "oom" {
+		t.Errorf("read in Python: %s", got)
 	}
 }

@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -12,5 +14,21 @@ func TestTheEnvironmentKeepsWhatWasThereAndPutsTheProbeFirst(t *testing.T) {
 	want := []string{"HOME=/home/me", "PYTHONPATH=/probe:/mine:/yours", "PLIMSOLL_MODE=observe", "PLIMSOLL_REPORT=/report", "PLIMSOLL_RECORD=auto"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestTheProbeAndTheReaderOfHoldersHaveOneDictionary(t *testing.T) {
+	t.Parallel()
+	want, err := os.ReadFile("../../evidence/holders/dictionary.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("python/plimsoll/_holdersfile.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(source), `DICTIONARY = b"""`)
+	if got, _, _ := strings.Cut(after, `"""`); got != string(want) {
+		t.Error("dictionary.txt and DICTIONARY in _holdersfile.py differ")
 	}
 }

@@ -37,6 +37,15 @@ func TestTheRecorderTellsALifeOnAGPU(t *testing.T) {
 	}
 }
 
+func TestWhereRecordingShowsTheRingIsEmptiedMadeSmallAndPhasesAreNotToldApart(t *testing.T) {
+	t.Parallel()
+	got := python(t, filepath.Join("testdata", "pretended_cuda.py"), t.TempDir(), "costly")
+	want := `{"peak": {"allocated": 4294967296, "reserved": 4294967296, "step": 151, "phase": ""}, "calls": ["alloc", null, "off", null], "rings": [100000, 100000, null, 4096], "kept": 4096}`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestStacksAreRecordedAsOftenAsTheirCostAllows(t *testing.T) {
 	t.Parallel()
 	// A step takes 100 ms without stacks and so many more with them; it asks for memory so many times.
@@ -49,13 +58,15 @@ for extra, requests in ((0, 1000), (2, 1000), (4, 1000), (10, 1000), (35, 1000),
         now += (100 + (extra if budget.stacks_in(step) else 0)) / 1000
         budget.step_done(step, now, now, step * requests)
     late = [step for step in range(1000, 2000) if budget.stacks_in(step)]
-    print(extra, len(late), extra * len(late) / 1000 <= (3 if extra <= 3 else 1.1), len(early), len(budget.costs))
+    phases = sum(budget.phases_in(step, False) for step in range(1000, 2000))
+    print(extra, len(late), extra * len(late) / 1000 <= (3 if extra <= 3 else 1), len(early), len(budget.costs), budget.ring, phases == len(late), budget.phases_in(1001, True))
 `
 	got := python(t, "-c", script)
 	want := strings.Join([]string{
-		"0 1000 True 64 5", "2 1000 True 64 5", "4 167 True 64 1", "10 91 True 64 1", "35 28 True 64 1", "900 1 True 64 1",
-		"2 143 True 64 1", // nothing leaves the ring while they are compared: it costs three times as much
-		"0 1000 True 0 0",
+		"0 1000 True 64 5 100000 True True", "2 1000 True 64 5 100000 True True", "4 32 True 64 1 12000 True True", "10 32 True 64 1 12000 True True",
+		"35 14 True 64 1 12000 True True", "900 1 True 64 1 100000 True True",
+		"2 77 True 64 1 4800 True True", // nothing leaves the ring while they are compared: it costs three times as much
+		"0 1000 True 0 0 100000 True True",
 	}, "\n")
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -78,7 +89,7 @@ def steps(extra, seen, noisy):
     return budget.period, len(budget.costs)
 print(steps(0.006, 0.004, (0, 1, 2)), steps(0.006, 0, (0,)), steps(0.006, 0, (0, 2)), steps(0.006, 0, (1,)), steps(0, 0, ()))
 `
-	if got, want := python(t, "-c", script), "(15, 1) (22, 2) (22, 2) (22, 1) (1, 5)"; got != want {
+	if got, want := python(t, "-c", script), "(89, 1) (108, 2) (108, 2) (108, 1) (1, 5)"; got != want {
 		t.Errorf("period and comparisons: got %s, want %s", got, want)
 	}
 }

@@ -39,7 +39,7 @@ func (s *server) roots(req *mcp.CallToolRequest) (roots, *mcp.CallToolResult, er
 	//lint:ignore SA1019 as above
 	list, ok := response.(*mcp.ListRootsResult)
 	if !ok {
-		return roots{}, nil, errors.New("the client answered the question for its roots with something else")
+		return roots{}, nil, errors.New("the client's list of roots cannot be read")
 	}
 	var client []string
 	for _, r := range list.Roots {

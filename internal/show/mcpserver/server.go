@@ -41,7 +41,7 @@ const (
 )
 
 const instructions = `Plimsoll answers questions about GPU memory of PyTorch training. Sizes are in bytes.
-explain: why a run died of "CUDA out of memory", from a memory snapshot, a log or the error text. replay: whether other allocator settings would have saved it.
+explain: why a run failed with "CUDA out of memory", from a memory snapshot, a log or the error text. replay: whether other allocator settings would have saved it.
 predict: whether a training job fits on a card. fit: the fastest configuration that fits. lint: what in training code wastes memory. doctor: what is wrong on this machine.
 All of them only read, and only files under the client's roots.`
 

@@ -1,7 +1,9 @@
 package textout
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,7 +30,7 @@ func Predict(s *screen.Screen, r *report.Prediction) {
 		s.Line(s.Ink(ink, line))
 	}
 	if r.Sharded != nil {
-		s.Line("  ", s.Ink(screen.Faint, "computed by arithmetic, not measured; on one card:"))
+		s.Line("  ", s.Ink(screen.Faint, "for comparison, the whole job on a single card:"))
 	}
 	s.Blank()
 	s.Paragraph(2, screen.Clean(peakSentence(r)))
@@ -169,14 +171,29 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+const stepTemporaries = "optimizer's step"
+
+// withTemporaries are the categories of the peak, with the temporaries of an optimizer's step apart from its state. They belong to no parameter.
+func withTemporaries(r *report.Prediction) map[string]units.Bytes {
+	parts := maps.Clone(r.ByCategory)
+	for _, o := range r.Top {
+		if r.Phase == torch.PhaseOptimizer && o.Category == "optimizer" && o.Module == "" && o.Bytes < parts["optimizer"] {
+			parts["optimizer"] -= o.Bytes
+			parts[stepTemporaries] += o.Bytes
+		}
+	}
+	return parts
+}
+
 // predictedCategories draws what the peak consists of, largest first.
 func predictedCategories(s *screen.Screen, r *report.Prediction) {
-	names := []string{"parameters", "gradients", "optimizer", "activations", "inputs", "workspace", "other", "context"}
-	slices.SortStableFunc(names, func(a, b string) int { return int(min(1, max(-1, r.ByCategory[b]-r.ByCategory[a]))) })
+	names := []string{"parameters", "gradients", "optimizer", stepTemporaries, "activations", "inputs", "workspace", "other", "context"}
+	parts := withTemporaries(r)
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(parts[b], parts[a]) })
 	labels := map[string]string{"optimizer": "optimizer state", "workspace": "library workspaces", "other": "rounding and other", "context": "CUDA context"}
 	var rest units.Bytes
 	for _, name := range names {
-		bytes := r.ByCategory[name]
+		bytes := parts[name]
 		if bytes < r.Peak.Device/100 {
 			rest += bytes
 			continue
@@ -228,6 +245,8 @@ func largestLine(s *screen.Screen, r *report.Prediction) {
 	switch {
 	case r.Largest.Batch == 0 && r.Largest.Tight > 0:
 		text = "No batch fits with room to spare."
+	case r.Largest.Batch == 0 && r.Largest.Seq > 0:
+		text = "A batch of 1 does not fit at this sequence length."
 	case r.Largest.Batch >= report.LargestBatch:
 		text = "Largest batch that fits with these settings: " + units.Count(r.Largest.Batch) + " or more."
 	case r.Largest.Batch > 0:

@@ -21,11 +21,7 @@ const maxCauses = 3
 // Explain prints the answer of plimsoll explain.
 func Explain(s *screen.Screen, r *report.Explain) {
 	headline(s, r)
-	for i := range r.Devices {
-		d := &r.Devices[i]
-		if len(r.Devices) > 1 && !worthShowing(r, d) {
-			continue
-		}
+	if d := SpokenOf(r); d != nil { // the others have a line each
 		s.Blank()
 		levels(s, r, d)
 		categories(s, d)
@@ -106,7 +102,8 @@ func verdict(r *report.Explain) (string, screen.Ink) {
 	return text, screen.Bold
 }
 
-// SpokenOf is the device that the headline speaks of: the last one that ran out of memory, or the one with the highest peak; nil where there is none.
+// SpokenOf is the device that the headline, the first numbers and the first cause speak of: the one that failed, or the one with the highest peak; nil where
+// there is none.
 func SpokenOf(r *report.Explain) *report.Device {
 	if d, o := lastOOM(r); o != nil {
 		return d
@@ -122,8 +119,8 @@ func SpokenOf(r *report.Explain) *report.Device {
 
 func oomVerdict(r *report.Explain, d *report.Device, o *report.OOM) string {
 	who := fmt.Sprintf("GPU %d", d.Device)
-	if r.Outlier != "" && len(r.Devices) > 1 {
-		who = fmt.Sprintf("%s: ", shortNames(r)[r.Outlier]) + who
+	if len(r.Devices) > 1 {
+		who = fmt.Sprintf("%s: ", shortNames(r)[d.Input]) + who
 	}
 	text := who + " ran out of memory" + during(o.Phase)
 	left := max(0, o.Capacity-o.Held)
@@ -133,7 +130,11 @@ func oomVerdict(r *report.Explain, d *report.Device, o *report.OOM) string {
 	}
 	switch o.CapacityFrom {
 	case "bounds":
-		return text + fmt.Sprintf(" of the %s this process may use (inferred: between %s and %s).", o.Capacity, o.CapacityLow.Short(), o.CapacityHigh.Short())
+		inferred := "inferred"
+		if low, high := o.CapacityLow.Short(), o.CapacityHigh.Short(); low != high {
+			inferred = fmt.Sprintf("inferred: between %s and %s", low, high)
+		}
+		return text + fmt.Sprintf(" of the %s this process may use (%s).", o.Capacity, inferred)
 	case "driver":
 		return text + fmt.Sprintf(" of the %s this process could have.", o.Capacity)
 	}
@@ -294,14 +295,6 @@ func shortNames(r *report.Explain) map[string]string {
 	return names
 }
 
-// worthShowing picks the devices drawn in full when there are several: the outlier, or the first.
-func worthShowing(r *report.Explain, d *report.Device) bool {
-	if r.Outlier != "" {
-		return d.Input == r.Outlier
-	}
-	return d == &r.Devices[0]
-}
-
 func causes(s *screen.Screen, r *report.Explain) {
 	for i, f := range r.Findings {
 		if i == maxCauses {
@@ -311,6 +304,9 @@ func causes(s *screen.Screen, r *report.Explain) {
 		}
 		s.Blank()
 		cause(s, f, i == 0)
+		if d := SpokenOf(r); len(r.Devices) > 1 && f.Input != "" && !about(&f, d) {
+			s.Line("  ", s.Ink(screen.Faint, "in "+tail(screen.Clean(f.Input), s.Width()-6)))
+		}
 	}
 }
 
@@ -346,7 +342,9 @@ func cause(s *screen.Screen, f report.Finding, first bool) {
 		s.Line("  ", s.Ink(screen.Faint, fmt.Sprintf("the same in %d other inputs", len(f.Also))))
 	}
 	if f.Refuted != "" && first {
-		s.Hanging("  Ruled out by: ", screen.Faint, f.Refuted+".")
+		for _, line := range screen.Wrap("What would disprove it: "+f.Refuted+".", s.Width()-2) {
+			s.Line("  ", s.Ink(screen.Faint, line))
+		}
 	}
 }
 
@@ -456,18 +454,34 @@ func notes(s *screen.Screen, r *report.Explain) {
 	}
 }
 
+// lastOOM is the failure to speak of: of the device the first cause is about, else of the one that stands out, else of the first that failed.
 func lastOOM(r *report.Explain) (*report.Device, *report.OOM) {
 	var d *report.Device
+	preference := 0
 	for i := range r.Devices {
 		c := &r.Devices[i]
-		if len(c.OOM) > 0 && (d == nil || c.Input == r.Outlier) {
-			d = c
+		p := 1
+		switch {
+		case len(c.OOM) == 0:
+			continue
+		case len(r.Findings) > 0 && about(&r.Findings[0], c):
+			p = 3
+		case c.Input == r.Outlier:
+			p = 2
+		}
+		if p > preference {
+			d, preference = c, p
 		}
 	}
 	if d == nil {
 		return nil, nil
 	}
 	return d, &d.OOM[len(d.OOM)-1]
+}
+
+// about tells whether a finding was made in the recording of a device.
+func about(f *report.Finding, d *report.Device) bool {
+	return f.Input == d.Input && f.Device == d.Device
 }
 
 func firstOf(r *report.Explain, severities ...string) *report.Finding {

@@ -33,7 +33,7 @@ type amount struct {
 }
 
 // errNobodyLooked is the answer where a recording has no holders.
-var errNobodyLooked = errors.New("this recording has no holders: they are written by plimsoll run and plimsoll.stop(), beside NAME.pickle as NAME.holders.json.gz")
+var errNobodyLooked = errors.New("this recording has no holders: they are written by plimsoll run and plimsoll.stop(), beside NAME.pickle as NAME.holders.json.zlib")
 
 // held gathers what is alive at the end by path, in the order of holders.
 func held(t *timeline.Timeline) []*amount {

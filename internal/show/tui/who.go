@@ -20,7 +20,7 @@ func (s scene) who(width, height int) []string {
 	case t == nil:
 		lines = append(lines, "  Known for processes started under plimsoll run.")
 	case t.Held == nil && t.Asks == 0:
-		lines = append(lines, "  It does not listen: its script uses SIGUSR2 itself.")
+		lines = append(lines, "  It cannot answer: its script uses SIGUSR2 itself.")
 	case t.Held == nil:
 		lines = append(lines, "  Asked. It answers when Python runs its next line, usually within seconds.")
 	default:

@@ -3,7 +3,7 @@ import importlib.machinery
 import sys
 import types
 
-NAMES = ("wandb", "tensorboard", "tensorboardX", "matplotlib", "google")
+NAMES = ("wandb", "tensorboard", "tensorboardX", "tensorboard_logger", "matplotlib", "google")
 
 
 class _Kind(type):

@@ -4,7 +4,6 @@ Writes OUT/holders.jsonl, one line a program, and OUT/holders.md, the table. Wit
 """
 import concurrent.futures
 import glob
-import gzip
 import json
 import os
 import shutil
@@ -15,9 +14,12 @@ import time
 
 here = os.path.dirname(os.path.abspath(__file__))
 folder = os.path.join(here, "holders")
+sys.path.insert(0, os.path.join(here, "..", "python"))
+from plimsoll import _holdersfile  # noqa: E402
 root = os.path.abspath(os.path.join(here, "..", "..", "..", ".."))
 AT_ONCE, SECONDS = int(os.environ.get("HOLDERS_AT_ONCE", "8")), 90
 GIB = 2**30
+SMALL = 32 * 2**10  # recordings below this are kept in the folder HOLDERS_KEEP, with their holders
 
 
 def run(name):
@@ -46,12 +48,11 @@ def judge(name, report, errors, seconds):
     with open(os.path.join(folder, name + ".py")) as f:
         truth, holder = (f.readline().split(":", 1)[1].strip() for _ in range(2))
     row = {"program": name, "truth": truth, "want": holder, "seconds": round(seconds, 1)}
-    files = glob.glob(os.path.join(report, "*.holders.json.gz"))
+    files = glob.glob(os.path.join(report, "*" + _holdersfile.ENDING))
     if not files:
         return {**row, "problem": "nothing was written: " + errors}
-    with gzip.open(files[0]) as f:
-        found = json.load(f)
-    recording = files[0].replace(".holders.json.gz", ".pickle")
+    found = _holdersfile.read(files[0])
+    recording = files[0].replace(_holdersfile.ENDING, ".pickle")
     device = (found["devices"] or [{"allocated": 0, "named": 0}])[0]
     role, _, want = holder.partition(" ")
     top = [h for h in found["holders"] if h["bytes"] * 20 >= found["holders"][0]["bytes"]]
@@ -63,6 +64,9 @@ def judge(name, report, errors, seconds):
         shown=brief((right or top or [{}])[0]), top=[brief(h) for h in found["holders"][:6]], bytes=[os.path.getsize(files[0]), os.path.getsize(recording)],
         probe_problems=notes["problems"][:3], error=(notes["error"] or {}).get("message", "")[:200],
     )
+    if os.environ.get("HOLDERS_KEEP") and os.path.getsize(recording) < SMALL:
+        for path, ending in ((files[0], _holdersfile.ENDING), (recording, ".pickle")):
+            shutil.copy(path, os.path.join(os.environ["HOLDERS_KEEP"], name + ending))
     binary = os.path.join(root, "dist", "plimsoll")
     if os.path.exists(binary):
         row["explained"] = explained(binary, recording)

@@ -1,4 +1,4 @@
-"""Drives the recorder through the life of a process on a GPU that is not there: `pretended_cuda.py REPORT`."""
+"""Drives the recorder through the life of a process on a GPU that is not there: `pretended_cuda.py REPORT [costly]`. With the last word recording shows in its steps."""
 import json
 import os
 import sys
@@ -8,7 +8,7 @@ import torch
 
 GIB = 2**30
 memory = {"now": 0, "peak": 0, "requests": 0}
-calls, observers = [], []
+calls, rings, observers = [], [], []
 
 
 def stats(device):
@@ -27,7 +27,7 @@ torch.cuda.is_initialized = lambda: True
 torch.cuda.device_count = lambda: 1
 torch.cuda.get_device_properties = lambda i: types.SimpleNamespace(name="pretended", total_memory=24 * GIB, major=9, minor=0)
 torch.cuda.set_per_process_memory_fraction = lambda fraction, device=None: None
-torch.cuda.memory._record_memory_history = lambda *args, **kwargs: calls.append(kwargs["context"])
+torch.cuda.memory._record_memory_history = lambda enabled, **kwargs: (calls.append(kwargs["context"] if enabled else "off"), rings.append(kwargs.get("max_entries")))
 torch.cuda.memory._snapshot = lambda: {"segments": [], "device_traces": [[]]}
 torch.cuda.is_current_stream_capturing = lambda: False
 torch.cuda.mem_get_info = lambda device=None: (24 * GIB - memory["now"] - 5 * GIB, 24 * GIB)  # others hold 5 GiB
@@ -37,18 +37,32 @@ torch._C._cuda_setMemoryMetadata = lambda label: None
 torch._C._cuda_attach_out_of_memory_observer = observers.append
 
 import plimsoll
+from plimsoll import _budget
 
+costly = "costly" in sys.argv
+if costly:
+    _budget.cost = lambda with_stacks, without: 0.5
+    _budget.KEPT = 1e-6  # each step asks for millions of blocks here
 plimsoll.start(sys.argv[1])
 torch.cuda.set_per_process_memory_fraction(0.5)
 model = torch.nn.Linear(4, 2)
 optimizer = torch.optim.Adam(model.parameters())
-for step in range(78):
+for step in range(150 if costly else 78):
     hold(GIB)
     loss = model(torch.ones(3, 4)).mean()
     hold(3 * GIB if step == 2 else 2 * GIB)
     loss.backward()
     hold(GIB)
     optimizer.step()
+if costly:
+    hold(4 * GIB)
+    loss = model(torch.ones(3, 4)).mean()
+    hold(GIB)
+    loss.backward()
+    optimizer.step()
+    notes = plimsoll.stop()
+    print(json.dumps({"peak": notes["peak"], "calls": calls, "rings": rings, "kept": notes["recording"]["max_entries"]}))
+    sys.exit()
 trained = calls[-1]
 model.eval()  # in a step without stacks
 hold(11 * GIB)

@@ -66,11 +66,15 @@ export function ticks(top: number, about: number): { values: number[]; unit: num
   return { values, unit, decimals: step >= 1 ? 0 : step === 0.5 ? 1 : 2 };
 }
 
+// roundStep is the smallest of 1, 2 and 5 times a power of ten that is no smaller than a number.
+export function roundStep(least: number): number {
+  const magnitude = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
+  return [1, 2, 5, 10].map((m) => m * magnitude).find((s) => s >= least) || 10 * magnitude;
+}
+
 // roundTicks chooses round numbers in a range: 1, 2 or 5 times a power of ten.
 export function roundTicks(from: number, to: number, about: number): number[] {
-  const raw = (to - from) / Math.max(1, about);
-  const magnitude = 10 ** Math.floor(Math.log10(Math.max(raw, 1)));
-  const step = Math.max(1, [1, 2, 5, 10].map((m) => m * magnitude).find((s) => s >= raw) || 10 * magnitude);
+  const step = roundStep((to - from) / Math.max(1, about));
   const out: number[] = [];
   for (let v = Math.ceil(from / step) * step; v <= to && out.length < 50; v += step) out.push(v);
   return out;

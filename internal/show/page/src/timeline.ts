@@ -1,7 +1,7 @@
 // The memory of the run over events or time: a stack of bands, what is held, the limit, failures and steps.
 
 import { canvas2d, h } from "./dom";
-import { duration, inUnit, roundTicks, size, count, ticks } from "./format";
+import { duration, inUnit, roundStep, roundTicks, size, count, ticks } from "./format";
 import { colorOf, css, faded, ink, readable, stackOrder, trouble } from "./palette";
 import { Curve, Overview, Source } from "./source";
 import { Gestures, Range } from "./gestures";
@@ -285,12 +285,14 @@ export class Timeline {
     const all = this.overview.steps;
     if (this.shown.axis === "time" || all.length === 0) return;
     let last = -1e9;
-    const gap = labels ? 34 : 5;
+    const gap = labels ? g.measureText(String(all.length)).width + 10 : 5;
+    const inside = (x: number) => x >= left - 1 && x <= left + this.plotWidth() + 1;
+    const every = labels ? roundStep(gap * all.filter((e) => inside(X(e + 1))).length / this.plotWidth()) : 1;
     g.textAlign = "center";
     g.textBaseline = "alphabetic";
     for (let k = 0; k < all.length; k++) {
       const x = X(all[k] + 1);
-      if (x - last < gap || x < left - 1 || x > left + this.plotWidth() + 1) continue;
+      if ((k + 1) % every || x - last < gap || !inside(x)) continue;
       last = x;
       if (labels) {
         g.fillStyle = css("--muted");

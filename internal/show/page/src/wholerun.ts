@@ -53,7 +53,7 @@ export function overRun(p: Prediction, run: Run): HTMLElement | null {
     if (f) {
       area.g.fillStyle = trouble;
       area.g.fillRect(Math.round(X(f.step)), area.top, 2, area.h);
-      tag(area, (f.evaluation ? "dies in the evaluation after step " : "dies at step ") + count(f.step), X(f.step) + (late ? -8 : 10), area.top + area.h - 14, late ? "right" : "left");
+      tag(area, (f.evaluation ? "fails in the evaluation after step " : "fails at step ") + count(f.step), X(f.step) + (late ? -8 : 10), area.top + area.h - 14, late ? "right" : "left");
     }
     area.g.fillStyle = css("--muted");
     area.g.textBaseline = "middle";

@@ -59,15 +59,15 @@ def stop():
     return {} if recorder is None else recorder.finish(snapshot=True)
 
 
-def holders(device=None, seconds=2.0):
-    """Who keeps memory alive now, largest first: a list of dicts that prints as a table. It needs no start().
+def holders(device=None, seconds=2.0, file=None):
+    """Who keeps memory alive now, largest first: a list of dicts that prints as a table. It needs no start(). With file, what a holders file beside a recording says.
 
     device is "cuda" or "cpu"; without it, the GPU where it is in use. The walk runs none of your code, allocates nothing on the card, keeps nothing alive and
     ends after so many seconds.
     """
-    from . import _told
+    from . import _holdersfile, _told
 
-    found = _look(device, seconds)
+    found = _look(device, seconds) if file is None else _holdersfile.read(file)
     return _told.Holders(found, _told.together(found))
 
 

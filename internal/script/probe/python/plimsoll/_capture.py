@@ -15,7 +15,7 @@ import sys
 import weakref
 from collections import deque
 
-from . import _again, _batches, _files, _frames, _graph, _internals, _mode, _places, _pretend, _shapes
+from . import _again, _batches, _files, _frames, _graph, _internals, _lazy, _mode, _places, _pretend, _shapes
 from ._imports import when_imported
 
 OLDEST = (2, 6)  # torch.export with automatic symbols for the batch
@@ -39,6 +39,7 @@ def _attach(torch, capture):
     _pretend.a_gpu(torch, capture)
     _pretend.without_initialisation(torch)
     _shapes.install(torch)
+    _lazy.install(torch)
     _pretend.kernels_of_triton(lambda *args, **kwargs: capture.fail("the step runs a Triton kernel, whose backward is not a PyTorch operator"))
     when_imported("torch.utils.data.dataloader", _pretend.loaders_at_home)
     when_imported("torch.utils.data.dataloader", capture.watch_loaders)
@@ -271,6 +272,8 @@ class Capture:
         if known is not None:
             return known[0]
         unreal = lambda t: t if isinstance(t, self.FakeTensor) else self.fake.from_tensor(t)
+        if _lazy.any_waits(torch, module):
+            self.give_shapes(module, _graph.mapped(torch, args, unreal), _graph.mapped(torch, kwargs, unreal))
         self.places.unreal = next(iter(map(self.places.on_gpu, module.parameters())), None)
         state = {name: unreal(t) for name, t in [*module.named_parameters(remove_duplicate=True), *module.named_buffers(remove_duplicate=True)]}
         self.depth += 1
@@ -286,6 +289,17 @@ class Capture:
         else:
             self.repeats.ran(key, out)
         return out
+
+    def give_shapes(self, module, args, kwargs):
+        """A first forward pass, which counts for nothing: lazy modules learn their shapes from it."""
+        self.depth += 1
+        self.in_model += 1
+        try:
+            with self.fake, self.torch.no_grad():
+                module(*args, **kwargs)
+        finally:
+            self.depth -= 1
+            self.in_model -= 1
 
     def made(self, shape, dtype):
         with self.fake:

@@ -51,4 +51,4 @@ def _complain(path, problem):
     global _complained
     if not _complained:
         _complained = True
-        print(f"plimsoll: cannot write {path} ({problem.strerror}); the script goes on, its record is incomplete", file=sys.stderr)
+        print(f"plimsoll: cannot write {path} ({problem.strerror}); the script continues, but its record is incomplete", file=sys.stderr)

@@ -11,7 +11,7 @@ import threading
 import time
 import types
 
-from . import _files, _frames, _groups, _names, _walk
+from . import _frames, _groups, _names, _walk
 from ._told import share, title, together  # noqa: F401 (what others ask this module for)
 from ._walk import FRAMES, LIBRARY, SCRIPT, SESSION, Root, Walk, is_scripts, local_variables
 
@@ -19,8 +19,6 @@ SECONDS = 2.0  # a walk takes no longer
 OBJECTS = 4_000_000  # nor remembers more objects
 SHARE = 0.3  # of the time for the script's big containers, before libraries are looked at
 RUNNING = 64  # frames told of the line that runs
-
-ENDING = ".holders.json.gz"  # of the file beside a recording
 
 _hooks = {"watched": False, "used": True}  # used: the program may have packed what it saves for backward
 
@@ -48,7 +46,7 @@ def look(torch, kind="cuda", blocks=None, seconds=SECONDS, objects=OBJECTS, fact
     Never raises: what went wrong is told under walk.problem, with what was found until then.
     """
     began = time.monotonic()
-    result = {"schema": "plimsoll.holders/1", "when": "demand", "pid": os.getpid(), "rank": 0, "step": 0, "phase": "", "time": time.time(), **(facts or {})}
+    result = {"schema": "plimsoll.holders/1", "when": "demand", "pid": os.getpid(), "rank": 0, "step": 0, "phase": "", "time": round(time.time(), 3), **(facts or {})}
     result.update(running=[], devices=[], holders=[], walk={"seconds": 0.0, "objects": 0, "tensors": 0, "nodes": 0, "complete": False, "stopped": "problem"})
     try:
         with _undisturbed(torch):
@@ -80,15 +78,6 @@ def blocks(snapshot):
                 found[segment["device"], address] = block["size"]
             address += block["size"]
     return found
-
-
-def write(path, result):
-    """Write what look() said, compressed; returns whether it was written."""
-    import gzip
-    import json
-
-    data = json.dumps(result, default=str, separators=(",", ":")).encode()
-    return _files.write_with(path, lambda f: f.write(gzip.compress(data, 6)))
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 
-from . import _files, _holders
+from . import _files, _holders, _holdersfile
 
 SIGNAL = signal.SIGUSR2  # asks a run for its holders; the script's own handler stays where it has one
 WINDOW, WINDOWS = 8, 4  # steps; memory grows when the least of each window is above the most of the one before
@@ -70,7 +70,7 @@ class Keeper:
     def superseded(self):
         """A failure is described: it says all that these did."""
         for name in self.names:
-            for ending in (".pickle", _holders.ENDING):
+            for ending in (".pickle", _holdersfile.ENDING):
                 _files.remove(os.path.join(self.recorder.report, name + ending))
         self.names.clear()
 

@@ -2,7 +2,7 @@
 import sys
 import threading
 
-from . import _checks
+from . import _checks, _lazy
 from ._places import PINNED
 
 
@@ -153,7 +153,7 @@ class _Answers:
         """A tensor in another place is another tensor, but for parameters, which keep their identity when their module moves."""
         if device is None or device == self.places.of(source, None) or device.type == "cpu" and self.places.on_gpu(source) is None:
             return out
-        if out is source and not isinstance(source, self.torch.nn.Parameter):
+        if out is source and not isinstance(source, self.torch.nn.Parameter) and not _lazy.waits(self.torch, source):
             out = source.view_as(source)
         self.places.put(out, device)
         if device.type == "cuda":

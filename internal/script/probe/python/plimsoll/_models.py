@@ -300,7 +300,8 @@ def described(torch, transformers, request, config, task, cls):
         except Exception as failure:
             problems.append(failure)
     if chosen is None:
-        too_long(config, base)
+        if choices and "input_ids" in choices[0][0]:
+            too_long(config, base)
         raise next((p for p in problems if isinstance(p, _inputs.Missing)), problems[0] if problems else Refused(f"nothing is known about the inputs of {cls.__name__}"))
     names, first = chosen[0], next(iter(done.values()))
     about = {

@@ -59,6 +59,7 @@ def a_gpu(torch, capture):
     _on_cpu(torch, capture)
     _generators(torch, places)
     _not_compiled(torch, capture)
+    _not_drawn(torch)
     _refusals(torch, capture)
 
 
@@ -269,6 +270,33 @@ def _not_compiled(torch, capture):
 
     torch.compile = compile
     torch.nn.Module.compile = lambda module, **kwargs: compile(module, **kwargs) and None
+
+
+def _not_drawn(torch):
+    """Scripts draw their model or export it before they train: torch.jit.trace, ONNX, TensorBoard. The model runs once, as it would there, and nothing is drawn."""
+    from ._imports import when_imported
+
+    def once(model, given, named=None):
+        with torch.no_grad():
+            model(*(given if isinstance(given, (tuple, list)) else () if given is None else (given,)), **(named or {}))
+
+    def trace(model, example_inputs=None, *args, example_kwarg_inputs=None, **kwargs):
+        once(model, example_inputs, example_kwarg_inputs)
+        if isinstance(model, torch.nn.Module):
+            object.__setattr__(model, "save", functools.partial(_answer, None))
+        return model
+
+    def export(model, args=(), *more, kwargs=None, **options):
+        once(model, args, kwargs)
+        return _Nothing()
+
+    def add_graph(writer, model, input_to_model=None, *args, **kwargs):
+        once(model, input_to_model)
+
+    torch.jit.trace = trace
+    when_imported("torch.onnx", lambda module: setattr(module, "export", export))
+    for name in ("torch.utils.tensorboard.writer", "tensorboardX.writer"):
+        when_imported(name, lambda module: setattr(module.SummaryWriter, "add_graph", add_graph))
 
 
 def _refusals(torch, capture):

@@ -12,8 +12,8 @@ import threading
 import time
 from collections import deque
 
-from . import _files, _frames, _holders, _machine, _trackers
-from ._budget import RING, Budget
+from . import _files, _frames, _holders, _holdersfile, _machine, _trackers
+from ._budget import Budget
 from ._keeper import Keeper
 
 MAX_OOMS = 64  # failures described one by one; more are counted
@@ -70,7 +70,8 @@ class Recorder:
         self.keeper = Keeper(self, os.environ.get("PLIMSOLL_KEEP") == "peak")
         self.budget = Budget(adaptive=self.mode == "auto" and self._may_toggle())
         self.trackers = _trackers.Trackers(self) if _trackers.wanted() else None
-        self.with_stacks = True
+        self.with_stacks, self.ring = True, None  # of the history that PyTorch keeps: whether it has stacks, and how many events
+        self.by_phase = True  # whether the phases of this step are told apart
         self.started, self.began = time.time(), time.monotonic()  # clocks jump: what lies between two moments is told by the second
         self.last_status = self.last_notes = float("-inf")
         self.error = None
@@ -145,8 +146,13 @@ class Recorder:
     def _record_history(self, stacks):
         if self.mode == "off":
             return
-        self.torch.cuda.memory._record_memory_history(
-            "all", context="alloc" if stacks else None, stacks="python", max_entries=RING)
+        record = self.torch.cuda.memory._record_memory_history
+        if self.ring not in (None, self.budget.ring):
+            # Empty it first: a ring that holds more than its new size is written behind its end (RingBuffer::insertEntries in c10/cuda/CUDACachingAllocator.cpp,
+            # 2.11; c10/core/RingBuffer.h in 2.15). Switching recording off empties it.
+            record(None)
+        self.ring = self.budget.ring
+        record("all", context="alloc" if stacks else None, stacks="python", max_entries=self.ring)
         self.with_stacks = stacks
 
     def _hook_optimizers(self):
@@ -230,25 +236,32 @@ class Recorder:
         if not self.optimizers[type(optimizer).__name__]["leads"]:
             self._enter("forward")
             return  # a second kind of optimizer steps within the same iteration
+        before = self.peak["allocated"]
+        if self.by_phase or self.budget.counts_in(self.step):
+            self._note_step()
+        self.step += 1
+        self.used = True
+        self._begin("forward")
+        self.by_phase = self.budget.phases_in(self.step, self.peak["allocated"] > before)
+        if self.device is not None and self.budget.adaptive:
+            stacks = self.budget.stacks_in(self.step)
+            if stacks != self.with_stacks or self.ring != self.budget.ring:
+                self._record_history(stacks)
+        self.flush()
+
+    def _note_step(self):
         now = time.monotonic()
         allocated, reserved = self._note_peak()
         self.history.add([self.step, round(now - self.began, 3), allocated, self.peak["allocated"], reserved])
         self.keeper.stepped(allocated)
         self.budget.step_done(self.step, now, time.thread_time(), self.allocations)
-        self.step += 1
-        self.used = True
-        self._begin("forward")
-        if self.device is not None and self.budget.adaptive:
-            stacks = self.budget.stacks_in(self.step)
-            if stacks != self.with_stacks:
-                self._record_history(stacks)
-        self.flush()
 
     def _enter(self, phase):
         """A phase begins; what was measured until now belongs to the one that ends."""
         if not self.alive:
             return
-        self._try(self._note_peak)
+        if self.by_phase:
+            self._try(self._note_peak)
         self._begin(phase)
 
     def _begin(self, phase):
@@ -257,9 +270,10 @@ class Recorder:
         self.mark(f"{self.step} {phase}")
 
     def _note_peak(self):
-        """What was reached until now, under the phase that is; returns what is allocated and reserved. Asking the allocator is most of what a phase costs."""
+        """What was reached until now, under the phase that is (none where phases are not told apart); returns what is allocated and reserved. Asking the allocator
+        is most of what a phase costs."""
         allocated, peak, reserved, reserved_peak = self._memory()
-        phase = "forward" if self.phase == "load" and self.step == 0 else self.phase
+        phase = "forward" if self.phase == "load" and self.step == 0 else self.phase if self.by_phase else ""
         if peak > self.peak["allocated"]:
             self.peak.update(allocated=peak, step=self.step, phase=phase)
         self.peak["reserved"] = max(self.peak["reserved"], reserved_peak)
@@ -327,7 +341,7 @@ class Recorder:
         if _files.write_with(os.path.join(self.report, name + ".pickle"), lambda f: pickle.dump(snapshot, f, protocol=4)):
             if name == self.name:
                 self.extra["snapshot"] = name + ".pickle"
-            self._try(lambda: _holders.write(os.path.join(self.report, name + _holders.ENDING), found))
+            self._try(lambda: _holdersfile.write(os.path.join(self.report, name + _holdersfile.ENDING), found))
         if when == "oom":
             self.dump_seconds += time.monotonic() - began
         return found
@@ -383,7 +397,7 @@ class Recorder:
             "peak": self.peak, "history_columns": ["step", "seconds", "allocated", "peak_allocated", "reserved"],
             "history": self.history.rows, "marks": list(self.marks), "ooms": self.ooms, "oom_count": self.oom_count, "error": self.error,
             "loaders": self.loaders, "optimizers": self.optimizers, "host": {"name": self.facts["host"], "resident": resident, "available": available},
-            "recording": {"mode": self.mode, "stacks_every": self.budget.period, "stack_cost": self.budget.cost, "max_entries": RING},
+            "recording": {"mode": self.mode, "stacks_every": self.budget.period, "stack_cost": self.budget.cost, "max_entries": self.budget.ring},
             "problems": self.problems, **self.extra,
         }
 

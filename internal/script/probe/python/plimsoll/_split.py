@@ -190,7 +190,7 @@ class Splitter:
             weights = self.weights.setdefault(self.backwards, Weights())
             weight, factor = weights.weigh(loss, self.part, self.accumulates)
         except Unclear as why:
-            self.fit.refuse(f"parts of a batch cannot be weighed: {why}")
+            self.fit.refuse(f"parts of a batch cannot be weighted: {why}")
         self.uneven = self.uneven or weights.uneven
         if self.backwards == 0:
             self._set_aside(loss)

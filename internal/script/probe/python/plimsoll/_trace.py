@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 
-from . import _again, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _loops, _narrow, _places, _pretend, _routing, _shadow, _shapes, _tracemode
+from . import _again, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _lazy, _loops, _narrow, _places, _pretend, _routing, _shadow, _shapes, _tracemode, _works
 from ._imports import when_imported
 
 OLDEST = (2, 4)
@@ -93,6 +93,7 @@ class Trace:
         when_imported("transformers.generation.utils", _loops.generation)
         _cudarules.install(torch, _pretend.CAPABILITY, self)
         _shapes.install(torch)
+        _lazy.install(torch, self.lazy_arrives)
         _pretend.kernels_of_triton(lambda *args, **kwargs: None)
         _places.install(torch, self.places)
         self.places.unreal = torch.device("cuda", 0)
@@ -157,7 +158,7 @@ class Trace:
             for name, m in module.named_modules():
                 self.names.setdefault(m, name or type(m).__name__)
         if self.phase == "backward" and not self.optimizers:  # weights are updated by hand: a step has ended
-            self.steps += 1
+            self.stepped()
         learns = self.torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters())
         self.enter("forward" if learns and module.training else "eval", "activations")
 
@@ -174,6 +175,8 @@ class Trace:
         def backward(*args, **kwargs):
             if not self.shadow.on:
                 self.shadow.install()
+            if self.phase == "backward" and not self.optimizers and not self.depth:  # no model was called since the last one: tensors of the script's own are trained by hand
+                self.stepped()
             with self.during("backward", "activations"), self.recording():
                 run(*args, **kwargs)
             self.backwards += 1
@@ -231,8 +234,12 @@ class Trace:
         for state in optimizer.state.values():
             for t in self.tensors(state if isinstance(state, dict) else {}):
                 self.claim(t, "optimizer")
-        self.steps += 1
+        self.stepped()
         self.enter("other", "other")
+
+    def stepped(self):
+        """A step has ended: when nothing new has come for a while, the script is not followed further."""
+        self.steps += 1
         if self.highest > self.since_highest:
             self.since_highest, self.since = self.highest, self.steps
         if self.steps - self.since > _loops.LIKE and not self.loops.passes and self.while_over(4):
@@ -307,13 +314,24 @@ class Trace:
                     module._parameters[key] = self.applied(param, fn)
             for key, buffer in module._buffers.items():
                 if buffer is not None:
-                    module._buffers[key] = fn(buffer)
+                    module._buffers[key] = _lazy.send(buffer, fn) if _lazy.waits(self.torch, buffer) else fn(buffer)
             return module
 
         return _apply
 
+    def lazy_arrives(self, module):
+        """A lazy module has got its parameters: they go where it had been sent."""
+        for key, param in module._parameters.items():
+            for fn in _lazy.sent(param):
+                module._parameters[key] = self.applied(module._parameters[key], fn)
+        for key, buffer in module._buffers.items():
+            for fn in _lazy.sent(buffer):
+                module._buffers[key] = fn(module._buffers[key])
+
     def applied(self, param, fn):
         """What becomes of a parameter that is moved or converted: one object, whoever else refers to it."""
+        if _lazy.waits(self.torch, param):
+            return _lazy.send(param, fn)
         alias = self.aliases.get(id(param))
         if alias is not None:
             param = alias[1]
@@ -399,7 +417,7 @@ class Trace:
             if isinstance(t, self.FakeTensor):
                 self.begin(t, func, tainted, routed)
         self.routing.saw(func, args, kwargs, out)
-        work = WORKS.get(func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else "")
+        work = _works.WORKS.get(func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else "")
         if work is not None:
             self.event(WORK, self.works.at(work(func, args, kwargs, out)), 0, 0)
 
@@ -511,7 +529,7 @@ class Trace:
             "schema": "plimsoll.trace/1", "torch": self.torch.__version__.partition("+")[0], "ended": how, "why": why, "file": place[0], "line": place[1],
             "steps": self.steps, "seconds": round(time.monotonic() - self.begun, 1), "skipped_batches": self.loops.skipped,
             "owners": [{"category": c, "module": m, "op": o, "depends": d} for c, m, o, d in self.owners.values],
-            "moments": [{"step": n, "phase": phase} for n, phase in self.moments.values], "works": [dict(zip(WORK_FIELDS, w)) for w in self.works.values],
+            "moments": [{"step": n, "phase": phase} for n, phase in self.moments.values], "works": [dict(zip(_works.FIELDS, w)) for w in self.works.values],
             "depends_on_data": list(self.reasons), "routed": self.routed_highest, "routed_at": list(self.routes), "notes": self.notes, "compiled": self.compiled, "params": self.parameters(),
         }
         events = self.events[:]
@@ -568,33 +586,6 @@ def _shaped(value, make):
     if type(value) in (tuple, list):
         return type(value)(_shaped(v, make) for v in value)
     return value
-
-
-# Operators that take memory of their library's beside their results: cuDNN's convolutions, cuBLAS.
-WORK_FIELDS = ("op", "dtype", "x", "w", "y", "stride", "padding", "dilation", "transposed", "groups", "wants", "channels_last", "benchmark")
-
-
-def _product(func, args, kwargs, out):
-    return ("addmm" if "addmm" in str(func) else "mm", "", (), (), (), (), (), (), False, 1, (), False, False)
-
-
-def _convolution(func, args, kwargs, out):
-    x, w = args[0], args[1]
-    return _described("convolution", x, w, out, args[3], args[4], args[5], args[6], args[8], (True, True, True))
-
-
-def _convolution_backward(func, args, kwargs, out):
-    g, x, w = args[0], args[1], args[2]
-    return _described("convolution_backward", x, w, g, args[4], args[5], args[6], args[7], args[9], tuple(args[10]))
-
-
-def _described(op, x, w, y, stride, padding, dilation, transposed, groups, wants):
-    last = lambda t: t.dim() == 4 and not t.is_contiguous() and t.stride(1) == 1
-    return (op, str(x.dtype).removeprefix("torch."), tuple(x.shape), tuple(w.shape), tuple(y.shape), tuple(stride), tuple(padding), tuple(dilation),
-            bool(transposed), groups, wants, last(x) or last(w), bool(sys.modules["torch"].backends.cudnn.benchmark))
-
-
-WORKS = {"mm": _product, "bmm": _product, "addmm": _product, "baddbmm": _product, "convolution": _convolution, "convolution_backward": _convolution_backward}
 
 
 def _spelled(place):

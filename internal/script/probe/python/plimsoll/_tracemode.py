@@ -244,6 +244,9 @@ class Bounds:
             "index.Tensor": self.index, "repeat_interleave.Tensor": self.repeated, "bincount.default": self.counted, "is_nonzero.default": lambda *a: False,
             "histc.default": lambda func, args, kwargs: args[0].new_empty(args[1] if len(args) > 1 else 100), "nonzero_static.default": None,
             "allclose.default": lambda *a: True, "_pack_padded_sequence.default": self.packed,
+            "_ctc_loss.Tensor": self.ctc, "_ctc_loss_backward.Tensor": self.ctc_backward,
+            # A mask of bytes is taken for one of booleans, with a warning (aten/src/ATen/native/TensorCompare.cpp, where_self_out); without data it is refused.
+            **dict.fromkeys(("where.self", "masked_fill.Scalar", "masked_fill.Tensor", "masked_fill_.Scalar", "masked_fill_.Tensor", "masked_scatter.default", "masked_scatter_.default"), self.by_bytes),
             # Products whose result has a type of its own: only CUDA has them, and 2.11's decomposition of addmm takes the type for a factor.
             "mm.dtype": self.product, "bmm.dtype": self.product, "addmm.dtype": self.product, "baddbmm.dtype": self.product,
             "mm.dtype_out": self.into, "bmm.dtype_out": self.into, "addmm.dtype_out": self.into, "baddbmm.dtype_out": self.into,
@@ -308,6 +311,27 @@ class Bounds:
         each = self.trace.numbers(lengths) if real else [steps] * batch
         data = x.new_empty((sum(each), *x.shape[2:]))
         return data if real else self.told(data), self.trace.on_host([sum(n > t for n in each) for t in range(max(each))])
+
+    def by_bytes(self, func, args, kwargs):
+        place = 0 if "where" in str(func) else 1
+        if args[place].dtype is self.torch.uint8:
+            args = (*args[:place], args[place].bool(), *args[place + 1:])
+        return func(*args, **kwargs)
+
+    def ctc(self, func, args, kwargs):
+        """CTC keeps a number for every step and every place in the longest target with blanks between
+        (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/LossCTC.cu, ctc_loss_gpu_template)."""
+        x, targets, _, lengths = args[:4]
+        known = not isinstance(lengths, self.trace.FakeTensor)
+        longest = max(self.trace.numbers(lengths), default=0) if known else targets.shape[-1]
+        alpha = x.new_empty((x.shape[1], x.shape[0], 2 * longest + 1))
+        return x.new_empty(x.shape[1]), alpha if known else self.told(alpha)
+
+    def ctc_backward(self, func, args, kwargs):
+        """Beside the gradient there is for a moment as much as forward kept."""
+        grad, beta = args[1].new_empty(args[1].shape), args[6].new_empty(args[6].shape)
+        self.trace.saw(func, args, kwargs, (grad, beta))
+        return grad
 
     def product(self, func, args, kwargs):
         given = {a.name: value for a, value in zip(func._schema.arguments, args)} | kwargs
