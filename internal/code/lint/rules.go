@@ -57,7 +57,7 @@ var rules = []Rule{
 	{"LM028", "fsdp-full-state-dict-on-gpu", Warning, false, "", "a full state dict is gathered on every GPU", fullStateDict},
 	{"LM029", "no-sync-with-fsdp", Warning, false, "sync", "FSDP without synchronising keeps unsharded gradients", noSyncFSDP},
 	{"LM030", "shape-mismatch", Error, false, "Linear", "a Linear layer's size contradicts the convolutions before it", shapeMismatch},
-	{"LM031", "backward-without-requires-grad", Warning, false, "backward", "backward on tensors none of which requires a gradient", backwardOnLeaves},
+	{"LM031", "backward-without-requires-grad", Error, false, "backward", "backward on tensors none of which requires a gradient", backwardOnLeaves},
 	{"LM032", "ddp-duplicate-gradients", Note, false, "arallel", "DDP keeps a second copy of the gradients", ddpBuckets},
 	{"LM033", "dataloader-host-memory", Note, false, "DataLoader", "the DataLoader multiplies host memory", loaderHostMemory},
 	{"LM034", "logits-upcast", Warning, false, "", "vocabulary-sized logits are copied or kept", logitsUpcast},

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
@@ -346,11 +347,43 @@ func backwardOnLeaves(p *pass) {
 			if b.call.Method != "backward" || v.Kind != flow.Leaf || v.HasGraph() || v.Grad || v.Trained || s.Func != nil && s.Func.NoGrad || p.madeElsewhere(s, b.call.Recv, lookBack) {
 				continue
 			}
-			p.report(b.call.Node, Warning,
+			severity := Warning
+			if b.call.Recv != nil && p.allSeen(s, b.call.Recv, lookBack) {
+				severity = Error
+			}
+			p.report(b.call.Node, severity,
 				"nothing this is computed from requires gradients: backward() raises \"element 0 of tensors does not require grad\" the first time it runs",
 				"make the tensors to be trained with requires_grad=True, or use a module's parameters")
 		}
 	}
+}
+
+// allSeen tells whether everything a value is computed from is made in this body: none of it is given, or comes from another.
+func (p *pass) allSeen(s *flow.Scope, x pysource.Expr, depth int) bool {
+	seen := true
+	pysource.Walk(x, func(n pysource.Node) bool {
+		if c, ok := n.(*pysource.Call); ok && oneOf(p.m.Dotted(c.Func), "torch.randn", "torch.rand", "torch.zeros", "torch.ones", "torch.empty", "torch.full", "torch.linspace", "torch.arange") {
+			return false // given are the sizes alone
+		}
+		name, ok := n.(*pysource.Name)
+		if !ok || !seen {
+			return seen
+		}
+		if p.m.Imports[name.ID] != "" || oneOf(name.ID, "torch", "F", "nn") {
+			return true
+		}
+		from := p.written(s, name)
+		seen = depth > 0 && (s.Func == nil || !hasParam(s.Func.Node, name.ID)) && (from != pysource.Expr(name) && p.allSeen(s, from, depth-1) || isTargetAnywhere(s, name.ID))
+		return seen
+	})
+	return seen
+}
+
+// isTargetAnywhere tells whether a name is the variable of a loop that counts.
+func isTargetAnywhere(s *flow.Scope, name string) bool {
+	return slices.ContainsFunc(s.Loops, func(l *flow.Loop) bool {
+		return isTarget(name, l) && (l.Kind == flow.RangeLoop || l.Kind == flow.EpochLoop)
+	})
 }
 
 // madeElsewhere tells whether a value comes from a call of something that is neither PyTorch's own function nor a tensor's method: model.log_prob(x) may hold
