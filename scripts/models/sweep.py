@@ -31,8 +31,6 @@ LEFT_OUT = {
     "encoder-decoder": {"encoder": BERT, "decoder": READER},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_hidden_layers": 2},
     "musicgen": {"text_encoder": {"model_type": "t5"}, "audio_encoder": {"model_type": "encodec"}, "decoder": {"model_type": "musicgen_decoder"}},
-    "musicgen_melody": {"text_encoder": {"model_type": "t5"}, "audio_encoder": {"model_type": "encodec"}, "decoder": {"model_type": "musicgen_melody_decoder"}},
-    "nougat": {"encoder": {"model_type": "donut-swin"}, "decoder": {"model_type": "mbart", "is_decoder": True, "add_cross_attention": True}},
     "speech-encoder-decoder": {"encoder": {"model_type": "wav2vec2"}, "decoder": READER},
     "step3p5": {"sliding_window": 512},
     "step3p7": {"text_config": {"model_type": "step3p5", "sliding_window": 512}},
@@ -102,7 +100,7 @@ def described(transformers, kind):
     """The job and its graph, with few layers if the family takes that, else as its default is."""
     default = {**transformers.CONFIG_MAPPING[kind](**LEFT_OUT.get(kind, {})).to_dict(), "model_type": kind}
     problem = None
-    for given, sizes in ((small(default), (96, 64)), (small(default), (48, 32)), (small(default), (16, 12)), (default, (48, 32))):
+    for given, sizes in ((small(default), (96, 64)), (small(default), (48, 32)), (small(default), (16, 12)), (small(default), (8, 8)), (default, (48, 32))):
         try:
             return read(given, *sizes)
         except Exception as failure:

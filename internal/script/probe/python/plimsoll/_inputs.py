@@ -38,7 +38,8 @@ class Sizes(dict):
 
 def read(config, *names, default=None, parts=True):
     """The first of these fields that a configuration has, its own first, then those of its parts."""
-    for part in (config, *((getattr(config, p, None) for p in PARTS) if parts else ())):
+    inner = [getattr(config, p, None) for p in PARTS] if parts else []
+    for part in (config, *inner, *(getattr(i, "backbone_config", None) for i in inner)):
         for name in names:
             try:
                 value = getattr(part, name, None)
@@ -302,7 +303,7 @@ class Maker:
             return range(6)
         if names & {"input_values", "audio_values", "speech_inputs"}:
             return 0, CHANNEL
-        if names & {"input_ids", "decoder_input_ids"} and isinstance(read(self.config, "num_codebooks", parts=False), int):
+        if names & {"input_ids", "decoder_input_ids"} and isinstance(read(self.config, "num_codebooks", "num_channels", parts=False), int) and "pixel_values" not in names:
             return 0, *CODES
         return (0, FILM) if "pixel_values" in names else (0,)
 
