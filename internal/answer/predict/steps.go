@@ -55,12 +55,16 @@ type steps struct {
 
 // steps simulates three steps of a job: few layers run where all are alike, and the tape of the whole model is written from them, else the whole model runs.
 func (s *Variants) steps(j job.Job) (steps, error) {
-	if zones := zones(s.src, j); total(short(zones))+saved <= total(zones) && !j.InBackward {
+	var trying []func(*eager.Process)
+	if j.Benchmark { // what it tries depends on what was tried before: the whole model runs
+		trying = append(trying, benchmark(false))
+	}
+	if zones := zones(s.src, j); total(short(zones))+saved <= total(zones) && !j.InBackward && !j.Benchmark {
 		if out, err := s.written(j, zones); err == nil {
 			return out, nil
 		} // layers that are not alike, or a job that is refused: running it says which
 	}
-	p, model, conv, err := train(j, s.src, s.m, 0)
+	p, model, conv, err := train(j, s.src, s.m, 0, trying...)
 	if err != nil {
 		return steps{}, err
 	}
