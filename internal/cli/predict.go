@@ -44,6 +44,8 @@ type predictOptions struct {
 	command []string      // to predict, where one was given
 	trace   *traced.Trace // of a command: what it did past its first step
 	script  string        // its name
+
+	unfollowed string // of a command: why nothing is known past its first step; empty: it is
 }
 
 func newPredictCommand(env Env) *cobra.Command {
@@ -130,6 +132,9 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		return predictMany(env, cmd, o, m, files)
 	}
 	j, err := o.job(env, cmd)
+	if err != nil && o.unfollowed != "" {
+		return fmt.Errorf("%w; %s", err, o.unfollowed)
+	}
 	if err != nil && o.trace != nil { // an optimizer nobody has written down, or a model that cannot be described
 		return o.printFollowed(env, cmd, m, fmt.Errorf("the captured step: %w", err))
 	}
@@ -143,6 +148,9 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		return predictRun(env, cmd, o, j, files, m)
 	}
 	src, err := files.source(&j)
+	if err != nil && o.trace != nil {
+		return o.printFollowed(env, cmd, m, fmt.Errorf("the captured step: %w", err))
+	}
 	if err != nil {
 		return err
 	}
@@ -165,6 +173,9 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		}
 	}
 	r := res.Report
+	if o.unfollowed != "" {
+		r.Assumptions = append(r.Assumptions, o.unfollowed)
+	}
 	var wait sync.WaitGroup
 	wait.Go(func() { r.Least = predict.Least(res.Tape, m) })
 	r.Largest = predict.Largest(j.Job, src, m, steps)

@@ -46,6 +46,8 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 	case failed == nil:
 		if err == nil && t.Followed() {
 			o.trace, o.script = t, scriptName(args)
+		} else {
+			o.unfollowed = unfollowed(t, err)
 		}
 		return runPredict(env, cmd, *o)
 	case err != nil && (why.Late || late(err)):
@@ -61,6 +63,20 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 	}
 	o.trace, o.script = t, scriptName(args)
 	return o.printFollowed(env, cmd, m, why)
+}
+
+// unfollowed says that a script is known up to its first step only, and why.
+func unfollowed(t *traced.Trace, err error) string {
+	why := "no step was seen in it"
+	switch {
+	case err != nil:
+		why = err.Error()
+	case t.Ended == traced.Failed:
+		why = fmt.Sprintf("%s:%d: %s", filepath.Base(t.File), t.Line, t.Why)
+	case t.Ended == traced.AtLimit:
+		why = "the time was over before its first step (--follow 10m waits longer)"
+	}
+	return "what the script does after its first step is not known; following it on tensors without data ended: " + why
 }
 
 // late tells whether a script was not followed because time ran out.
@@ -115,7 +131,7 @@ func follow(env Env, args []string, limit time.Duration) (*traced.Trace, error) 
 		return fmt.Sprintf("following the script past its first step: %s of at most %s", time.Since(begun).Round(time.Second), limit.Round(time.Second))
 	})
 	defer stop()
-	return capture.Trace(capture.Request{Args: args, Env: env.Environ(), Dir: dir, Stdout: io.Discard, Stderr: io.Discard}, limit)
+	return capture.Trace(capture.Request{Args: args, Env: env.Environ(), Dir: dir, Stdin: env.Stdin, Stdout: io.Discard, Stderr: io.Discard}, limit)
 }
 
 // scriptName is the file of a command that looks like a script.

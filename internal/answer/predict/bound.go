@@ -15,7 +15,19 @@ const oneSegment = 20 * units.MiB
 // need a segment of their own (measured: at most 0.7 % of what is reserved, over all rows without convolutions; one percent is
 // allowed, and never less than one segment); which of cuDNN's kernels a convolution runs; and where a tensor that was on the host finds its place.
 func safeBound(reserved units.Bytes, c convolutions) units.Bytes {
-	return reserved + max(oneSegment, reserved/100) + c.largest
+	return reserved + max(oneSegment, reserved/100) + c.left()
+}
+
+// keptTrials is how many times the largest workspace the trials of cudnn.benchmark may leave in the allocator's cache: one that needs more than those before it gets a
+// segment of its own. Twice was measured (timm's levit_128s on an H200); the third is for what is not known of a trial's size (the DCGAN of pytorch/examples took 6 % more).
+const keptTrials = 3
+
+// left is what convolutions may leave behind beyond what the tape holds.
+func (c convolutions) left() units.Bytes {
+	if c.tries {
+		return keptTrials * c.largest
+	}
+	return c.largest
 }
 
 // convolutions remembers the largest workspace a convolution may take beyond what the tape holds, and whether one runs on a card
@@ -24,6 +36,8 @@ type convolutions struct {
 	largest    units.Bytes
 	doubt      units.Bytes // the part of it that measured neighbours took
 	unmeasured bool
+	any        bool // a convolution runs
+	tries      bool // plans are tried out (torch.backends.cudnn.benchmark)
 }
 
 // see is told of every operator that runs.
@@ -31,6 +45,7 @@ func (c *convolutions) see(w eager.Work) {
 	c.largest = max(c.largest, w.Spare)
 	c.doubt = max(c.doubt, w.Doubt)
 	c.unmeasured = c.unmeasured || w.Unmeasured
+	c.any = c.any || w.Kind == eager.Convolved
 }
 
 // doubtful is the share of a peak from which on the doubt about one workspace makes the answer a range.

@@ -29,6 +29,7 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 		ByCategory: played.categories, Top: played.top, Capacity: m.capacity(),
 	}
 	r.ByCategory["context"] = m.context()
+	conv.tries = t.Benchmark()
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
 	if err := judged(&r, written, m); err != nil {
 		return nil, err
@@ -39,13 +40,9 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 		r.Assumptions = append(r.Assumptions, "no card was named: workspaces are those of an H200")
 	}
 	if t.Benchmark() {
-		if r.Trials, err = trials(t, m, played.peak); err != nil {
+		if err := tried(&r, t.Tape(traced.NewLibrary(m.device(), nil).Settled(), false), m); err != nil {
 			return nil, err
 		}
-		if r.Trials.Needed < r.Capacity {
-			r.Safe = min(r.Safe, r.Capacity) // what finds no room is not tried
-		}
-		r.Assumptions = append(r.Assumptions, fmt.Sprintf("cudnn.benchmark is on: the first steps touch about %s while algorithms are tried where there is room, up to what safe says; about %s are needed after that", r.Trials.First.Short(), r.Trials.Needed.Short()))
 	}
 	r.Assumptions = append(r.Assumptions, reached(t)...)
 	r.Assumptions = append(r.Assumptions, t.Notes...)
@@ -66,13 +63,18 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 	return &Result{Report: r, Tape: written}, nil
 }
 
-// trials are the peaks with and without the trials of cudnn.benchmark.
-func trials(t *traced.Trace, m Machine, first units.Bytes) (*report.Trials, error) {
-	settled, err := play(t.Tape(traced.NewLibrary(m.device(), nil).Settled(), false), m)
+// tried adds to a prediction with the trials of cudnn.benchmark what is needed after them.
+func tried(r *report.Prediction, settled *tape.Tape, m Machine) error {
+	after, err := play(settled, m)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &report.Trials{First: first, Needed: min(first, settled.peak)}, nil
+	r.Trials = &report.Trials{First: r.Peak.Allocated, Needed: min(r.Peak.Allocated, after.peak)}
+	if r.Trials.Needed < r.Capacity {
+		r.Safe = min(r.Safe, r.Capacity) // what finds no room is not tried
+	}
+	r.Assumptions = append(r.Assumptions, fmt.Sprintf("cudnn.benchmark is on: the first steps touch about %s while algorithms are tried where there is room, up to what safe says; about %s are needed after that", r.Trials.First.Short(), r.Trials.Needed.Short()))
+	return nil
 }
 
 // allPhases are the highest bytes of each phase, evaluation and what lies between steps too.
@@ -191,7 +193,8 @@ func WithPhases(step *Result, optimizers int, t *traced.Trace, m Machine) (*Resu
 		}
 	}
 	if severalSeen := optimizers > 1 && t.Steps >= 3*optimizers; !severalSeen && !higher(w, r) {
-		r.Safe = max(r.Safe, w.Safe) // what ran before the step left the allocator's cache in another order
+		// What ran before the step left the allocator's cache in another order, and tensors that only names of the script keep alive are in the trace alone.
+		r.Safe = max(r.Safe+max(w.Peak.Allocated-r.Peak.Allocated, 0), w.Safe)
 		if r.Range != nil && !t.Compiled && r.Range.Low < r.Peak.Allocated {
 			r.Range = nil // the exact step is the peak
 		}

@@ -99,7 +99,11 @@ type Result struct {
 
 // Run predicts one job. The job must have passed Check.
 func Run(j job.Job, src Source, m Machine) (*Result, error) {
-	p, model, conv, err := train(j, src, m, 0)
+	var trying []func(*eager.Process)
+	if j.Benchmark {
+		trying = append(trying, benchmark(false))
+	}
+	p, model, conv, err := train(j, src, m, 0, trying...)
 	if err != nil {
 		return nil, err
 	}
@@ -118,11 +122,21 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	}
 	r.ByCategory["context"] = m.context()
 	r.Params, r.Trainable = count(model.Root())
+	conv.tries = j.Benchmark
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
 	r.Range = conv.between(played.peak, m)
 	byRouting(&r, j, src, m, model)
 	if err := judged(&r, p.Tape(), m); err != nil {
 		return nil, err
+	}
+	if j.Benchmark && conv.any {
+		settled, _, _, err := train(j, src, m, 0, benchmark(true))
+		if err != nil {
+			return nil, err
+		}
+		if err := tried(&r, settled.Tape(), m); err != nil {
+			return nil, err
+		}
 	}
 	if j.Compiled {
 		compiled(&r)
@@ -158,6 +172,11 @@ func byRouting(r *report.Prediction, j job.Job, src Source, m Machine, model eag
 	low, high := min(r.Peak.Allocated, played.peak), max(r.Peak.Allocated, played.peak)
 	r.Range = &report.Range{Low: low, High: high, Why: "experts share the tokens evenly in the prediction; the other end is every token going to the same experts"}
 	r.Safe += high - r.Peak.Allocated
+}
+
+// benchmark lets the convolutions of a process try out plans, or run those that were chosen.
+func benchmark(settled bool) func(*eager.Process) {
+	return func(p *eager.Process) { p.Benchmark = &eager.Benchmark{Settled: settled} }
 }
 
 // train runs steps of a job (0: three) and remembers its convolutions. prepare is told of the process before anything runs.

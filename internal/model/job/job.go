@@ -87,6 +87,9 @@ type Job struct {
 	// Compiled says that the step runs under torch.compile, which keeps other tensors than these operators do.
 	Compiled bool `json:"compiled,omitempty"`
 
+	// Benchmark is torch.backends.cudnn.benchmark = True: convolutions try out plans in the first step.
+	Benchmark bool `json:"cudnn_benchmark,omitempty"`
+
 	// Notes are what whoever described the job wants said beside the numbers.
 	Notes []string `json:"notes,omitempty"`
 

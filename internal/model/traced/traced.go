@@ -269,6 +269,9 @@ func (w *writer) write(e event, least bool) {
 		for _, size := range kept {
 			w.alloc(size, library)
 		}
+		if least && e.b != 0 { // its sizes depend on data
+			return
+		}
 		for _, size := range scratch {
 			id := w.alloc(size, library)
 			w.out.Events[len(w.out.Events)-1].Elastic = work.elastic()

@@ -302,8 +302,11 @@ def _job(capture, optimizer, models, step, batch):
         job["optimizers"] = len(capture.taken)
     if capture.compiled:
         job["compiled"] = True
-    if capture.notes:
-        job["notes"] = capture.notes
+    if capture.torch.backends.cudnn.benchmark:
+        job["cudnn_benchmark"] = True
+    notes = [*capture.notes, *capture.places.several()]
+    if notes:
+        job["notes"] = notes
     _note_checkpoints(capture, step, job)
     return job
 

@@ -17,6 +17,7 @@ class Places:
         self.home = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
         self.relays = {self.home + os.path.join("utils", "_device.py"), self.home + "overrides.py"}
         self.index = 0  # of the current GPU, as torch.cuda.set_device left it
+        self.used = set()  # numbers of the GPUs that tensors were sent to
         self.defaults = []  # devices of torch.set_default_device and `with torch.device(…)`, innermost last
         self.unreal = None  # device of tensors without data: that of the model they came from
         self.honest = False  # no pretence while the step is exported
@@ -28,6 +29,7 @@ class Places:
         if isinstance(value, bool) or value is None:
             return None
         if isinstance(value, int):
+            self.used.add(value)
             return torch.device("cuda", value)
         if isinstance(value, str):
             kind, _, number = value.partition(":")
@@ -36,7 +38,16 @@ class Places:
             value = torch.device(kind, int(number)) if number.isdigit() else torch.device(kind)
         if not isinstance(value, torch.device):
             return None
-        return torch.device("cuda", self.index) if value.type == "cuda" and value.index is None else value
+        if value.type != "cuda":
+            return value
+        value = value if value.index is not None else torch.device("cuda", self.index)
+        self.used.add(value.index)
+        return value
+
+    def several(self):
+        """What to say of a script that spreads over several GPUs; nothing of others."""
+        names = ", ".join(f"cuda:{i}" for i in sorted(self.used))
+        return [f"the script uses {len(self.used)} GPUs ({names}): this is what they hold together"] if len(self.used) > 1 else []
 
     def cpu_for(self, value):
         """The same argument with the CPU for every GPU."""

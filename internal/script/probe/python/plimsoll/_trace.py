@@ -419,7 +419,7 @@ class Trace:
         self.routing.saw(func, args, kwargs, out)
         work = _works.WORKS.get(func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else "")
         if work is not None:
-            self.event(WORK, self.works.at(work(func, args, kwargs, out)), 0, 0)
+            self.event(WORK, self.works.at(work(func, args, kwargs, out)), int(tainted), 0)
 
     def worked(self, op, x, layer):
         """A recurrent layer ran: (steps, batch, features) and its numbers."""
@@ -530,7 +530,7 @@ class Trace:
             "steps": self.steps, "seconds": round(time.monotonic() - self.begun, 1), "skipped_batches": self.loops.skipped,
             "owners": [{"category": c, "module": m, "op": o, "depends": d} for c, m, o, d in self.owners.values],
             "moments": [{"step": n, "phase": phase} for n, phase in self.moments.values], "works": [dict(zip(_works.FIELDS, w)) for w in self.works.values],
-            "depends_on_data": list(self.reasons), "routed": self.routed_highest, "routed_at": list(self.routes), "notes": self.notes, "compiled": self.compiled, "params": self.parameters(),
+            "depends_on_data": list(self.reasons), "routed": self.routed_highest, "routed_at": list(self.routes), "notes": [*self.notes, *self.places.several()], "compiled": self.compiled, "params": self.parameters(),
         }
         events = self.events[:]
         _files.write_with(os.path.join(self.report, "trace.bin.gz"), lambda f: f.write(gzip.compress(events.tobytes(), 1)))
