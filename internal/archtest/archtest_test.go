@@ -57,7 +57,7 @@ var layers = []layer{
 	}},
 	{name: "command line", effects: true, packages: []string{"internal/cli", "cmd/plimsoll"}},
 	{name: "for tests and releases", effects: true, packages: []string{
-		"internal/model/cudnn/grow", "internal/release", "internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/testkit/hostile", "internal/testkit/fuzz", "internal/testkit/schema", "internal/script/probe/probetest", "internal/archtest",
+		"internal/model/cudnn/grow", "internal/release", "internal/testkit/goldentest", "internal/testkit/recordtest", "internal/testkit/measured", "internal/testkit/hostile", "internal/testkit/fuzz", "internal/testkit/schema", "internal/testkit/torchtests", "internal/script/probe/probetest", "internal/archtest",
 	}},
 }
 

@@ -70,7 +70,7 @@ func runDoctor(ctx context.Context, env Env, opts doctorOptions) error {
 
 func printDoctor(env Env, opts doctorOptions, d report.Doctor) error {
 	if opts.json {
-		e := json.NewEncoder(env.Stdout)
+		e := json.NewEncoder(screen.JSON(env.Stdout))
 		e.SetIndent("", "  ")
 		return e.Encode(d)
 	}

@@ -105,7 +105,7 @@ func runExplain(env Env, o explainOptions, args []string) error {
 }
 
 func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(screen.JSON(w))
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")
 	return e.Encode(v)

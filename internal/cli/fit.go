@@ -147,7 +147,7 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 		if err := o.written(r, fit); err != nil {
 			return err
 		}
-		err = json.NewEncoder(env.Stdout).Encode(fit)
+		err = json.NewEncoder(screen.JSON(env.Stdout)).Encode(fit)
 	case o.Write != "":
 		return writePlan(env, o, r, fit)
 	default:

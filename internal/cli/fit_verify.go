@@ -112,7 +112,7 @@ func verified(o *fitOptions, r plan.Request, p report.Plan, m verify.Measured) *
 
 func (o *fitOptions) printVerified(env Env, fit *report.Fit) error {
 	if o.JSON {
-		if err := json.NewEncoder(env.Stdout).Encode(fit); err != nil {
+		if err := json.NewEncoder(screen.JSON(env.Stdout)).Encode(fit); err != nil {
 			return fmt.Errorf("write the plans: %w", err)
 		}
 		return nil

@@ -69,7 +69,7 @@ func TestVerifyRefusesWhatItCannotRun(t *testing.T) {
 // Without a card the real driver says so.
 func TestVerifyWithoutACardSaysSo(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	code, stdout, stderr := invoke(t, "", with(fitSmall, "--python", python)...)
 	if code != 1 || !strings.Contains(stderr, "no card that PyTorch") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)

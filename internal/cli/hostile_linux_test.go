@@ -122,7 +122,7 @@ var placed = regexp.MustCompile(`\b(byte|line) \d+\b|\b(event|segment|block|hold
 	`\b(` + oneWordFields + `)\b( of \w+Config)?(:| is | has | needs | \d)`)
 
 // oneWordFields are the fields of jobs and configurations that are a single word.
-const oneWordFields = "batch|seq|accumulate|depths|task|loss|attn|freeze|image|frames|optimizer"
+const oneWordFields = "batch|seq|accumulate|depths|task|loss|attn|freeze|image|frames|optimizer|id2label"
 
 func judge(t *testing.T, o outcome) {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 // integration runs a script of testdata/integrations with the Python package as a wheel installs it, and this test binary as the command plimsoll.
 func integration(t *testing.T, libraries, script string, environ []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	if libraries != "" && os.Getenv(libraries) == "" {
 		t.Skipf("needs %s: make test-torch runs this test", libraries)
 	}

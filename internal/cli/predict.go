@@ -285,7 +285,7 @@ func (o *predictOptions) print(env Env, cmd *cobra.Command, r report.Prediction)
 	}
 	r.Next = o.afterPrediction(env, cmd, &r)
 	if o.JSON {
-		if err := json.NewEncoder(env.Stdout).Encode(r); err != nil {
+		if err := json.NewEncoder(screen.JSON(env.Stdout)).Encode(r); err != nil {
 			return fmt.Errorf("write the prediction: %w", err)
 		}
 	} else {

@@ -46,7 +46,7 @@ func predictMany(env Env, cmd *cobra.Command, o predictOptions, m predict.Machin
 	}
 	var count tally
 	table := textout.NewPredictionTable(screen.New(env.Stdout, env.Style))
-	out := json.NewEncoder(env.Stdout)
+	out := json.NewEncoder(screen.JSON(env.Stdout))
 	err = predictAll(env, jobs, m, files, func(r report.Prediction) error {
 		count.add(&r)
 		if o.JSON {
@@ -209,7 +209,7 @@ func predictSweep(env Env, o predictOptions, j fileJob, m predict.Machine, files
 	}
 	var count tally
 	var results []report.Prediction
-	out := json.NewEncoder(env.Stdout)
+	out := json.NewEncoder(screen.JSON(env.Stdout))
 	err = predictAll(env, slices.Values(jobs), m, files, func(r report.Prediction) error {
 		count.add(&r)
 		if o.JSON {

@@ -165,7 +165,7 @@ func printRun(env Env, o runOptions, r observe.Result, say func(string)) error {
 		if err != nil {
 			return fmt.Errorf("write the outcome: %w", err)
 		}
-		fmt.Fprintf(env.Stderr, "%s\n", data)
+		fmt.Fprintf(screen.JSON(env.Stderr), "%s\n", data)
 		return nil
 	}
 	for _, line := range r.Lines {

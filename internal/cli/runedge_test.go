@@ -48,7 +48,7 @@ func TestAMissingCommandIsSaidAsAShellWould(t *testing.T) {
 
 func TestAnErrorOfTheScriptPrintsAsWithoutTheProbe(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	script := fewSteps + "loss = model(torch.ones(3, 4)).mean()\nloss.backward()\nloss.backward()\n"
 	path := filepath.Join(t.TempDir(), "train.py")
 	if err := os.WriteFile(path, []byte(script), 0o644); err != nil {
@@ -90,7 +90,7 @@ func TestAMissingTorchFailsAsWithoutTheTool(t *testing.T) {
 
 func TestADiskThatIsFullDoesNotKeepAScriptFromRunningUntouched(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	source, err := os.ReadFile(filepath.Join("testdata", "fit", "batchnorm.py"))
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestAFolderThatCannotBeWrittenLeavesTheRunUnobserved(t *testing.T) {
 
 func TestAFullDiskCostsOneLine(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	// A file size limit of zero makes every write fail, as a full disk does.
 	full := "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nfor _ in range(3):"
 	got := runs(t, nil, "run", "--", python, "-c", strings.Replace(fewSteps, "for _ in range(3):", full, 1)+"print('trained')")
@@ -130,7 +130,7 @@ func TestAFullDiskCostsOneLine(t *testing.T) {
 
 func TestAClockThatJumpsBackDoesNotSilenceTheNotes(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	report := t.TempDir()
 	jump := "step()\nimport time, os, glob, json, plimsoll._recorder as r\nr.NOTES_EVERY = 0\nreal = time.time\ntime.time = lambda: real() - 3600\nstep()\n" +
 		"print(json.load(open(glob.glob(os.environ['PLIMSOLL_REPORT'] + '/rank0-*.json')[0]))['step'])\n"
@@ -157,7 +157,7 @@ func TestTheProbeRunsTheSitecustomizeItStandsBefore(t *testing.T) {
 
 func TestARunTellsItsStatusWhileItRuns(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	read := "\nimport json, os\np = f\"{os.environ['XDG_RUNTIME_DIR']}/plimsoll-{os.getuid()}/run-{os.getpid()}.json\"\ns = json.load(open(p))\n" +
 		"print(s['schema'], s['pid'] == os.getpid(), s['rank'], s['step'], s['phase'], s['allocated'], s['peak_allocated'], s['device'])\n"
 	folder := t.TempDir()
@@ -168,24 +168,6 @@ func TestARunTellsItsStatusWhileItRuns(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(folder, "*", "run-*")); len(left) > 0 {
 		t.Errorf("status files are left behind: %v", left)
-	}
-}
-
-func TestEveryRankOfATorchrunJobIsCollected(t *testing.T) {
-	t.Parallel()
-	python := probetest.Python(t)
-	dir := t.TempDir()
-	path, report := filepath.Join(dir, "train.py"), filepath.Join(dir, "report")
-	script := strings.Replace(fewSteps, "optimizer =", "torch.distributed.init_process_group('gloo')\nmodel = torch.nn.parallel.DistributedDataParallel(model)\noptimizer =", 1)
-	if err := os.WriteFile(path, []byte(script), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	got := runs(t, []string{"OMP_NUM_THREADS=1"}, "run", "--report", report, "--", python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", path)
-	got.wants(t, 0)
-	for _, rank := range []string{"rank0-*.json", "rank1-*.json"} {
-		if found, _ := filepath.Glob(filepath.Join(report, rank)); len(found) != 1 {
-			t.Errorf("%s: %v", rank, found)
-		}
 	}
 }
 

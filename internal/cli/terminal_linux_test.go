@@ -205,7 +205,7 @@ func TestCtrlCWhileLookingAheadEndsTheRun(t *testing.T) {
 
 func TestATerminationIsTheScripts(t *testing.T) {
 	t.Parallel()
-	python := probetest.Python(t)
+	python := probetest.Warm(t)
 	plain := fewSteps + "import time\nprint('ready', flush=True)\ntime.sleep(600)\n"
 	for script, code := range map[string]int{plain: 143, "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *args: sys.exit(9))\n" + plain: 9} {
 		for _, flags := range []string{"run", "run --fit"} {

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/live/machine"
 	"github.com/plimsoll/plimsoll/internal/live/simgpu"
 	"github.com/plimsoll/plimsoll/internal/live/watch"
+	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/show/tui"
 )
 
@@ -135,7 +136,7 @@ func watchOnce(ctx context.Context, env Env, opts watchOptions, source watch.Sou
 
 func printView(env Env, opts watchOptions, view watch.View) error {
 	if opts.json {
-		return json.NewEncoder(env.Stdout).Encode(view.Report())
+		return json.NewEncoder(screen.JSON(env.Stdout)).Encode(view.Report())
 	}
 	return tui.Print(env.Stdout, view, env.Style)
 }

@@ -219,7 +219,7 @@ type Document struct {
 }
 
 func encode(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(screen.JSON(w))
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)

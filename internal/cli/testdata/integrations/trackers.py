@@ -5,21 +5,24 @@ import sys
 
 folder = sys.argv[1]
 os.environ.update(WANDB_MODE="offline", WANDB_DIR=folder, WANDB_SILENT="true", MLFLOW_TRACKING_URI=f"file://{folder}/mlflow", MLFLOW_ALLOW_FILE_STORE="true")
-import mlflow
 import torch
-import wandb
-from torch.utils.tensorboard import SummaryWriter
 
 import plimsoll
 from plimsoll import _recorder
+
+if "PLIMSOLL_LOG" not in os.environ:
+    plimsoll.start(folder + "/report")
+    print("on" if _recorder.current().trackers else "off")
+    sys.exit()
+
+import mlflow
+import wandb
+from torch.utils.tensorboard import SummaryWriter
 
 _recorder.NOTES_EVERY = 0  # every step
 run = wandb.init(project="test")
 writer = SummaryWriter(folder + "/tb")
 plimsoll.start(folder + "/report")
-if not _recorder.current().trackers:
-    print("off")
-    sys.exit()
 writer = SummaryWriter(folder + "/tb")
 with mlflow.start_run() as active:
     model = torch.nn.Linear(4, 1)

@@ -16,7 +16,7 @@ import (
 //go:embed warm.py
 var warm []byte
 
-// server is the warm process of a test binary; it ends when the binary does, because its standard input ends.
+// server is the warm process of a test binary; it ends when the binary does, because its standard input ends, and takes its folder with it.
 var server struct {
 	once  sync.Once
 	stand string // an executable that stands in for the interpreter
@@ -38,7 +38,7 @@ func Warm(t *testing.T) string {
 }
 
 func serve(python string) (string, error) {
-	dir, err := os.MkdirTemp("", "plimsoll-warm-")
+	dir, err := os.MkdirTemp("", "warm-python-")
 	if err != nil {
 		return "", fmt.Errorf("make a folder: %w", err)
 	}

@@ -61,6 +61,7 @@ def understood(arguments):
 
 def serve(path):
     import importlib
+    import shutil
 
     # PyTorch's own modules alone: what a library binds by name at import must be what the probe put there.
     for name in ("torch", "torch._dynamo", "torch.export", "torch._export.serde.serialize", "torch._subclasses.fake_tensor", "torch._inductor.config",
@@ -80,6 +81,7 @@ def serve(path):
     while True:
         ready, _, _ = select.select([listener, 0], [], [])
         if 0 in ready:  # the tests are over
+            shutil.rmtree(os.path.dirname(path), ignore_errors=True)
             return
         connection, _ = listener.accept()
         if os.fork() == 0:

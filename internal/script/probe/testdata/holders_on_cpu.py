@@ -9,6 +9,16 @@ import traceback
 folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "holders")
 sys.path.insert(0, folder)
 import kit
+from plimsoll import _holders
+
+# What libraries hold is the same in all of these programs and takes nearly all the time of a walk: it is looked at in those that import one, and in these.
+LIBRARIES = {"activations", "backward_peak", "broadcast_temporary", "default_argument", "last_exception", "lru_cache", "notebook_outputs", "reference_cycle"}
+namespaces = _holders._namespaces
+
+
+def without_libraries(walk):
+    scripts, _ = namespaces(walk)
+    return scripts, []
 
 
 def heavy(name):
@@ -18,11 +28,19 @@ def heavy(name):
     return any(word in text for word in ("transformers", "accelerate", "lightning", "torch.compile", "distributed", "autograd.Function", "IPython"))
 
 
+def order(name):
+    """Optimizers import torch._dynamo, which later walks go through as well."""
+    with open(os.path.join(folder, name + ".py")) as f:
+        text = f.read()
+    return heavy(name), name in LIBRARIES, any(word in text for word in ("optim", "kit.learn", "kit.sgd")), name
+
+
 def run(name):
     path = os.path.join(folder, name + ".py")
     with open(path) as f:
         truth, holder = (f.readline().split(":", 1)[1].strip() for _ in range(2))
     kit.result = None
+    _holders._namespaces = namespaces if heavy(name) or name in LIBRARIES else without_libraries
     try:
         runpy.run_path(path, run_name="__main__")
     except kit.Looked:
@@ -46,7 +64,7 @@ def run(name):
 
 
 if __name__ == "__main__":
-    names = sys.argv[1:] or sorted((f[:-3] for f in os.listdir(folder) if f.endswith(".py") and f not in ("kit.py", "shelf.py")), key=lambda n: (heavy(n), n))
+    names = sys.argv[1:] or sorted((f[:-3] for f in os.listdir(folder) if f.endswith(".py") and f not in ("kit.py", "shelf.py")), key=order)
     for name in names:
         print(json.dumps(run(name)), flush=True)
         gc.enable()
