@@ -174,6 +174,7 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	}
 	r := res.Report
 	if o.unfollowed != "" {
+		predict.Alone(&r)
 		r.Assumptions = append(r.Assumptions, o.unfollowed)
 	}
 	var wait sync.WaitGroup
