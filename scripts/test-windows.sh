@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 wine=$1 exe=$2
 work=$(mktemp -d)
-trap '"$wine" wineboot -k >/dev/null 2>&1 || true; sleep 2; rm -rf "$work" || true' EXIT
+trap '"$wine" wineboot -k >/dev/null 2>&1 || true; for n in 1 2 3 4 5; do rm -rf "$work" 2>/dev/null && break; sleep 1; done' EXIT
 export WINEPREFIX=$work/wine WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" DISPLAY=
 "$wine" wineboot -i >/dev/null 2>&1
 # Go takes its random numbers from bcryptprimitives.dll, which wine has from version 9 on; an older one gets a library with that one function.

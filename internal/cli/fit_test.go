@@ -121,7 +121,7 @@ func TestFitRefusesClearly(t *testing.T) {
 		"unknown sharding":    {2, "did you mean fsdp2", with(llama, "--effective-batch", "16", "--gpus", "2", "--sharding", "fsdp")},
 		"no such cut":         {2, "cannot be divided", with(llama, "--effective-batch", "16", "--gpus", "4", "--tensor", "8")},
 		"heads not divided":   {2, "does not divide", with(llama, "--effective-batch", "18", "--gpus", "3", "--tensor", "3")},
-		"graph is not cut":    {2, "a graph cannot be cut", with(fitResNet[1:], "--effective-batch", "16", "--gpus", "2", "--stages", "2")},
+		"graph is not cut":    {2, "a graph cannot be split", with(fitResNet[1:], "--effective-batch", "16", "--gpus", "2", "--stages", "2")},
 		"unknown offload":     {2, "did you mean activations", with(llama, "--effective-batch", "16", "--offload", "activation")},
 		"no words for a cut":  {2, "--write torch", with(llama, "--effective-batch", "16", "--gpus", "2", "--tensor", "2", "--checkpointing", "none", "--write", "trainer")},
 		"unknown permission":  {2, "numerics", with(llama, "--effective-batch", "16", "--allow", "everything")},

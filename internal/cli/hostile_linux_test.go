@@ -118,7 +118,7 @@ func TestWhatHostileInputsCost(t *testing.T) {
 }
 
 // placed is how an error says where in a file something is wrong: an offset, a record by its number, or a field by its name.
-var placed = regexp.MustCompile(`\b(byte|line) \d+\b|\b(event|segment|block|holder|devices?|node|operator) \d+\b|\b[a-z0-9]+_[a-z0-9_]+\b|"[a-z]+"|` +
+var placed = regexp.MustCompile(`\b(byte|line) \d+\b|\b(event|segment|block|holder|devices?|node|operator) \d+\b|\boperator \w+\.\w+|\b[a-z0-9]+_[a-z0-9_]+\b|"[a-z]+"|` +
 	`\b(` + oneWordFields + `)\b( of \w+Config)?(:| is | has | needs | \d)`)
 
 // oneWordFields are the fields of jobs and configurations that are a single word.

@@ -174,10 +174,11 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	}
 	r := res.Report
 	if o.unfollowed != "" {
+		predict.Alone(&r)
 		r.Assumptions = append(r.Assumptions, o.unfollowed)
 	}
 	var wait sync.WaitGroup
-	wait.Go(func() { r.Least = predict.Least(res.Tape, m) })
+	wait.Go(func() { r.Least = predict.Least(res, m) })
 	r.Largest = predict.Largest(j.Job, src, m, steps)
 	wait.Wait()
 	if o.Moments > 0 {

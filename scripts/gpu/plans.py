@@ -4,8 +4,11 @@ PyTorch runs the first plan of cuDNN's heuristic that can be built (aten/src/ATe
 measured passes on an H200, 4,083 were told to the byte and the other six have no plan in the first list. The library needs a GPU of any kind to be asked: without a driver it leaves
 out kernels. With --all the largest workspace of all plans is written as `first`: what torch.backends.cudnn.benchmark = True tries in the first call.
 
-    python3 scripts/gpu/plans.py --minutes 2 --seed 8101 --out asked.jsonl.gz
-    python3 scripts/gpu/plans.py --all --minutes 1 --seed 8103 --out trials.jsonl.gz
+    python3 scripts/gpu/plans.py --rows 11000 --seed 9701 --out asked.jsonl.gz
+    python3 scripts/gpu/plans.py --rows 18000 --seed 9720 --shares deep:50,random3:50 --out deep.jsonl.gz
+    python3 scripts/gpu/plans.py --all --minutes 4 --seed 9730 --out trials.jsonl.gz
+
+Nothing is measured, so that a seed gives the same rows again; a process asks for 45 a second, and sixteen can run beside each other.
 
 The names of descriptors and attributes are those of cudnn_graph.h.
 """
@@ -21,6 +24,7 @@ import time
 import torch
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import layers
 import workspaces
 
 # cudnnBackendAttributeType_t
@@ -138,7 +142,7 @@ class Asker:
         return notes > 0 and DOWN_CONVERT_INPUTS in engine.get(1303, NUMERICAL_NOTE, notes)
 
     def ask(self, row, every):
-        x, y, roles = row["in"], workspaces.out_size(row), ("fwd", "dgrad", "wgrad")
+        x, y, roles = row["in"], layers.out_size(row), ("fwd", "dgrad", "wgrad")
         found = {"out": y}
         if row["t"]:
             x, y, roles = y, x, ("dgrad", "fwd", "wgrad")
@@ -159,27 +163,26 @@ def by_pytorch(row):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--out", required=True, help="file to write, gzipped where it ends in .gz")
-    p.add_argument("--minutes", type=float, default=2)
+    p.add_argument("--minutes", type=float, default=10, help="stop after so long")
+    p.add_argument("--rows", type=int, default=1 << 30, help="stop after so many")
     p.add_argument("--seed", type=int, default=1, help="another seed draws other layers")
-    p.add_argument("--layers", default="", help="a file of rows to take layers from, instead of those of workspaces.py")
-    p.add_argument("--share", type=float, default=0.4, help="share of convolutions that are layers of models; the others are random")
-    p.add_argument("--last", type=float, default=0.3, help="share of convolutions in channels_last")
+    p.add_argument("--shares", default=layers.SHARES, help="how often each kind is drawn: random, random1 and random3 for random layers of two, one and three dimensions, near for layers like published ones, and the kinds of layers.json.gz")
     p.add_argument("--all", action="store_true", help="the largest workspace of all plans, instead of that of the first")
     o = p.parse_args()
     if not torch.cuda.is_available():
         sys.exit("plans.py: PyTorch sees no GPU here, and without one cuDNN names other plans; nothing was asked")
-    asker, rng = Asker(), random.Random(o.seed)
-    layers = workspaces.read_layers(o.layers) if o.layers else workspaces.published()
-    end = time.monotonic() + 60 * o.minutes
+    asker, rng, kinds = Asker(), random.Random(o.seed), layers.published()
+    shares = {kind: float(share) for kind, share in (s.split(":") for s in o.shares.split(","))}
+    end, count = time.monotonic() + 60 * o.minutes, 0
     with (gzip.open if o.out.endswith(".gz") else open)(o.out, "wt") as out:
         print(json.dumps(workspaces.header()), file=out)
-        while time.monotonic() < end:
-            row = workspaces.draw(rng, layers, o.share, o.last)
-            if not workspaces.worth_it(row) or by_pytorch(row):
+        while time.monotonic() < end and count < o.rows:
+            row = layers.draw(rng, kinds, shares)
+            if not layers.worth_it(row) or by_pytorch(row):
                 continue
             found = asker.ask(row, o.all)
             if found:
-                row.pop("src")
+                count += 1
                 print(json.dumps({**row, "first" if o.all else "m": found}, separators=(",", ":")), file=out)
 
 

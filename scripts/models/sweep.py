@@ -24,7 +24,21 @@ COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_lay
 # Numbers that the default configuration of a type leaves out, so that its code does not run with it: as in the family's published checkpoints, or smaller.
 MROPE = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_section": [8, 12, 12]}
 IMAGE = {"vocabulary_map": {"<image>": 8711}}
+BERT = {"model_type": "bert", "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024, "num_hidden_layers": 2}
+READER = {**BERT, "is_decoder": True, "add_cross_attention": True}
 LEFT_OUT = {
+    "aya_vision": {"vision_config": {"model_type": "siglip_vision_model", "hidden_size": 1152, "num_attention_heads": 16, "num_hidden_layers": 2}},
+    "encoder-decoder": {"encoder": BERT, "decoder": READER},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_hidden_layers": 2},
+    "musicgen": {"text_encoder": {"model_type": "t5"}, "audio_encoder": {"model_type": "encodec"}, "decoder": {"model_type": "musicgen_decoder"}},
+    "speech-encoder-decoder": {"encoder": {"model_type": "wav2vec2"}, "decoder": READER},
+    "step3p5": {"sliding_window": 512},
+    "step3p7": {"text_config": {"model_type": "step3p5", "sliding_window": 512}},
+    "t5gemma2_decoder": {"dropout_rate": 0.0, "attention_dropout": 0.0},
+    "t5gemma2_encoder": {"text_config": {"dropout_rate": 0.0}},
+    "t5gemma2_text": {"dropout_rate": 0.0, "attention_dropout": 0.0},
+    "vision-encoder-decoder": {"encoder": {"model_type": "vit"}, "decoder": {"model_type": "gpt2", "add_cross_attention": True}},
+    "vision-text-dual-encoder": {"vision_config": {"model_type": "vit"}, "text_config": BERT},
     "autoformer": {"prediction_length": 24},
     "chameleon": IMAGE,
     "cohere_compass_text": {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [24, 20, 20]}}},
@@ -86,7 +100,7 @@ def described(transformers, kind):
     """The job and its graph, with few layers if the family takes that, else as its default is."""
     default = {**transformers.CONFIG_MAPPING[kind](**LEFT_OUT.get(kind, {})).to_dict(), "model_type": kind}
     problem = None
-    for given, sizes in ((small(default), (96, 64)), (small(default), (48, 32)), (default, (48, 32))):
+    for given, sizes in ((small(default), (96, 64)), (small(default), (48, 32)), (small(default), (16, 12)), (small(default), (8, 8)), (default, (48, 32))):
         try:
             return read(given, *sizes)
         except Exception as failure:

@@ -117,3 +117,15 @@ func BenchmarkFullSearchOf8B(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkCompare is the question without further flags: full fine-tuning, LoRA and QLoRA of an 8B model on one card.
+func BenchmarkCompare(b *testing.B) {
+	r := hardRequests(b)["8B on an RTX 4090"]
+	r.Effective = usualBatch
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := Compare(r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

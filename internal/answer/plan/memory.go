@@ -140,7 +140,7 @@ func (s *search) job(k point) job.Job {
 // spread is how a key's job is spread over cards.
 func spread(k point) predict.Spread {
 	l, _ := k.Lower()
-	return predict.Spread{Plan: shard.Plan{Kind: k.Sharding, Ranks: k.Ranks(), Stages: k.Stages, Masters: l.Masters, Code: k.Code}, Tensor: k.Tensor}
+	return predict.Spread{Plan: shard.Plan{Kind: k.Sharding, Ranks: k.Ranks(), Stages: k.Stages, Masters: l.Masters, Element: l.Compute.Precision.Params().Bytes(), Code: k.Code}, Tensor: k.Tensor}
 }
 
 // conf reads allocator settings; without any they are the machine's.

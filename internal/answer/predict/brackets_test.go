@@ -131,6 +131,6 @@ func (b *timmBracket) judged(t *testing.T, g *exported.Graph, batch int) judgedB
 	if err != nil {
 		return judgedBatch{text: err.Error()}
 	}
-	need := Least(r.Tape, m)
+	need := Least(r, m)
 	return judgedBatch{r.Report.Fits, fmt.Sprintf("%s (%.0f %%)", r.Report.Verdict, 100*float64(need)/float64(room(m)))}
 }

@@ -79,12 +79,45 @@ func TestDeepSpeedKeepsMasters(t *testing.T) {
 		t.Fatal(err)
 	}
 	card, _ := gpu.Find("h100-80g")
-	without, err := RunPart(j, Source{Config: c}, Machine{Card: card}, Spread{Plan: shard.Plan{Kind: setup.ZeRO3, Ranks: 8}})
+	without, err := RunPart(j, Source{Config: c}, Machine{Card: card}, Spread{Plan: shard.Plan{Kind: setup.ZeRO3, Ranks: 8, Element: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	more := float64(with.Report.Sharded.Allocated - without.Report.Sharded.Allocated)
 	if want := 8.0 * float64(with.Report.Params) / 8; math.Abs(more/want-1) > 0.02 {
 		t.Errorf("masters and wider state add %.2f GiB a card, want %.2f", more/float64(units.GiB), want/float64(units.GiB))
+	}
+}
+
+// Ranks of DeepSpeed 0.19.8 on an H200: plans that fit wrote, two micro-batches a step, with a process group whose collectives do nothing
+// (docs/measurements/2026-11-16-h200-written-plans.md).
+func TestRanksOfDeepSpeedAsMeasured(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		config            string
+		kind              setup.Sharding
+		ranks, batch, seq int
+		measured          units.Bytes
+	}{
+		"stage 1, llama": {llama1B, setup.ZeRO1, 4, 2, 2048, 24263931904},
+		"stage 2, llama": {llama1B, setup.ZeRO2, 4, 2, 2048, 21439389696},
+		"stage 1, qwen":  {qwen06B, setup.ZeRO1, 8, 4, 1024, 21333328384},
+		"stage 2, qwen":  {qwen06B, setup.ZeRO2, 8, 4, 1024, 19452379136},
+	} {
+		c, err := hfconfig.Parse([]byte(row.config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := job.Job{Source: "hf", Config: []byte("{}"), Task: "causal-lm", Batch: row.batch, Accumulate: 2, Seq: row.seq, ParamDType: "bf16", Optimizer: "adamw-fused"}
+		if err := j.Check(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := RunPart(j, Source{Config: c}, h200(t), Spread{Plan: shard.Plan{Kind: row.kind, Ranks: row.ranks, Masters: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := float64(r.Report.Sharded.Allocated)/float64(row.measured) - 1; math.Abs(off) > 0.005 {
+			t.Errorf("%s: predicted %s, measured %s (%+.2f %%)", name, r.Report.Sharded.Allocated.Short(), row.measured.Short(), 100*off)
+		}
 	}
 }

@@ -48,8 +48,8 @@ func (s *Variants) Need(j job.Job, conf alloc.Conf, spread Spread) (Need, error)
 	if err != nil {
 		return Need{}, err
 	}
-	// What the allocator holds beyond what is in use is taken to be as much as on one card.
-	safe := held + p.safe - p.allocated
+	// What the allocator holds beyond what is in use is taken to be as much as on one card, and what the plan makes it keep.
+	safe := held + p.safe - p.allocated + spread.Plan.Cached(s.modelOf(j, c).model)
 	return Need{Allocated: held, Reserved: safe, Safe: safe}, nil
 }
 

@@ -20,6 +20,7 @@ type played struct {
 	reserved   units.Bytes
 	upward     units.Bytes // reserved, had the driver handed out addresses in the other order
 	event      int         // of the peak
+	free       alloc.Peak  // in as much memory as it likes
 	phase      string
 	step       int
 	where      string
@@ -64,7 +65,7 @@ func play(t *tape.Tape, m Machine) (*played, error) {
 		return nil, fmt.Errorf("run the allocator: %w", err)
 	}
 	p.note(step, phase, highest)
-	p.reserved = res.Stats.Peak.Reserved
+	p.reserved, p.free = res.Stats.Peak.Reserved, res.Stats.Peak
 	up := <-other
 	if up.err != nil {
 		return nil, fmt.Errorf("run the allocator: %w", up.err)
@@ -122,6 +123,7 @@ func (p *played) divide(t *tape.Tape) {
 		module   string
 	}
 	owned := map[key]*report.Owned{}
+	byOwner := make([]*report.Owned, len(t.Owners))
 	var total units.Bytes
 	for _, at := range live {
 		if at == 0 {
@@ -131,12 +133,15 @@ func (p *played) divide(t *tape.Tape) {
 		o := t.Owners[e.Owner]
 		total += e.Size
 		p.categories[o.Category.String()] += e.Size
-		k := key{o.Category, alike(o.Module)}
-		if owned[k] == nil {
-			owned[k] = &report.Owned{Category: o.Category.String(), Module: k.module}
+		if byOwner[e.Owner] == nil {
+			k := key{o.Category, alike(o.Module)}
+			if owned[k] == nil {
+				owned[k] = &report.Owned{Category: o.Category.String(), Module: k.module}
+			}
+			byOwner[e.Owner] = owned[k]
 		}
-		owned[k].Bytes += e.Size
-		owned[k].Count++
+		byOwner[e.Owner].Bytes += e.Size
+		byOwner[e.Owner].Count++
 	}
 	p.categories[tape.Other.String()] += p.peak - total
 	for _, o := range owned {

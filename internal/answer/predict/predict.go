@@ -94,20 +94,20 @@ type Result struct {
 	Report report.Prediction
 	Tape   *tape.Tape
 
-	conv convolutions
+	conv     convolutions
+	free     alloc.Peak
+	variants *Variants // what other batches have in common with it
 }
 
 // Run predicts one job. The job must have passed Check.
 func Run(j job.Job, src Source, m Machine) (*Result, error) {
-	var trying []func(*eager.Process)
-	if j.Benchmark {
-		trying = append(trying, benchmark(false))
-	}
-	p, model, conv, err := train(j, src, m, 0, trying...)
+	v := NewVariants(src, m)
+	done, err := v.steps(j)
 	if err != nil {
 		return nil, err
 	}
-	played, err := play(p.Tape(), m)
+	model, conv := done.model, done.conv
+	played, err := play(done.tape, m)
 	if err != nil {
 		return nil, err
 	}
@@ -125,8 +125,8 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	conv.tries = j.Benchmark
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
 	r.Range = conv.between(played.peak, m)
-	byRouting(&r, j, src, m, model)
-	if err := judged(&r, p.Tape(), m); err != nil {
+	byRouting(&r, j, v, model)
+	if err := judged(&r, done.tape, m); err != nil {
 		return nil, err
 	}
 	if j.Benchmark && conv.any {
@@ -142,7 +142,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 		compiled(&r)
 	}
 	if g, ok := model.(*graphrun.Graph); ok {
-		r.Unknown = g.Unknown()
+		r.Unknown = done.unknown
 		if t := g.Trace; t != nil {
 			r.ReadFrom = fmt.Sprintf("%s.%s, transformers %s, PyTorch %s", t.Module, t.Class, t.Transformers, t.Torch)
 			r.Assumptions = append(r.Assumptions, "the model was read from its code: "+r.ReadFrom)
@@ -150,22 +150,22 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 		}
 	}
 	r.Assumptions = slices.Concat(r.Assumptions, ofModel(j, src, model), assumptions(j, m, r.Unknown))
-	return &Result{Report: r, Tape: p.Tape(), conv: conv}, nil
+	return &Result{Report: r, Tape: done.tape, conv: conv, free: played.free, variants: v}, nil
 }
 
 // byRouting gives the range between experts that share the tokens evenly and experts that get them all, for a model whose sizes depend on that.
-func byRouting(r *report.Prediction, j job.Job, src Source, m Machine, model eager.Model) {
+func byRouting(r *report.Prediction, j job.Job, v *Variants, model eager.Model) {
 	g, ok := model.(*graphrun.Graph)
-	if !ok || g.Trace == nil || !g.Trace.Routed || j.Routing != "" || src.Read == nil || r.Range != nil {
+	if !ok || g.Trace == nil || !g.Trace.Routed || j.Routing != "" || v.src.Read == nil || r.Range != nil {
 		return
 	}
 	j.Routing = job.RoutingWorst
-	p, _, _, err := train(j, src, m, 0)
+	other, err := v.steps(j)
 	if err != nil {
 		r.Assumptions = append(r.Assumptions, "experts share the tokens evenly; what it takes when a few get all of them could not be computed: "+err.Error())
 		return
 	}
-	played, err := play(p.Tape(), m)
+	played, err := play(other.tape, v.m)
 	if err != nil {
 		return
 	}

@@ -14,9 +14,9 @@ import (
 // nearly all of their sizes grow with the batch in proportion: the job's own tape suggests where the border lies, one batch there is run, and the tapes of others are drawn between the two.
 // What is found on those is checked on the real ones.
 type batches struct {
-	j   job.Job
-	src Source
-	m   Machine
+	j job.Job
+	m Machine
+	v *Variants
 
 	runs  memo[int, ran]
 	needs memo[int, needed]
@@ -37,7 +37,12 @@ type needed struct {
 // newBatches takes the job at its own batch (done, where it was predicted already) and runs it at the first batch that may be too large. There is no second one (0) where the steps are not
 // alike, or one of them does not run.
 func newBatches(j job.Job, src Source, m Machine, done *Result) *batches {
-	s := &batches{j: j, src: src, m: m, a: min(j.Batch, maxBatch/2)}
+	s := &batches{j: j, m: m, a: min(j.Batch, maxBatch/2)}
+	if done == nil || done.variants == nil {
+		s.v = NewVariants(src, m)
+	} else {
+		s.v = done.variants
+	}
 	if done != nil && s.a == j.Batch {
 		s.runs.get(s.a, func() ran { return ran{tape: twoSteps(done.Tape), conv: done.conv} })
 	}
@@ -104,12 +109,17 @@ func (s *batches) run(n int) ran {
 	return s.runs.get(n, func() ran {
 		j := s.j
 		j.Batch = n
-		p, _, conv, err := train(j, s.src, s.m, 2)
-		if err != nil {
-			return ran{err: err}
-		}
-		return ran{tape: p.Tape(), conv: conv}
+		return s.runOf(j)
 	})
+}
+
+// runOf is two steps: the second is the first with optimizer state, and later ones are like it.
+func (s *batches) runOf(j job.Job) ran {
+	out, err := s.v.steps(j)
+	if err != nil {
+		return ran{err: err}
+	}
+	return ran{tape: twoSteps(out.tape), conv: out.conv}
 }
 
 // alikeTapes tells whether two tapes differ in sizes only.

@@ -25,7 +25,11 @@ func TestTheLargestBatchOfDrawnTapesIsThatOfRealOnes(t *testing.T) {
 		want := largest(r.Batch, maxBatch, func(n int) (units.Bytes, bool) {
 			j := r.Job
 			j.Batch = n
-			return need(j, src, m)
+			p, _, conv, err := train(j, src, m, 2)
+			if err != nil {
+				return 0, false
+			}
+			return (&batches{m: m}).need(ran{tape: p.Tape(), conv: conv})
 		}, room(m))
 		if got.Batch != want {
 			t.Errorf("%s: %d, looked for one by one %d", r.ID, got.Batch, want)

@@ -2,7 +2,6 @@ package predict
 
 import (
 	"github.com/plimsoll/plimsoll/internal/answer/report"
-	"github.com/plimsoll/plimsoll/internal/memory/alloc"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -25,7 +24,7 @@ func Largest(j job.Job, src Source, m Machine, done *Result) *report.Largest {
 		out.Seq = largest(j.Seq, longest(src), func(n int) (units.Bytes, bool) {
 			j := j
 			j.Seq = n
-			return need(j, src, m)
+			return all.need(all.runOf(j))
 		}, room(m))
 	}
 	return out
@@ -51,19 +50,6 @@ func room(m Machine) units.Bytes {
 		return min(all, m.Cap)
 	}
 	return all
-}
-
-// need is the safe bound of a job, computed from two steps: the second is the first with optimizer state, and later ones are like it.
-func need(j job.Job, src Source, m Machine) (units.Bytes, bool) {
-	p, _, conv, err := train(j, src, m, 2)
-	if err != nil {
-		return 0, false
-	}
-	res, err := alloc.Run(p.Tape(), alloc.Policy{Conf: m.Conf, Torch: m.Torch}, nil)
-	if err != nil {
-		return 0, false
-	}
-	return safeBound(res.Stats.Peak.Reserved, conv), true
 }
 
 // upwards is the last size for which something holds, from one for which it does.

@@ -7,6 +7,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/shard"
 	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // Spread is how a job is distributed over cards: Ranks see different data, Tensor and Stages cut the model.
@@ -66,6 +67,7 @@ func (s *Spread) lower(j *job.Job) (bool, error) {
 		return false, err
 	}
 	s.Plan.Masters, s.Plan.Code = l.Masters, l.Compute.Code
+	s.Plan.Element = l.Compute.Precision.Params().Bytes()
 	if _, ok := s.Plan.Fully(0); ok {
 		s.micro, l.Compute.Accumulate = l.Compute.Accumulate, 1
 	}
@@ -106,6 +108,7 @@ func (s Spread) rank(part *Result, m Machine) (*report.Sharded, error) {
 	out := &report.Sharded{Kind: s.Plan.Kind, Ranks: s.Plan.Ranks, Tensor: max(s.Tensor, 1), Stages: max(s.Plan.Stages, 1)}
 	cards := s.Plan.Ranks * max(s.Tensor, 1) * max(s.Plan.Stages, 1)
 	fully, ok := s.Plan.Fully(s.micro)
+	var cached units.Bytes
 	switch {
 	case ok:
 		p, err := play(fully.Rank(part.Tape), m)
@@ -119,7 +122,7 @@ func (s Spread) rank(part *Result, m Machine) (*report.Sharded, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Allocated, out.Buffers, out.Assumptions = e.Peak, e.Buffers, e.Assumptions
+		out.Allocated, out.Buffers, out.Assumptions, cached = e.Peak, e.Buffers, e.Assumptions, e.Cached
 	default:
 		more, why := shard.InFlight(part.Tape, s.Plan.Stages)
 		out.Allocated, out.Assumptions = part.Report.Peak.Allocated+more, why
@@ -128,7 +131,7 @@ func (s Spread) rank(part *Result, m Machine) (*report.Sharded, error) {
 		out.Assumptions = append(out.Assumptions, fmt.Sprintf("tensor parallel %d: heads and MLP are split; embeddings, norms and logits are not", s.Tensor))
 	}
 	if !ok { // What the allocator holds beyond what is in use is taken to be as much as on one card.
-		out.Safe = out.Allocated + part.Report.Safe - part.Report.Peak.Allocated
+		out.Safe = out.Allocated + cached + part.Report.Safe - part.Report.Peak.Allocated
 		out.Reserved = out.Safe
 	}
 	out.Fits = out.Safe+m.context()+shard.NCCL(cards, m.Card.NVLink > 0) <= m.capacity()

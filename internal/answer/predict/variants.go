@@ -52,6 +52,7 @@ type key struct {
 	zero  string // when gradients are let go
 	order string // of layers to checkpoint; of all there is one
 	zones [2]int // layers that were recorded of each zone; zero: all
+	made  eager.Workspaces
 }
 
 // playing is what reserved bytes depend on.
@@ -80,13 +81,15 @@ type facts struct {
 	conv    convolutions
 	made    eager.Workspaces
 	trained map[string]bool
+	unknown []string // operators nobody has written down
 }
 
 // bench is used by one optimizer at a time.
 type bench struct {
 	*eager.Bench
-	mu  sync.Mutex
-	err error
+	model eager.Model
+	mu    sync.Mutex
+	err   error
 }
 
 type turned struct {
@@ -173,17 +176,18 @@ func (s *Variants) part(c setup.Cut) (Source, error) {
 
 // zones are the stretches of equal layers of a job: checkpointed ones and others. None where its layers are not alike.
 func zones(src Source, j job.Job) []int {
-	if src.Config == nil || len(j.Freeze) > 0 || j.Order != nil {
+	if len(j.Freeze) > 0 || j.Order != nil {
 		return nil
 	}
-	depth := src.Config.Depth()
-	switch {
-	case depth < 2:
-		return nil
-	case j.Checkpointing && j.Layers > 0 && j.Layers < depth:
-		return []int{j.Layers, depth - j.Layers}
+	depth := src.depth(j)
+	out := []int{depth}
+	if j.Checkpointing && j.Layers > 0 && j.Layers < depth {
+		out = []int{j.Layers, depth - j.Layers}
 	}
-	return []int{depth}
+	if depth < 2 || src.Config == nil && total(short(out)) > depth { // layers of a graph can be left out, not added
+		return nil
+	}
+	return out
 }
 
 // templateOf is the template of a job, with the zones it is to be played with.
@@ -233,19 +237,29 @@ func (s *Variants) rehearse(j job.Job, src Source, zones []int) (deepen.Recordin
 		for _, n := range zones {
 			depth += n
 		}
-		src.Config = src.Config.WithDepth(depth)
+		var err error
+		if src, err = src.withDepth(j, depth); err != nil {
+			return deepen.Recording{}, facts{}, err
+		}
 		if len(zones) > 1 {
 			j.Layers = zones[0]
 		}
+		j.CheckpointModules = nil // those of the shorter model
 	}
 	j.Optimizer = torch.Stateless // does nothing in its turns
 	p, model, conv, err := train(j, src, s.m, 2, (*eager.Process).TrackLayers)
 	if err != nil {
 		return deepen.Recording{}, facts{}, err
 	}
-	f := facts{conv, p.Workspaces(), map[string]bool{}}
+	f := facts{conv: conv, made: p.Workspaces(), trained: map[string]bool{}, unknown: unknown(model)}
+	trained := map[string]bool{}
 	for _, name := range eager.Trained(model.Root()) {
-		f.trained[alike(name)] = true
+		trained[name], f.trained[alike(name)] = true, true
+	}
+	for _, t := range model.Root().Parameters() {
+		if zones != nil && t.RequiresGrad() && f.trained[alike(t.Name)] && !trained[t.Name] {
+			return deepen.Recording{}, facts{}, fmt.Errorf("%s gets no gradient, its like in another layer does: %w", t.Name, deepen.ErrIrregular)
+		}
 	}
 	seams := p.Seams()
 	return deepen.Recording{Tape: p.Tape(), Layers: p.Layers(), Made: seams.Made, Steps: seams.Steps, Zones: zones}, f, nil
@@ -253,8 +267,10 @@ func (s *Variants) rehearse(j job.Job, src Source, zones []int) (deepen.Recordin
 
 // turnsOf are the optimizer's turns over the whole model. f: of any recording of it.
 func (s *Variants) turnsOf(j job.Job, c setup.Cut, f facts) turned {
-	return s.turns.get(turnOf(j, c), func() turned {
-		b := s.benches.get(parametersOf(j, c), func() *bench { return s.bench(j, c, f) })
+	k := turnOf(j, c)
+	k.made = f.made
+	return s.turns.get(k, func() turned {
+		b := s.benchOf(j, c, f)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.err != nil {
@@ -264,6 +280,13 @@ func (s *Variants) turnsOf(j job.Job, c setup.Cut, f facts) turned {
 		turns := deepen.Turns{Owners: t.Owners, Made: t.Made, First: t.First, Later: t.Later}
 		return turned{turns, turns.Sketch(), err}
 	})
+}
+
+// benchOf is the whole model, for optimizers to have their turns on.
+func (s *Variants) benchOf(j job.Job, c setup.Cut, f facts) *bench {
+	k := parametersOf(j, c)
+	k.made = f.made
+	return s.benches.get(k, func() *bench { return s.bench(j, c, f) })
 }
 
 // bench sets up what optimizers have their turns on.
@@ -280,7 +303,7 @@ func (s *Variants) bench(j job.Job, c setup.Cut, f facts) *bench {
 	if err != nil {
 		return &bench{err: err}
 	}
-	out := &bench{}
+	out := &bench{model: model}
 	out.Bench, out.err = p.NewBench(model, options(j), func(name string) bool { return f.trained[alike(name)] }, f.made)
 	return out
 }

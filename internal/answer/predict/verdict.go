@@ -33,17 +33,21 @@ func judged(r *report.Prediction, t *tape.Tape, m Machine) error {
 	return err
 }
 
-// Least is the smallest number of reserved bytes that a tape gets through in, to a five-hundredth of it.
-func Least(t *tape.Tape, m Machine) units.Bytes {
-	free, err := alloc.Run(t, alloc.Policy{Conf: m.Conf, Torch: m.Torch}, nil)
-	if err != nil {
-		return 0
+// Least is the smallest number of reserved bytes that the tape of a prediction gets through in, to a five-hundredth of it.
+func Least(r *Result, m Machine) units.Bytes {
+	t, free := r.Tape, r.free
+	if free == (alloc.Peak{}) { // not played by itself
+		res, err := alloc.Run(t, alloc.Policy{Conf: m.Conf, Torch: m.Torch}, nil)
+		if err != nil {
+			return 0
+		}
+		free = res.Stats.Peak
 	}
-	low, high := units.Bytes(0), free.Stats.Peak.Reserved
+	low, high := units.Bytes(0), free.Reserved
 	rigid := !slices.ContainsFunc(t.Events, func(e tape.Event) bool { return e.Elastic })
 	for high-low > high/500 {
 		middle := (low + high) / 2
-		if rigid && middle < free.Stats.Peak.Requested { // what is in use at once has to be there
+		if rigid && middle < free.Requested { // what is in use at once has to be there
 			low = middle
 			continue
 		}

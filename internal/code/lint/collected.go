@@ -105,17 +105,32 @@ func (p *pass) combined(s *flow.Scope, names []string, st *flow.Store, until int
 		}
 	}
 	pysource.WalkBody(s.Body, func(n pysource.Node) bool {
-		b, ok := n.(*pysource.Binary)
-		if !ok || found || b.Start < st.Node.Pos().Start || b.Start >= end {
+		if at := n.Pos().Start; found || at < st.Node.Pos().Start || at >= end {
 			return !found
 		}
-		for _, side := range [][2]pysource.Expr{{b.Left, b.Right}, {b.Right, b.Left}} {
-			_, number := side[1].(*pysource.Number)
-			found = found || mentionsAny(side[0], names) && !number && !mentionsAny(side[1], names) && !words(side[1], func(w string) bool { return oneOf(w, "len", "item") })
+		switch n := n.(type) {
+		case *pysource.Binary:
+			found = meets(n.Left, n.Right, names) || meets(n.Right, n.Left, names)
+		case *pysource.Compare:
+			for i := 1; i < len(n.Values); i++ {
+				found = found || meets(n.Values[i-1], n.Values[i], names) || meets(n.Values[i], n.Values[i-1], names)
+			}
+		case *pysource.For: // each result by itself
+			found = mentionsAny(n.Iter, names)
+		case *pysource.Comprehension:
+			for _, c := range n.Clauses {
+				found = found || c.Iter != nil && mentionsAny(c.Iter, names)
+			}
 		}
 		return !found
 	})
 	return found
+}
+
+// meets tells whether a result stands beside something that is neither a number nor a result.
+func meets(x, other pysource.Expr, names []string) bool {
+	_, number := other.(*pysource.Number)
+	return !number && mentionsAny(x, names) && !words(x, toHost) && !mentionsAny(other, names) && !words(other, func(w string) bool { return oneOf(w, "len", "item") })
 }
 
 // nowAndThen tells whether only one iteration in many comes to the store: if step % 100 == 0.

@@ -45,10 +45,32 @@ type Conv struct {
 	N, C, H, W            int // input
 	K, P, Q               int // output: channels, rows, columns
 	R, S                  int // kernel
-	Stride, Pad, Dilation int // of the rows
+	Depth, KernelDepth    int // of three dimensions: how much of H and of R is depth; 0 otherwise
+	Stride, Pad, Dilation int // of the columns
 	Groups, Width         int // Width: bytes of an element
 	BF16, Last            bool
 	Transposed            bool // the call was conv_transpose: its forward pass is InputGrad here
+}
+
+// Sized gives a convolution the sizes of its input and output, batch and channels first, and of its kernel. One of a single dimension runs as one of two with
+// one row (view1d_as_2d, https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/Convolution.cpp); of three, depth and rows count as one.
+func (c Conv) Sized(in, out, kernel []int) Conv {
+	c.N, c.C, c.K = in[0], in[1], out[1]
+	c.H, c.W = fold(in[2:])
+	c.P, c.Q = fold(out[2:])
+	c.R, c.S = fold(kernel)
+	if len(kernel) == 3 {
+		c.Depth, c.KernelDepth = in[2], kernel[0]
+	}
+	return c
+}
+
+func fold(sizes []int) (rows, cols int) {
+	rows = 1
+	for _, n := range sizes[:len(sizes)-1] {
+		rows *= n
+	}
+	return rows, sizes[len(sizes)-1]
 }
 
 // Role is the pass of the convolution a call's pass runs: conv_transpose computes its output as an input gradient.

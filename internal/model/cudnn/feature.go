@@ -3,7 +3,7 @@ package cudnn
 import "math/bits"
 
 // features are the numbers a forest asks about. Their order is part of the format of a table.
-const featureCount = 74
+const featureCount = 76
 
 // twos is the largest power of two that divides n, at most 64: what alignment kernels can count on.
 func twos(n int) int64 {
@@ -50,5 +50,6 @@ func features(c Conv, p Pass, t *terms) [featureCount]int64 {
 		t.count[1][0], t.count[1][3], t.count[0][14], t.sms / t.count[0][3], t.long * t.count[0][3] / t.sms, int64(max(c.P, c.Q) + max(c.R, c.S) - 1), twos(c.N * c.P * c.Q), taps,
 		int64(c.N) * int64(c.C+c.K), ratio(t.long, rows*cols), moved, work - moved, t.count[1][5], t.sms / t.count[1][3], t.long * t.count[1][3] / t.sms, twos(c.channels() * c.R * c.S),
 		int64(2*c.Pad - (c.R-1)*c.Dilation), t.long * t.count[0][5] / t.sms, t.count[0][5] % t.sms, t.count[0][0] % t.sms, t.count[1][3] % t.sms, ratio(rows, cols), t.sms / t.count[0][0], cols, rows, twos(c.N),
+		int64(c.Depth), int64(c.KernelDepth),
 	}
 }

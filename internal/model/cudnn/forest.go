@@ -92,7 +92,7 @@ func (t *Table) all() []*forest {
 
 var errTable = errors.New("not a table of workspaces")
 
-const magic = "plimsoll cudnn 4\n"
+const magic = "plimsoll cudnn 5\n"
 
 // thresholds are what the nodes of all forests compare each feature with, ascending.
 func (t *Table) thresholds() (at [featureCount][]int64) {
@@ -112,10 +112,11 @@ func (t *Table) thresholds() (at [featureCount][]int64) {
 	return at
 }
 
-// Encode writes the table: the card, thresholds, labels and sizes of trees; then the feature of every node, then the number of its threshold, then the labels of leaves,
-// for what is alike compresses best side by side.
+// Encode writes the table: the card, thresholds, labels and sizes of trees; then the feature of every node, then feature by feature the numbers of the thresholds of its nodes,
+// then the labels of leaves, for what is alike compresses best side by side.
 func (t *Table) Encode() []byte {
-	var head, kinds, numbers, leaves []byte
+	var head, kinds, leaves []byte
+	var numbers [featureCount][]byte
 	for _, n := range []int{t.Card.SMs, t.Card.Capability[0], t.Card.Capability[1], t.Card.CuDNN} {
 		head = binary.AppendUvarint(head, uint64(n))
 	}
@@ -143,15 +144,19 @@ func (t *Table) Encode() []byte {
 					continue
 				}
 				i, _ := slices.BinarySearch(at[n.feature], n.at)
-				numbers = binary.AppendUvarint(numbers, uint64(i))
+				numbers[n.feature] = binary.AppendUvarint(numbers[n.feature], uint64(i))
 			}
 		}
 	}
 	out := bytes.NewBufferString(magic)
 	w, _ := flate.NewWriter(out, flate.BestCompression)
-	for _, part := range [][]byte{head, kinds, numbers, leaves} {
+	_, _ = w.Write(head)
+	_, _ = w.Write(kinds)
+	for _, part := range numbers {
+		_, _ = w.Write(binary.AppendUvarint(nil, uint64(len(part))))
 		_, _ = w.Write(part)
 	}
+	_, _ = w.Write(leaves)
 	_ = w.Close()
 	return out.Bytes()
 }
@@ -236,7 +241,7 @@ func (r *reader) forest() forest {
 	return f
 }
 
-// nodes reads what the nodes of all forests are: first every feature, then every threshold, then every leaf.
+// nodes reads what the nodes of all forests are: first every feature, then the thresholds of each feature, then every leaf.
 func (r *reader) nodes(t *Table, at *[featureCount][]int64) {
 	each := func(read func(f *forest, n *node)) {
 		for _, f := range t.all() {
@@ -250,16 +255,22 @@ func (r *reader) nodes(t *Table, at *[featureCount][]int64) {
 		}
 	}
 	each(func(_ *forest, n *node) { n.feature = int16(r.count(featureCount)) - 1 })
+	var numbers [featureCount]reader
+	for f := range numbers {
+		part := make([]byte, min(r.count(maxTable), r.Len()))
+		_, _ = r.Read(part)
+		numbers[f].Reset(part)
+	}
 	each(func(_ *forest, n *node) {
 		if n.feature < 0 {
 			return
 		}
-		values := at[n.feature]
+		values, from := at[n.feature], &numbers[n.feature]
 		if len(values) == 0 {
 			r.err = errTable
 			return
 		}
-		n.at = values[r.count(uint64(len(values)-1))]
+		n.at, r.err = values[from.count(uint64(len(values)-1))], from.err
 	})
 	each(func(f *forest, n *node) {
 		if n.feature < 0 {

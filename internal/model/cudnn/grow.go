@@ -12,7 +12,7 @@ import (
 type Growth struct {
 	Card  Card
 	Trees int
-	Tries int // features a node looks at
+	Tries int // random features a node chooses its question from
 	Seed  uint64
 }
 
@@ -44,7 +44,7 @@ func (s *labelSet) keep(other *labelSet) bool {
 
 // Grow makes a table of measured rows: for every pass it names each measurement by the formula that explains it,
 // as few different ones as possible, and grows trees that tell which formula a shape follows.
-// The trees ask random questions (extremely randomized trees: Geurts, Ernst, Wehenkel, 2006); the best of some tries is taken.
+// Every node asks the best question about a few random features (random forests: Breiman, 2001).
 func Grow(rows []Row, g Growth) *Table {
 	table := &Table{Card: g.Card}
 	var samples [modes][passes][]sample
@@ -80,13 +80,14 @@ func Grow(rows []Row, g Growth) *Table {
 func growForest(all []sample, g Growth, salt uint64) forest {
 	f := forest{}
 	named := nameFormulas(all, &f)
+	columns := rankColumns(named)
 	f.trees = make([][]node, g.Trees)
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i := range f.trees {
 		slots <- struct{}{}
 		wait.Go(func() {
-			f.trees[i] = growTree(named, len(f.labels), g, salt<<8|uint64(i))
+			f.trees[i] = growTree(named, columns, len(f.labels), g, salt<<8|uint64(i))
 			<-slots
 		})
 	}
@@ -94,9 +95,33 @@ func growForest(all []sample, g Growth, salt uint64) forest {
 	return f
 }
 
-func growTree(named []sample, labels int, g Growth, salt uint64) []node {
+// column is one feature of all samples: the values that occur, ascending, and of each sample the number of its value.
+type column struct {
+	values []int64
+	ranks  []int32
+}
+
+func rankColumns(samples []sample) *[featureCount]column {
+	var out [featureCount]column
+	for f := range out {
+		c := column{values: make([]int64, len(samples)), ranks: make([]int32, len(samples))}
+		for i := range samples {
+			c.values[i] = samples[i].v[f]
+		}
+		slices.Sort(c.values)
+		c.values = slices.Compact(c.values)
+		for i := range samples {
+			at, _ := slices.BinarySearch(c.values, samples[i].v[f])
+			c.ranks[i] = int32(at)
+		}
+		out[f] = c
+	}
+	return &out
+}
+
+func growTree(named []sample, columns *[featureCount]column, labels int, g Growth, salt uint64) []node {
 	kinds := labels + coarseKinds
-	gr := grower{samples: named, labels: labels, tries: g.Tries, rnd: rand.New(rand.NewPCG(g.Seed, salt)), numbers: make([]int32, kinds), local: make([][2]int32, len(named))}
+	gr := grower{samples: named, columns: columns, labels: labels, tries: g.Tries, rnd: rand.New(rand.NewPCG(g.Seed, salt)), numbers: make([]int32, kinds), local: make([][2]int32, len(named)), sorted: make([]int64, min(looked, len(named))), spare: make([]int64, min(looked, len(named)))}
 	gr.counts = [2][]int32{make([]int32, kinds), make([]int32, kinds)}
 	index := make([]int32, len(named))
 	for i := range index {
@@ -132,7 +157,7 @@ func nameFormulas(all []sample, f *forest) []sample {
 	label := map[int]int{}
 	var named []sample
 	for _, k := range kinds {
-		chosen := cover(all, groups[k])
+		chosen := cover(all, some(groups[k], namedFrom))
 		for _, id := range chosen {
 			if _, ok := label[id]; !ok && len(f.labels) < 64*len(labelSet{}) {
 				label[id] = len(f.labels)
@@ -146,6 +171,21 @@ func nameFormulas(all []sample, f *forest) []sample {
 		}
 	}
 	return named
+}
+
+// namedFrom is how many samples of a kind formulas are chosen by: what explains none of so many is rare.
+const namedFrom = 4000
+
+// some are evenly spread members, at most n.
+func some(members []int, n int) []int {
+	if len(members) <= n {
+		return members
+	}
+	out := make([]int, n)
+	for i := range out {
+		out[i] = members[i*len(members)/n]
+	}
+	return out
 }
 
 // named sets the labels of a sample; false where no formula explains it.
@@ -196,16 +236,7 @@ func claims(all []sample, members []int) []claim {
 				if !explains(base+p.size, s.bytes) {
 					break
 				}
-				c := byFormula[b*parts+p.part]
-				if c == nil {
-					c = &claim{id: b*parts + p.part}
-					byFormula[c.id] = c
-				}
-				worth := float32(0.25)
-				if exactly(base+p.size, s.bytes) {
-					worth = 1
-				}
-				c.members, c.worth = append(c.members, int32(i)), append(c.worth, worth)
+				claimed(byFormula, b*parts+p.part, i, s)
 			}
 		}
 	}
@@ -215,6 +246,20 @@ func claims(all []sample, members []int) []claim {
 	}
 	slices.SortFunc(out, func(a, b claim) int { return cmp.Compare(a.id, b.id) })
 	return out
+}
+
+// claimed notes that a formula explains a sample, and how well.
+func claimed(byFormula map[int]*claim, id, member int, s *sample) {
+	c := byFormula[id]
+	if c == nil {
+		c = &claim{id: id}
+		byFormula[id] = c
+	}
+	worth := float32(0.25)
+	if exactly(s.t.value(id), s.bytes) {
+		worth = 1
+	}
+	c.members, c.worth = append(c.members, int32(member)), append(c.worth, worth)
 }
 
 // partSize is a part of a formula with what it is for one sample.
@@ -255,12 +300,15 @@ func cover(all []sample, members []int) []int {
 
 type grower struct {
 	samples []sample
+	columns *[featureCount]column
 	labels  int
 	tries   int
 	rnd     *rand.Rand
 	nodes   []node
 
 	numbers []int32 // of the kinds of the node that is split
+	sorted  []int64
+	spare   []int64
 	local   [][2]int32
 	counts  [2][]int32
 }
@@ -284,16 +332,32 @@ func (g *grower) grow(index []int32) {
 		g.nodes = append(g.nodes, node{feature: -1, at: int64(g.majority(index))})
 		return
 	}
-	split := 0
+	split, c := 0, &g.columns[feature]
+	low, high := int32(0), int32(len(c.values)-1) // the values next to the cut
 	for i, s := range index {
-		if g.samples[s].v[feature] <= at {
-			index[i], index[split] = index[split], s
-			split++
+		if rank := c.ranks[s]; rank > at {
+			high = min(high, rank)
+			continue
 		}
+		low = max(low, c.ranks[s])
+		index[i], index[split] = index[split], s
+		split++
 	}
-	g.nodes = append(g.nodes, node{feature: int16(feature), at: at})
+	g.nodes = append(g.nodes, node{feature: int16(feature), at: roundest(c.values[low], c.values[high]-1)})
 	g.grow(index[:split])
 	g.grow(index[split:])
+}
+
+// roundest is the number from low to high that most powers of two divide: such thresholds are shared by many nodes.
+func roundest(low, high int64) int64 {
+	for bit := int64(1); bit > 0; bit <<= 1 {
+		if rounded := high &^ (bit - 1); rounded >= low {
+			high = rounded
+			continue
+		}
+		break
+	}
+	return high
 }
 
 // majority is the label that explains most of some samples; of several that explain all, the one most are named by.
@@ -311,40 +375,97 @@ func (g *grower) majority(index []int32) int {
 	return slices.Index(count, slices.Max(count))
 }
 
-// question is the best of some random ones.
-func (g *grower) question(index []int32) (feature int, at int64) {
+// looked is how many samples of a node its questions are compared on.
+const looked = 4096
+
+// question is the best one about some random features: the feature and the number of a value of it.
+func (g *grower) question(all []int32) (feature int, at int32) {
 	feature = -1
-	var best float64
+	index := all
+	if len(all) > looked {
+		index = make([]int32, looked)
+		for i := range index {
+			index[i] = all[g.rnd.IntN(len(all))]
+		}
+	}
 	kinds := g.kindsOf(index)
-	whole, left := g.counts[0][:kinds], g.counts[1][:kinds]
+	whole := g.counts[0][:kinds]
 	clear(whole)
 	for i := range index {
 		whole[g.local[i][0]]++
 		whole[g.local[i][1]]++
 	}
-	for range g.tries {
-		f := g.rnd.IntN(featureCount)
-		v := g.samples[index[g.rnd.IntN(len(index))]].v[f]
-		clear(left)
-		n := 0
-		for i, s := range index {
-			if g.samples[s].v[f] <= v {
-				left[g.local[i][0]]++
-				left[g.local[i][1]]++
-				n++
-			}
-		}
-		if n == 0 || n == len(index) {
-			continue
-		}
-		if score := purity(whole, left, n, len(index)); score > best {
+	var best float64
+	for _, f := range g.rnd.Perm(featureCount)[:min(g.tries, featureCount)] {
+		if score, v := g.threshold(f, index, kinds); score > best {
 			best, feature, at = score, f, v
 		}
 	}
 	if feature < 0 {
-		return g.anyQuestion(index)
+		return g.anyQuestion(all)
 	}
 	return feature, at
+}
+
+// threshold is the value of a feature that separates some samples best, by the Gini purity of labels and of coarse kinds on both sides.
+func (g *grower) threshold(f int, index []int32, kinds int) (best float64, at int32) {
+	ranks, whole, left := g.columns[f].ranks, g.counts[0][:kinds], g.counts[1][:kinds]
+	sorted := g.sorted[:len(index)]
+	for i, s := range index {
+		sorted[i] = int64(ranks[s])<<32 | int64(i)
+	}
+	g.sort(sorted)
+	if sorted[0]>>32 == sorted[len(sorted)-1]>>32 {
+		return 0, 0
+	}
+	clear(left)
+	var here, there int64
+	for _, n := range whole {
+		there += int64(n) * int64(n)
+	}
+	for i, s := range sorted[:len(sorted)-1] {
+		for _, kind := range g.local[int32(s)] {
+			here += 2*int64(left[kind]) + 1
+			there -= 2*int64(whole[kind]-left[kind]) - 1
+			left[kind]++
+		}
+		if s>>32 == sorted[i+1]>>32 {
+			continue
+		}
+		if score := float64(here)/float64(i+1) + float64(there)/float64(len(sorted)-i-1); score > best {
+			best, at = score, int32(s>>32)
+		}
+	}
+	return best, at
+}
+
+// sort orders ranks with their positions: long lists digit by digit, which keeps the order of equal ranks.
+func (g *grower) sort(list []int64) {
+	if len(list) < 128 {
+		slices.Sort(list)
+		return
+	}
+	most := int64(0)
+	for _, v := range list {
+		most = max(most, v)
+	}
+	from, to := list, g.spare[:len(list)]
+	for shift := 32; most>>shift > 0; shift += 8 {
+		var next [257]int // where the values with a digit go
+		for _, v := range from {
+			next[int(byte(v>>shift))+1]++
+		}
+		for i := range 256 {
+			next[i+1] += next[i]
+		}
+		for _, v := range from {
+			d := byte(v >> shift)
+			to[next[d]] = v
+			next[d]++
+		}
+		from, to = to, from
+	}
+	copy(list, from)
 }
 
 // kindsOf numbers the labels and the coarse kinds that some samples have, and tells how many there are.
@@ -364,24 +485,12 @@ func (g *grower) kindsOf(index []int32) int {
 	return int(n)
 }
 
-// purity is the Gini purity of labels and of coarse kinds on both sides, weighed by the number of samples.
-func purity(whole, left []int32, n, all int) float64 {
-	var here, there float64
-	for i, c := range left {
-		rest := float64(whole[i] - c)
-		here += float64(c) * float64(c)
-		there += rest * rest
-	}
-	return here/float64(n) + there/float64(all-n)
-}
-
 // anyQuestion is asked where random ones separated nothing: the first feature in which two samples differ.
-func (g *grower) anyQuestion(index []int32) (int, int64) {
-	one := &g.samples[index[0]].v
+func (g *grower) anyQuestion(index []int32) (int, int32) {
 	for _, i := range index[1:] {
-		for f, v := range g.samples[i].v {
-			if v != one[f] {
-				return f, min(v, one[f])
+		for f := range g.columns {
+			if a, b := g.columns[f].ranks[index[0]], g.columns[f].ranks[i]; a != b {
+				return f, min(a, b)
 			}
 		}
 	}

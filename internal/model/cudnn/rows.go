@@ -59,31 +59,36 @@ func (m Measured) Of(p Pass) units.Bytes {
 // Passes are the kernels a row measured.
 func Passes() []Pass { return []Pass{Forward, InputGrad, WeightGrad} }
 
-// Conv is the row's convolution; false where the row is not one of two dimensions.
+// Conv is the row's convolution, of two or three dimensions; false where the row is none.
 func (r Row) Conv() (Conv, bool) {
 	x, w, y := r.Input, r.Weight, r.out()
-	if len(x) != 4 || len(w) != 4 || len(y) != 4 || len(r.Stride) == 0 || len(r.Padding) == 0 {
+	if n := len(x); n < 4 || n > 5 || len(w) != n || len(y) != n || len(r.Stride) != n-2 || len(r.Padding) != n-2 {
 		return Conv{}, false
 	}
 	if r.Transposed {
 		x, y = y, x
 	}
+	last := len(r.Stride) - 1
 	c := Conv{
-		N: x[0], C: x[1], H: x[2], W: x[3], K: y[1], P: y[2], Q: y[3], R: w[2], S: w[3],
-		Stride: r.Stride[0], Pad: r.Padding[0], Dilation: r.Dilation, Groups: r.Groups, Width: 2,
+		Stride: r.Stride[last], Pad: r.Padding[last], Dilation: r.Dilation, Groups: r.Groups, Width: 2,
 		BF16: r.DType == "bf16", Last: r.Last, Transposed: r.Transposed,
-	}
+	}.Sized(x, y, w[2:])
 	if r.DType == "fp32" {
 		c.Width = 4
 	}
 	return c, c.valid()
 }
 
+// Layer names the row's layer: rows with the same name differ only in batch, data type or memory format.
+func (r Row) Layer() string {
+	return fmt.Sprint(r.Input[1:], r.Weight, r.Stride, r.Padding, r.Dilation, r.Groups, r.Transposed)
+}
+
 // Aside tells whether a row belongs to the fifth that no table is grown from. Rows that differ only in batch, data type
 // or memory format stay together, so that no near copy of a row kept aside is learned.
 func (r Row) Aside() bool {
 	h := fnv.New32a()
-	fmt.Fprint(h, r.Input[1:], r.Weight, r.Stride, r.Padding, r.Dilation, r.Groups, r.Transposed)
+	io.WriteString(h, r.Layer())
 	return h.Sum32()%5 == 0
 }
 
@@ -110,7 +115,7 @@ func ReadRows(from io.Reader) (Card, []Row, error) {
 		case bytes.Contains(line, []byte(`"capability":`)):
 			err = json.Unmarshal(line, &card)
 		case bytes.Contains(line, []byte(`"w":`)):
-			if err = json.Unmarshal(line, &r); err == nil && len(r.Input) == 4 && len(r.Weight) == 4 {
+			if err = json.Unmarshal(line, &r); err == nil && len(r.Input) > 3 {
 				rows = append(rows, r)
 			}
 		}

@@ -110,7 +110,7 @@ func (s convShape) work(op string, pass cudnn.Pass, flops float64, read, written
 }
 
 // agreed is the share of a table's trees from which on their answer stands alone. Below it, neighbours were measured with several plans: the weight gradient of
-// 128 to 64 channels over 64 × 32 × 32 takes 412 MiB on an H200 where most of its neighbours take a copy of the operands, 52 MiB.
+// 128 to 64 channels over 64 × 32 × 32 takes 412 MiB on an H200 where many of its neighbours take a copy of the operands, 52 MiB.
 const agreed = 0.8
 
 // spare is how much more a pass may take: what other plans of measured neighbours took. For thin kernels, and in fp32 for 1×1, grouped, 1-D and 3-D ones, steps
@@ -175,27 +175,17 @@ type convShape struct {
 	benchmark *Benchmark
 }
 
-// need is what cuDNN takes for a pass. 1-D convolutions run as 2-D ones of one row (view1d_as_2d, aten/src/ATen/native/Convolution.cpp); for 3-D
-// ones, of which none was measured, depth and rows count as one.
+// need is what cuDNN takes for a pass.
 func (s convShape) need(pass cudnn.Pass) cudnn.Need {
 	in, out := s.x.Sizes, s.y.Sizes
 	if s.c.Transposed {
 		in, out = out, in
 	}
-	fold := func(sizes []int) (rows, cols int) {
-		rows = 1
-		for _, n := range sizes[:len(sizes)-1] {
-			rows *= n
-		}
-		return rows, sizes[len(sizes)-1]
-	}
+	last := len(in) - 3
 	c := cudnn.Conv{
-		N: in[0], C: in[1], K: out[1], Groups: s.c.Groups, Width: int(s.x.DType.Width()), BF16: s.x.DType == tensor.BFloat16, Last: s.last, Transposed: s.c.Transposed,
-		Stride: pickDim(s.c.Stride, len(in)-3, 1), Pad: pickDim(s.c.Padding, len(in)-3, 0), Dilation: pickDim(s.c.Dilation, len(in)-3, 1),
-	}
-	c.H, c.W = fold(in[2:])
-	c.P, c.Q = fold(out[2:])
-	c.R, c.S = fold(s.c.Kernel)
+		Groups: s.c.Groups, Width: int(s.x.DType.Width()), BF16: s.x.DType == tensor.BFloat16, Last: s.last, Transposed: s.c.Transposed,
+		Stride: pickDim(s.c.Stride, last, 1), Pad: pickDim(s.c.Padding, last, 0), Dilation: pickDim(s.c.Dilation, last, 1),
+	}.Sized(in, out, s.c.Kernel)
 	return s.table.Need(c, pass, s.benchmark.mode(c, pass))
 }
 

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"sync"
 )
 
 // ErrNotGraph is in the chain of every error about a file that is no readable graph.
@@ -28,6 +29,9 @@ type Graph struct {
 	Trace        *Trace   // set where the graph was written down while its model ran; nil for torch.export's own
 
 	exprs []expr // interned size expressions; index 0 is unused
+
+	once    sync.Once
+	repeats *repeats // set by once
 }
 
 // Trace is what the probe adds to a graph it wrote down while the model ran (script/probe, _forward.py): element types are those of

@@ -4,10 +4,13 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -231,6 +234,54 @@ func FuzzParse(f *testing.F) {
 				}
 			}
 		}
+	})
+}
+
+func TestAPackedGraphIsTheGraph(t *testing.T) {
+	t.Parallel()
+	for name, data := range graphs(t) {
+		want, err := Parse(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want.Nodes {
+			want.Nodes[i].Source = Source{} // left out
+		}
+		packed, err := Pack(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Unpack(packed)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: another graph comes back (%v)", name, err)
+		}
+		packed[len(packed)/2] ^= 1
+		if _, err := Unpack(packed); !errors.Is(err, ErrNotGraph) {
+			t.Errorf("%s, damaged: %v", name, err)
+		}
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
+	for _, name := range []string{"seed-simple", "seed-mlp"} {
+		g, err := Parse(graphs(f)[name])
+		if err != nil {
+			f.Fatal(err)
+		}
+		packed, err := Pack(g)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(packed[len(packedMagic)+4:])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		whole := binary.LittleEndian.AppendUint32([]byte(packedMagic), crc32.ChecksumIEEE(data))
+		g, err := Unpack(append(whole, data...))
+		if err != nil {
+			return
+		}
+		g.Depth()
+		_, _ = g.Bind(batch(3)) // sizes that are refused are refused
 	})
 }
 

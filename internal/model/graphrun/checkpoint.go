@@ -1,6 +1,7 @@
 package graphrun
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/model/eager"
@@ -86,9 +87,9 @@ func (r *graphRun) span(from, to int) (made map[int]bool, reads []*eager.Tensor)
 	return made, reads
 }
 
-// letGo releases what a checkpointed call still holds of its own.
+// letGo releases what a checkpointed call still holds of its own, in the order it was numbered: every run does the same.
 func (r *graphRun) letGo() {
-	for v := range r.made {
+	for _, v := range slices.Sorted(maps.Keys(r.made)) {
 		if t := r.vals[v]; t != nil {
 			r.vals[v] = nil
 			t.Release()

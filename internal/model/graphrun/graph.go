@@ -413,7 +413,7 @@ func refuseMisfit(pn *planNode) {
 	switch r := recover().(type) {
 	case nil:
 	case runtime.Error:
-		panic(eager.Fault(fmt.Sprintf("operator %.60s has arguments that do not fit it: %v", pn.Target, r)))
+		panic(eager.Fault(fmt.Sprintf("operator %.60s has arguments that do not fit it", pn.Target)))
 	default:
 		panic(r)
 	}

@@ -23,5 +23,8 @@ func (p Plan) Moment(m Model, now [tape.Categories]units.Bytes, backward bool) u
 	return held + m.m.inFlight(p.Stages)
 }
 
+// Cached is what a rank's allocator keeps beyond what it would on one card.
+func (p Plan) Cached(m Model) units.Bytes { return p.cached(m.m) }
+
 // InFlight is what the first of several pipeline stages holds beyond one micro-batch.
 func (m Model) InFlight(stages int) units.Bytes { return m.m.inFlight(stages) }

@@ -3,7 +3,7 @@
 // It takes the tape of the job on one card and a Plan (DDP, ZeRO, FSDP2, pipeline stages) and returns an Estimate per rank. The arithmetic is
 // analytic: at every instant of the tape, parameters, gradients and optimizer state count by the share the plan leaves on a rank, everything
 // else counts in full, and the plan's own buffers are added (PyTorch 2.11: torch/csrc/distributed/c10d/reducer.hpp, torch/distributed/fsdp;
-// DeepSpeed: runtime/zero). Nothing here was measured. Communication libraries' memory outside the allocator is not counted.
+// DeepSpeed: runtime/zero). Of DeepSpeed's stages, ranks were measured; the rest was not. Communication libraries' memory outside the allocator is not counted.
 // Refused: fewer than two ranks, and kinds that are not known.
 package shard
 
@@ -21,6 +21,7 @@ type Plan struct {
 	Kind       setup.Sharding
 	Ranks      int
 	Masters    bool // the tape's parameters are 16-bit copies: what each rank keeps of parameters and state is fp32
+	Element    int  // bytes of an element of the tape's parameters; 0: 2 where they have masters, else 4
 	BucketView bool // DDP: gradient_as_bucket_view, which saves the buckets
 	Stages     int  // pipeline stages; 0 and 1: none. The tape is then that of one stage's layers
 
@@ -70,6 +71,7 @@ func (p Plan) shards() int { return p.Kind.Shards(p.Ranks) }
 type Estimate struct {
 	Peak        units.Bytes // tensors of the rank at its highest instant
 	Buffers     units.Bytes // of which the plan's own buffers
+	Cached      units.Bytes // that the allocator keeps beside it, beyond what it would on one card
 	Assumptions []string
 }
 
@@ -96,8 +98,23 @@ func NCCL(cards int, nvlink bool) units.Bytes {
 	return overNVLink
 }
 
-// DeepSpeed's defaults (deepspeed/runtime/zero/config.py): buckets of 5e8 elements.
-const zeroBucket = 500_000_000
+// DeepSpeed's defaults, in elements (https://github.com/deepspeedai/DeepSpeed/blob/v0.19.8/deepspeed/runtime/zero/config.py): the bucket that gradients are reduced in
+// (reduce_bucket_size), allocated whole however small the model is, and the parameters that stage 3 leaves gathered (stage3_max_live_parameters, stage3_max_reuse_distance).
+const (
+	zeroBucket = 500_000_000
+	zeroLive   = 1_000_000_000
+)
+
+// element is the bytes of an element of the tape's parameters and gradients.
+func (p Plan) element() units.Bytes {
+	if p.Element > 0 {
+		return units.Bytes(p.Element)
+	}
+	if p.Masters {
+		return 2
+	}
+	return 4
+}
 
 // PerRank walks the tape once and takes the highest instant.
 func PerRank(t *tape.Tape, p Plan) (Estimate, error) {
@@ -129,6 +146,7 @@ func PerRank(t *tape.Tape, p Plan) (Estimate, error) {
 		}
 	}
 	best.Peak += m.inFlight(p.Stages)
+	best.Cached = p.cached(m)
 	best.Assumptions = append(p.Assumptions(), stageAssumption(p.Stages)...)
 	return best, nil
 }
@@ -152,6 +170,7 @@ func stageAssumption(stages int) []string {
 type model struct {
 	params units.Bytes // all parameters and buffers
 	grads  units.Bytes // all gradients at once
+	widest units.Bytes // the largest of them
 	layer  units.Bytes // parameters of the largest repeated layer
 	rest   units.Bytes // parameters outside of repeated layers
 	saved  units.Bytes // activations of the layers at the end of the first forward
@@ -185,6 +204,7 @@ func measure(t *tape.Tape) model {
 			layers[layer[e.Owner]] += e.Size
 		case o.Category == tape.Gradients:
 			grads += sign * e.Size
+			m.widest = max(m.widest, e.Size)
 			m.grads = max(m.grads, grads)
 		case o.Category == tape.Activations && layer[e.Owner] != "":
 			saved += sign * e.Size
@@ -219,31 +239,35 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 	}
 	params, grads, state := now[tape.Parameters], now[tape.Gradients], now[tape.Optimizer]
 	rest := now[tape.Activations] + now[tape.Inputs] + now[tape.Workspace] + now[tape.Other]
-	bucket := min(m.grads, zeroBucket*4)
-	if !backward {
-		bucket = 0 // buckets are made in the first backward
-	}
+	bucket := zeroBucket * p.element()
 	switch p.Kind {
 	case setup.DDP:
 		buffers = m.grads
 		if p.BucketView || !backward {
 			buffers = 0
 		}
-	case setup.ZeRO1:
+	case setup.ZeRO1: // the first gradient makes the bucket, the step lets it go
 		state = wide(state) + masters
-		buffers = bucket
-	case setup.ZeRO2:
-		state, grads = wide(state)+masters, share(grads)
-		buffers = bucket
-	case setup.ZeRO3:
-		state, grads = wide(state)+masters, share(grads)
-		params = min(params, share(params)+p.gathered(m))
+		if grads > 0 {
+			buffers = bucket
+		}
+	case setup.ZeRO2: // as in stage 1, but every backward pass has one of its own: when its first gradient comes, the loss is done with
+		state = wide(state) + masters
+		if grads > 0 {
+			buffers = max(0, min(rest, m.saved)+bucket-rest)
+			grads = max(share(grads), m.widest) // a rank keeps whole the gradients that its part begins or ends in (copy_grads_in_partition)
+		}
+	case setup.ZeRO3: // bucket and gradients are allocated when the engine is made
+		state, grads = wide(state)+masters, share(m.grads)
+		params = share(params) + p.gathered(m)
 		buffers = bucket
 	case setup.FSDP2, setup.HSDP:
 		state = wide(state)
 		if p.Stages > 1 { // stages keep parameters gathered and reduce gradients once, after the last micro-batch
 			params += wide(params)
-			buffers = min(bucket, 2*m.layer)
+			if backward {
+				buffers = min(m.grads, bucket, 2*m.layer)
+			}
 			break
 		}
 		// At least: Fully knows what is gathered when. Streams do not share memory, so what the reduction and the gathers hold at their peaks counts at any time.
@@ -252,12 +276,30 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 	return params + grads + state + rest + buffers, buffers
 }
 
-// gathered are parameters in full: the running layer, the one fetched ahead, and what lies outside of layers.
-func (p Plan) gathered(m model) units.Bytes { return 2*m.layer + m.rest }
+// gathered are parameters that stage 3 has in full: it lets go of those that are not used again within so many others.
+// https://github.com/deepspeedai/DeepSpeed/blob/v0.19.8/deepspeed/runtime/zero/partitioned_param_coordinator.py (__params_to_release)
+func (p Plan) gathered(m model) units.Bytes {
+	return min(m.params, max(zeroLive*p.element(), 2*m.layer+m.rest))
+}
+
+// cached is what a rank's allocator may keep beyond what it would on one card: stage 3 gathers on a stream of its own, whose blocks nothing else reuses; the bucket
+// of stages 1 and 2 comes and goes between other requests. Measured on an H200 as one rank of several (docs/measurements/2026-11-16-h200-written-plans.md).
+func (p Plan) cached(m model) units.Bytes {
+	switch p.Kind {
+	case setup.ZeRO1, setup.ZeRO2:
+		return zeroBucket * p.element()
+	case setup.ZeRO3:
+		return p.gathered(m)
+	}
+	return 0
+}
 
 // Assumptions are what the numbers of a plan rest on.
 func (p Plan) Assumptions() []string {
 	out := []string{fmt.Sprintf("per rank of %d (%s): computed from the tape of one card, not measured", p.Ranks, p.Kind)}
+	if p.Kind == setup.ZeRO1 || p.Kind == setup.ZeRO2 {
+		out[0] = fmt.Sprintf("per rank of %d (%s): computed from the tape of one card; four such ranks of DeepSpeed 0.19 on an H200 lay within 1 %%", p.Ranks, p.Kind)
+	}
 	if _, ok := p.Fully(1); ok {
 		out[0] = fmt.Sprintf("per rank of %d (%s): a tape of its own; ten such ranks on an H200 were within 0.3 %%", p.Ranks, p.Kind)
 	}
@@ -267,8 +309,10 @@ func (p Plan) Assumptions() []string {
 			out = append(out, "DDP keeps its buckets beside the gradients; gradient_as_bucket_view=True saves them")
 		}
 	case setup.ZeRO1, setup.ZeRO2:
-		out = append(out, "DeepSpeed's default bucket of 5e8 elements, or all gradients where they are fewer")
-	case setup.ZeRO3, setup.FSDP2, setup.HSDP:
+		out = append(out, "DeepSpeed's default bucket of 5e8 elements, which is allocated whole")
+	case setup.ZeRO3:
+		out = append(out, "DeepSpeed's defaults: a bucket of 5e8 elements, and parameters stay gathered up to 1e9 of them")
+	case setup.FSDP2, setup.HSDP:
 		if p.Stages > 1 { // torch/distributed/pipelining/stage.py, 2.11: set_reshard_after_backward(False), set_requires_gradient_sync(False)
 			out = append(out, "in a pipeline only the optimizer's state is sharded: parameters stay gathered over the micro-batches of a step")
 			break

@@ -109,7 +109,7 @@ func (r *Reader) names(q request) (open, closed string, err error) {
 	}
 	fmt.Fprintf(hash, "%s %s %s", text, r.found.Torch, r.found.Transformers)
 	key := fmt.Sprintf("%x", hash.Sum(nil)[:16])
-	return filepath.Join(r.cache(), key+".json.gz"), filepath.Join(r.cache(), key+"-"+sizes+".json.gz"), nil
+	return filepath.Join(r.cache(), key+".graph"), filepath.Join(r.cache(), key+"-"+sizes+".graph"), nil
 }
 
 func (r *Reader) cache() string {
@@ -132,7 +132,7 @@ func (r *Reader) known(name string) *exported.Graph {
 	if err != nil {
 		return nil
 	}
-	g, err := exported.Parse(data)
+	g, err := exported.Unpack(data)
 	if err != nil || g.Trace == nil {
 		return nil
 	}
@@ -182,7 +182,9 @@ func (r *Reader) ask(q request, open, closed string) (*exported.Graph, error) {
 		name = closed
 	}
 	r.keep(name, g)
-	store(name, data)
+	if packed, err := exported.Pack(g); err == nil {
+		store(name, packed)
+	}
 	return g, nil
 }
 

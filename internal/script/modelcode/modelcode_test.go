@@ -68,7 +68,7 @@ func TestABrokenGraphInTheCacheIsReadAgain(t *testing.T) {
 	if _, err := r.Graph(job.Job{Batch: 2, Seq: 8}, []byte(`{}`)); err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(r.Cache, "*.json.gz"))
+	files, err := filepath.Glob(filepath.Join(r.Cache, "*.graph"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %v", files, err)
 	}

@@ -1,7 +1,7 @@
 // Command grow makes the table of workspaces of one compute capability from measured rows.
 //
 // It takes files of rows (scripts/gpu/workspaces.py), gzipped or not and returns the table that the package cudnn embeds, and on the
-// terminal how it answers for the fifth of the rows that it was not grown from. Rows that cannot be read end it with an error.
+// terminal how it answers for a fifth of the first file, whose layers are learned from no file. Rows that cannot be read end it with an error.
 //
 //	go run ./internal/model/cudnn/grow -out sm90.table rows.jsonl.gz …
 //
@@ -21,19 +21,21 @@ import (
 
 func main() {
 	out := flag.String("out", "", "file to write the table to")
-	trees := flag.Int("trees", 12, "trees of each pass")
-	tries := flag.Int("tries", 150, "random questions a node chooses from")
+	trees := flag.Int("trees", 5, "trees of each pass")
+	tries := flag.Int("tries", 50, "random features a node chooses its question from")
 	whole := flag.Bool("whole", false, "write a table grown from all rows; without it a fifth is kept aside, which the tests look at")
+	judged := flag.String("judge", "", "files of rows, separated by commas, that the table is only compared with: their layers are learned from no file")
 	flag.Parse()
-	if err := run(*out, flag.Args(), cudnn.Growth{Trees: *trees, Tries: *tries, Seed: 1}, *whole); err != nil {
+	if err := run(*out, flag.Args(), strings.FieldsFunc(*judged, func(r rune) bool { return r == ',' }), cudnn.Growth{Trees: *trees, Tries: *tries, Seed: 1}, *whole); err != nil {
 		fmt.Fprintln(os.Stderr, "grow:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out string, files []string, g cudnn.Growth, whole bool) error {
+func run(out string, files, judged []string, g cudnn.Growth, whole bool) error {
 	var rows, kept, aside []cudnn.Row
-	for _, f := range files {
+	hidden := map[string]bool{} // layers of the fifth of the first file, and of the files to compare with
+	for i, f := range files {
 		card, read, err := open(f)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f, err)
@@ -43,18 +45,33 @@ func run(out string, files []string, g cudnn.Growth, whole bool) error {
 		}
 		g.Card = card
 		rows = append(rows, read...)
+		for _, r := range read {
+			if i == 0 && r.Aside() {
+				hidden[r.Layer()] = true
+				aside = append(aside, r)
+			}
+		}
+	}
+	seen := make([][]cudnn.Row, len(judged))
+	for i, f := range judged {
+		var err error
+		if _, seen[i], err = open(f); err != nil {
+			return fmt.Errorf("%s: %w", f, err)
+		}
+		for _, r := range seen[i] {
+			hidden[r.Layer()] = true
+		}
 	}
 	for _, r := range rows {
-		if r.Aside() {
-			aside = append(aside, r)
-		} else {
+		if !hidden[r.Layer()] {
 			kept = append(kept, r)
 		}
 	}
+	fmt.Printf("%d rows, %d kept aside, %d to grow from\n", len(rows), len(aside), len(kept))
 	table := cudnn.Grow(kept, g)
-	fmt.Printf("%d rows, %d kept aside\n", len(rows), len(aside))
-	for m, name := range []string{"heuristic", "benchmark, first call", "benchmark, later calls"} {
-		fmt.Printf("%s\n%s", name, cudnn.Judge(table, aside, cudnn.Mode(m)))
+	judge(table, "kept aside", aside)
+	for i, f := range judged {
+		judge(table, f, seen[i])
 	}
 	if out == "" {
 		return nil
@@ -65,6 +82,14 @@ func run(out string, files []string, g cudnn.Growth, whole bool) error {
 	data := table.Encode()
 	fmt.Printf("%s: %d bytes\n", out, len(data))
 	return os.WriteFile(out, data, 0o644)
+}
+
+func judge(table *cudnn.Table, name string, rows []cudnn.Row) {
+	for m, mode := range []string{"heuristic", "benchmark, first call", "benchmark, later calls"} {
+		if v := cudnn.Judge(table, rows, cudnn.Mode(m)); v.All.Passes > 0 {
+			fmt.Printf("%s, %s\n%s", name, mode, v)
+		}
+	}
 }
 
 func open(name string) (cudnn.Card, []cudnn.Row, error) {

@@ -9,6 +9,9 @@ import inspect
 VALUE = "_plimsoll_value"  # on an input: what it contains
 SECONDS = 10  # of sound, where a job does not say
 FRAMES = 3000  # of a spectrogram: 30 seconds, as Whisper takes
+CHANNEL = 8  # a variant: sound has a dimension of channels where it had none, and none where it had one
+CODES = (16, 32, 48)  # variants: several codebooks of tokens for each sample: as more samples, last, or second
+FILM = 64  # a variant: several images of a sample where there was one, one where there was a video
 PAIRS = ("efficientloftr", "lightglue", "superglue")  # match one image with another
 PARTS = ("vision_config", "image_config", "audio_config", "text_config", "encoder_config", "backbone_config", "encoder", "decoder", "speech_config", "audio_encoder", "text_encoder")
 
@@ -35,7 +38,8 @@ class Sizes(dict):
 
 def read(config, *names, default=None, parts=True):
     """The first of these fields that a configuration has, its own first, then those of its parts."""
-    for part in (config, *((getattr(config, p, None) for p in PARTS) if parts else ())):
+    inner = [getattr(config, p, None) for p in PARTS] if parts else []
+    for part in (config, *inner, *(getattr(i, "backbone_config", None) for i in inner)):
         for name in names:
             try:
                 value = getattr(part, name, None)
@@ -67,7 +71,7 @@ class Maker:
 
     def __init__(self, torch, config, model, size, dtype, variant=0):
         self.torch, self.config, self.model, self.size, self.dtype = torch, config, model, size, dtype
-        self.variant = variant  # of spectrograms: 1 turns them, 2 has 128 bins, 4 as many as the first linear layer takes; sums do both
+        self.variant = variant  # of spectrograms: 1 turns them, 2 has 128 bins, 4 as many as the first linear layer takes; sums do both. Others: below
         self.parameters = inspect.signature(model.forward).parameters
         self.kind = type(model).__name__
         self.made = {}
@@ -107,7 +111,9 @@ class Maker:
             return self.real(self.size["batch"], rows * rows, channels * patch * patch)
         if getattr(c, "model_type", "") in PAIRS:
             return self.real(self.size["batch"], 2, channels, height, width)
-        return self.real(self.size["batch"], channels, height, width)
+        if "prompt_pixel_values" in self.parameters:  # the prompt's image comes on top of it
+            height = height // 2
+        return self.real(self.size["batch"], *((1,) if self.variant & FILM and not self.sees_videos() else ()), channels, height, width)
 
     def video(self):
         c = self.config
@@ -188,9 +194,17 @@ class Maker:
         if read(c, "max_length") and read(c, "num_mel_bins"):  # AST: a spectrogram by another name
             return self.real(b, self.size.get("frames") or read(c, "max_length"), read(c, "num_mel_bins"))
         samples = self.size.get("frames") or SECONDS * int(read(c, "sampling_rate", "sample_rate", default=16000))
-        if read(c, "audio_channels", "channels") or "codec" in getattr(c, "model_type", "") or read(c, "codebook_size"):
+        channels = bool(read(c, "audio_channels", "channels") or "codec" in getattr(c, "model_type", "") or read(c, "codebook_size"))
+        if channels != bool(self.variant & CHANNEL):
             return self.real(b, int(read(c, "audio_channels", default=1)), samples)
         return self.real(b, samples)
+
+    def tokens(self, samples, length):
+        """Tokens of text, or of sound: those have one of each codebook."""
+        books, how = read(self.config, "num_codebooks", "num_channels", parts=False), self.variant & CODES[-1]
+        if not how or not isinstance(books, int):
+            return self.ids(samples, length)
+        return self.ids(*{CODES[0]: (samples * books, length), CODES[1]: (samples, length, books), CODES[2]: (samples, books, length)}[how])
 
     def series(self):
         c, b = self.config, self.size["batch"]
@@ -215,9 +229,9 @@ class Maker:
         b, size, c = self.size["batch"], self.size, self.config
         text = lambda: (b, size["seq"] if size.get("seq") or "Image" not in self.kind else read(c, "n_positions", default=1024))  # ImageGPT reads pixels as tokens
         rules = {
-            "input_ids": lambda: self.ids(*text()), "decoder_input_ids": lambda: self.ids(b, size["target_seq"]), "token_type_ids": lambda: self.ids(*text()),
+            "input_ids": lambda: self.tokens(*text()), "decoder_input_ids": lambda: self.tokens(b, size["target_seq"]), "token_type_ids": lambda: self.ids(*text()),
             "attention_mask": lambda: self.ones(*text()), "qformer_input_ids": lambda: self.ids(*text()), "bbox": lambda: self.ids(*text(), 4),
-            "pixel_values": self.video if self.sees_videos() else self.image, "pixel_values_videos": self.video, "image": self.image, "images": self.image,
+            "pixel_values": self.video if self.sees_videos() and not self.variant & FILM else self.image, "pixel_values_videos": self.video, "image": self.image, "images": self.image,
             "prompt_pixel_values": self.image, "prompt_masks": self.image, "flattened_patches": lambda: self.real(b, size.get("seq") or 2048, 2 + (read(c, "patch_size", default=16) ** 2) * 3),
             "input_features": self.spectrogram, "audio_values": self.sound, "input_values": self.sound, "audio_mel": self.spectrogram, "spectrogram": lambda: self.real(b, size["seq"], read(c, "model_in_dim", default=80)),
             "hidden_states": self.hidden, "inputs_embeds": lambda: self.real(*text(), self.width()), "query_embeds": lambda: self.real(b, read(c, "num_query_tokens", default=32), self.width()),
@@ -234,6 +248,9 @@ class Maker:
             "task_inputs": lambda: self.ids(b, read(c, "task_seq_len", default=77)), "classes_input_ids": lambda: self.ids(b * 4, 16), "classes_attention_mask": lambda: self.ones(b * 4, 16),
             "input_features_mask": lambda: self.heard("input_features"), "audio_mel_mask": lambda: self.heard("audio_mel"), "pixel_position_ids": lambda: self.positions(),
             "tasks_input_ids": lambda: self.ids(b, 16), "tasks_attention_mask": lambda: self.ones(b, 16), "inputs": lambda: self.perceived(),
+            "image_attention_mask": lambda: self.ones(*text(), 1), "pixel_mask": lambda: self.ones(b, *side(c, size)), "merge_sizes": lambda: self.ones(b),
+            "context": lambda: self.real(*text(), self.width()), "mel_spectrogram": lambda: self.real(b, read(c, "mel_dim", default=80), size.get("frames") or FRAMES // 2),
+            "aspect_ratio_ids": lambda: self.ones(b, 1), "aspect_ratio_mask": lambda: self.ones(b, 1, read(c, "max_num_tiles", default=4)),
             "speech_inputs": self.sound, "decoder_input_values": lambda: self.real(b, size["target_seq"], read(c, "num_mel_bins", default=80)),
         }
         if name not in self.made:
@@ -272,12 +289,23 @@ class Maker:
                                           "states", "actions", "rewards", "returns_to_go", "timesteps", "encoder_hidden_states", "query_embeds")]
         if "spatial_shapes" in takes and "pixel_attention_mask" in takes:
             more.append("pixel_attention_mask")
-        out = [text + [n for n in required if n not in text], first, first + decoder, first + text, text + decoder, first + text + decoder, first + more, first + text + more + decoder, [*dict.fromkeys(first + text + ["attention_mask"])]]
+        seen = [n for n in ("pixel_values", "image_attention_mask") if n in takes]
+        out = [text + [n for n in required if n not in text], first, first + decoder, first + text, text + decoder, first + text + decoder, first + more, first + text + more + decoder, first + text + ["attention_mask"],
+               first + text + seen, first + text + more + ["attention_mask"]]
         masked = [n for n in takes if n in ("input_features_mask", "audio_mel_mask")]
         out += [first + masked, first + text + masked] if masked else []
         unique = list(dict.fromkeys(tuple(dict.fromkeys(n for n in names if n in takes)) for names in out))
-        heard = {"input_features", "audio_mel"}
-        return [(names, variant) for names in unique if names for variant in (range(6) if heard & set(names) else (0,))]
+        return [(names, variant) for names in unique if names for variant in self.variants(set(names))]
+
+    def variants(self, names):
+        """Forms of the same inputs to try, the most likely first."""
+        if names & {"input_features", "audio_mel"}:
+            return range(6)
+        if names & {"input_values", "audio_values", "speech_inputs"}:
+            return 0, CHANNEL
+        if names & {"input_ids", "decoder_input_ids"} and isinstance(read(self.config, "num_codebooks", "num_channels", parts=False), int) and "pixel_values" not in names:
+            return 0, *CODES
+        return (0, FILM) if "pixel_values" in names else (0,)
 
     def inputs(self, names):
         out = {}

@@ -191,6 +191,7 @@ def as_running(torch, transformers):
     import transformers.masking_utils as masks
     put(masks, "is_tracing", no)
     put(masks, "find_packed_sequence_indices", lambda *args, **kwargs: None)
+    put(masks, "_vmap_expansion_sdpa", lambda function: lambda *at: function(*masks._non_vmap_expansion_sdpa(*at)).expand([len(i) for i in at]))  # the same sizes
     for module in [m for n, m in list(sys.modules.items()) if n.startswith("transformers.") and "is_tracing" in vars(m)]:
         put(module, "is_tracing", no)
     put(transformers.PreTrainedModel, "warn_if_padding_and_no_attention_mask", lambda *args, **kwargs: None)
@@ -299,6 +300,8 @@ def described(torch, transformers, request, config, task, cls):
         except Exception as failure:
             problems.append(failure)
     if chosen is None:
+        if choices and "input_ids" in choices[0][0]:
+            too_long(config, base)
         raise next((p for p in problems if isinstance(p, _inputs.Missing)), problems[0] if problems else Refused(f"nothing is known about the inputs of {cls.__name__}"))
     names, first = chosen[0], next(iter(done.values()))
     about = {
@@ -316,6 +319,15 @@ def described(torch, transformers, request, config, task, cls):
         except (_forward.Differs, ValueError, RuntimeError) as failure:
             problem = problem or failure
     raise problem
+
+
+def too_long(config, size):
+    """Refuses a sequence that is longer than the model has positions for, where it did not run."""
+    from . import _inputs
+
+    most = _inputs.read(config, "max_position_embeddings", "n_positions")
+    if isinstance(most, int) and size.get("seq", 0) > most:
+        raise Refused(f"seq {size['seq']}: the model has {most} positions (max_position_embeddings); set --seq {most} or less")
 
 
 def notes(task, cls, config, trace, names):
