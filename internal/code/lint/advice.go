@@ -105,13 +105,26 @@ func trainNotRestored(p *pass) {
 			if l.Parent != nil || !p.trainsIn(s, l) {
 				continue
 			}
-			if at := p.leftInEval(s, l); at != nil {
+			at := p.leftInEval(s, l)
+			switch {
+			case at == nil:
+			case p.sameInEval():
+				p.report(at, Note,
+					"the model is switched to eval mode inside the training loop and never back; nothing in this file has dropout or batch norm, so it changes nothing yet",
+					"call `model.train()` at the start of each training epoch")
+			default:
 				p.report(at, Warning,
 					"the model is switched to eval mode inside the training loop and never back: from the second iteration on dropout is off and batch norm no longer learns. It does not affect memory, but it changes the training",
 					"call `model.train()` at the start of each training epoch")
 			}
 		}
 	}
+}
+
+// sameInEval tells whether the file makes its own model and no layer in it differs between the modes.
+func (p *pass) sameInEval() bool {
+	source := p.m.File.Source
+	return contains(source, "nn.Module", "nn.Sequential") && !contains(source, "ropout", "atchNorm", "nn.Transformer", "models", "from_pretrained", "timm", "hub.load")
 }
 
 func (p *pass) trainsIn(s *flow.Scope, l *flow.Loop) bool {

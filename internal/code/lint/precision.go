@@ -89,9 +89,10 @@ func logitsUpcast(p *pass) {
 		for _, c := range s.Calls {
 			switch {
 			case p.upcasts(c) && logitsName(c.Recv) && lossAfter(s, c.Order) && !computesWith(s, c):
-				p.report(c.Node, Warning,
+				// Without the conversion the loss has the logits' own type, and under autocast or torch.compile the copy is made or left out in any case.
+				p.report(c.Node, Note,
 					"the logits are copied to float32 before the loss: batch × length × vocabulary × 4 bytes more, often the largest tensor of the step",
-					"pass them to cross_entropy as they are (it accumulates in float32 itself), or use a fused or chunked linear cross-entropy")
+					"a fused or chunked linear cross-entropy needs no such copy and keeps the loss in float32")
 			case softmaxOfLogits(c) && feedsCrossEntropy(s, c):
 				p.report(c.Node, Warning,
 					"cross_entropy applies log-softmax itself: this softmax keeps a second tensor of the size of the logits for backward, and changes the loss",

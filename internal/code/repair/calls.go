@@ -2,7 +2,6 @@ package repair
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
@@ -87,7 +86,7 @@ func cloneTensor(s *site) []lint.Repair {
 		return nil
 	}
 	x := s.call.Node.Args[0].Value
-	return one("Replace with `"+short(s.text(x))+".detach().clone()`", true, replace(s.call.Node, s.text(x)+".detach().clone()"))
+	return one("Replace with `"+short(s.text(x))+".detach().clone()`", false, replace(s.call.Node, s.text(x)+".detach().clone()"))
 }
 
 // deleteCheckpoint forgets a checkpoint after its last use in the block that loaded it.
@@ -142,25 +141,10 @@ func rawLogits(s *site) []lint.Repair {
 		return nil
 	}
 	c := s.call.Node
-	switch {
-	case s.call.Recv != nil && (s.call.Method == "float" || s.call.Method == "to") && primary(s.call.Recv) && !s.returnsLogits():
-		title := "Drop `." + s.call.Method + "(…)`"
-		if a, ok := s.statement(c).(*pysource.Assign); ok && a.Value == pysource.Expr(c) && len(a.Targets) == 1 && s.text(a.Targets[0]) == s.text(s.call.Recv) {
-			return one(title, false, s.removed(a)...) // logits = logits.float()
-		}
-		return one(title, false, replace(c, s.text(s.call.Recv)))
-	case s.call.Method == "softmax" && len(c.Args) > 0 && c.Args[0].Name == "" && primary(c.Args[0].Value) && s.usedOnce(c):
+	if s.call.Method == "softmax" && len(c.Args) > 0 && c.Args[0].Name == "" && primary(c.Args[0].Value) && s.usedOnce(c) {
 		return one("Pass the raw logits", false, replace(c, s.text(c.Args[0].Value)))
 	}
 	return nil
-}
-
-// returnsLogits tells whether the function gives its logits back besides the loss: a caller may rely on their type.
-func (s *site) returnsLogits() bool {
-	name := flow.Key(s.call.Recv)
-	return name != "" && slices.ContainsFunc(s.scope.Returns, func(r *flow.Exit) bool {
-		return r.X != nil && names([]pysource.Stmt{&pysource.ExprStmt{X: r.X}}, name) > 0
-	})
 }
 
 // usedOnce tells whether a value is used in one place only: as an argument, or under a name that is read once.

@@ -98,7 +98,8 @@ func withoutGraph(s *site) []lint.Repair {
 	}
 	var out []lint.Repair
 	if fn := s.scope.Func; fn != nil && !s.m.Reaches(fn, "backward") && !wantsGradients(fn.Node.Body) && !yields(fn.Node.Body) && len(s.known.blocks[fn.Node]) > 0 {
-		out = append(out, one("Decorate `"+fn.Name+"` with `@"+torch+".no_grad()`", s.keepsGraphs(s.scope), s.decorated(fn.Node, "@"+torch+".no_grad()")...)...)
+		// Never safe: a forward in another file may compute gradients itself, in eval mode too.
+		out = append(out, one("Decorate `"+fn.Name+"` with `@"+torch+".no_grad()`", false, s.decorated(fn.Node, "@"+torch+".no_grad()")...)...)
 	}
 	for _, target := range s.evaluations() {
 		if yields([]pysource.Stmt{target}) { // whoever asks for the next value would run without autograd too
@@ -107,17 +108,6 @@ func withoutGraph(s *site) []lint.Repair {
 		out = append(out, one("Wrap this in `with "+torch+".no_grad():`", false, s.wrapped(target, "with "+torch+".no_grad():")...)...)
 	}
 	return out
-}
-
-// keepsGraphs tells whether no graph made in a body can leave it.
-func (s *site) keepsGraphs(scope *flow.Scope) bool {
-	for _, r := range scope.Returns {
-		if r.X != nil && r.Value.Kind != flow.Scalar {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(scope.Stores, func(st *flow.Store) bool { return strings.Contains(st.Base, ".") || s.isParameter(st.Base) }) &&
-		!slices.ContainsFunc(scope.Binds, func(b *flow.Bind) bool { return strings.Contains(b.Name, ".") })
 }
 
 // evaluations are the statements to wrap around a call: the closest loop that trains nothing, then the statement itself.
