@@ -48,7 +48,7 @@ func TestAGraphWithoutParametersIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.json")
 	write(t, path, strings.Replace(hostile.Graph, `{"parameter":{"arg":{"name":"w"},"parameter_name":"fc.weight"}}`, `{"user_input":{"arg":{"as_tensor":{"name":"w"}}}}`, 1))
 	code, stdout, stderr := invoke(t, "", "predict", "--graph", path, "--batch", "4")
-	if code != exitUnreadable || stdout != "" || !strings.Contains(stderr, "model.json") || !strings.Contains(stderr, "no parameters") {
+	if code != exitUnreadable || stdout != "" || !strings.Contains(stderr, "model.json") || !strings.Contains(stderr, "no input in its graph_signature is a parameter") {
 		t.Errorf("exit %d, %q %q", code, stdout, stderr)
 	}
 }

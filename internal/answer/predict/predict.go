@@ -271,7 +271,7 @@ func buildGraph(p *eager.Process, j job.Job, g *exported.Graph) (eager.Model, er
 		return nil, fmt.Errorf("a graph does not say which calls the script checkpoints: name them in the job's checkpoint_modules, or capture the script (plimsoll predict -- python train.py)")
 	}
 	if !slices.ContainsFunc(g.Values, func(v exported.Value) bool { return v.Role == exported.Parameter }) {
-		return nil, fmt.Errorf("%w of a model: it has no parameters, so there is nothing to train (export the model itself: torch.export.export(model, inputs))", exported.ErrNotGraph)
+		return nil, fmt.Errorf("%w of a model: no input in its graph_signature is a parameter, so there is nothing to train (export the model itself: torch.export.export(model, inputs))", exported.ErrNotGraph)
 	}
 	bound, err := g.Bind(func(s exported.Symbol) (int64, error) { return symbolSize(j, g, s) })
 	if err != nil {

@@ -135,31 +135,6 @@ func bucketViews(s *site) []lint.Repair {
 	return one("Add `gradient_as_bucket_view=True`", false, s.adding(s.call.Node, "gradient_as_bucket_view=True")...)
 }
 
-// rawLogits passes logits to the loss as they are.
-func rawLogits(s *site) []lint.Repair {
-	if s.call == nil {
-		return nil
-	}
-	c := s.call.Node
-	if s.call.Method == "softmax" && len(c.Args) > 0 && c.Args[0].Name == "" && primary(c.Args[0].Value) && s.usedOnce(c) {
-		return one("Pass the raw logits", false, replace(c, s.text(c.Args[0].Value)))
-	}
-	return nil
-}
-
-// usedOnce tells whether a value is used in one place only: as an argument, or under a name that is read once.
-func (s *site) usedOnce(c *pysource.Call) bool {
-	a, ok := s.statement(c).(*pysource.Assign)
-	if !ok || a.Value != pysource.Expr(c) {
-		return s.argumentOf(c) != nil
-	}
-	body := s.f.Body
-	if fn := s.scope.Func; fn != nil {
-		body = fn.Node.Body
-	}
-	return len(a.Targets) == 1 && flow.Key(a.Targets[0]) != "" && names(body, flow.Key(a.Targets[0])) == 2
-}
-
 // nonReentrant chooses the kind of checkpointing that needs no input with a gradient, or switches the cache off.
 func nonReentrant(s *site) []lint.Repair {
 	switch {

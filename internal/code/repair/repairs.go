@@ -27,7 +27,6 @@ var repairs = map[string]func(*site) []lint.Repair{
 	"LM026": cloneTensor,
 	"LM027": deleteCheckpoint,
 	"LM032": bucketViews,
-	"LM034": rawLogits,
 	"LM036": nonReentrant,
 	"LM037": noBenchmark,
 	"LM039": dropEmptyCache,

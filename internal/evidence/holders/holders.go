@@ -161,7 +161,7 @@ func Read(r io.Reader) (*File, error) {
 		return nil, fmt.Errorf("decode holders: %w", err)
 	}
 	if f.Schema != Schema {
-		return nil, errors.New("not a holders file: schema is " + fmt.Sprintf("%.40q", f.Schema) + ", want " + Schema)
+		return nil, errors.New("not a holders file: \"schema\" is " + fmt.Sprintf("%.40q", f.Schema) + ", want " + Schema)
 	}
 	for i := range f.Holders {
 		if err := f.Holders[i].check(); err != nil {
