@@ -17,9 +17,27 @@ const (
 	maxPinFolders = 6
 )
 
-// torch is the newest PyTorch that the requirements closest above a file allow, as far as they say.
-func (w *Workspace) torch(file string) (major, minor int, ok bool) {
-	dir, err := filepath.Abs(filepath.Dir(file))
+// pins says of a file what torch says of its folder, which is looked up once.
+func (w *Workspace) pins() func(file string) (major, minor int, ok bool) {
+	type release struct {
+		major, minor int
+		ok           bool
+	}
+	known := map[string]release{}
+	return func(file string) (int, int, bool) {
+		dir := filepath.Dir(file)
+		r, seen := known[dir]
+		if !seen {
+			r.major, r.minor, r.ok = w.torch(dir)
+			known[dir] = r
+		}
+		return r.major, r.minor, r.ok
+	}
+}
+
+// torch is the newest PyTorch that the requirements in a folder, or closest above it, allow, as far as they say.
+func (w *Workspace) torch(dir string) (major, minor int, ok bool) {
+	dir, err := filepath.Abs(dir)
 	for range maxPinFolders {
 		if err != nil || !w.settings.Fence.Allows(dir) {
 			return 0, 0, false

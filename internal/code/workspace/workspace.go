@@ -310,7 +310,7 @@ func (w *Workspace) survey() *lint.Project {
 		}
 	}
 	project := lint.Survey(reports)
-	project.Torch = w.torch
+	project.Torch = w.pins()
 	return project
 }
 

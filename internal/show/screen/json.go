@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"unicode"
+	"unicode/utf8"
 )
 
 // JSON passes JSON documents on and writes characters that steer a terminal as escapes. They occur in strings only, where both forms mean the same; encoding/json
@@ -32,5 +32,5 @@ func (j jsonWriter) Write(p []byte) (int, error) {
 }
 
 func steersInJSON(r rune) bool {
-	return r >= 0x7f && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+	return r >= 0x7f && r != utf8.RuneError && unsafe(r)
 }
