@@ -331,9 +331,10 @@ func (f *follower) forwardParts(c *Call, v *Value) {
 // computed are the parts of what a forward returns: numbers and objects of the project as they are, the rest as tensors with the graph of the call.
 func computed(parts []Value, call Value, depth int) []Value {
 	out := make([]Value, len(parts))
+	found := slices.ContainsFunc(parts, Value.Carries) // where the graph of one is seen, one that is not seen may have none: an accuracy
 	for i, item := range parts {
 		switch {
-		case item.Kind == Scalar || item.Kind == Unknown && item.Class != "":
+		case item.Kind == Scalar || item.Kind == Unknown && (item.Class != "" || found && !item.Carries()):
 			out[i] = item
 		case item.Kind == Container && len(item.Items) > 0 && depth < maxBases:
 			out[i] = Value{Kind: Container, Keys: item.Keys, Items: computed(item.Items, call, depth+1)}

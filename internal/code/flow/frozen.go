@@ -78,13 +78,13 @@ func (m *Module) Frozen(class string) bool {
 	return facts != nil && facts.Frozen
 }
 
-// Passed is what a call of a function of this file hands over for one of its parameters.
-func (c *Call) Passed(fn *Function, param string) (Value, bool) {
+// Passed is what a call of a function of this file hands over for one of its parameters, and how it is written.
+func (c *Call) Passed(fn *Function, param string) (Value, pysource.Expr, bool) {
 	params := paramsOf(fn)
 	for i, v := range c.Scope.Module.arranged(c, params) {
 		if params[i] == param {
-			return v, true
+			return v, argumentFor(c, params, param), true
 		}
 	}
-	return Value{}, false
+	return Value{}, nil, false
 }

@@ -249,16 +249,18 @@ func (p *pass) remarked(c *flow.Call) bool {
 // frozenClass tells whether a class switches off the gradients of the model that runs: by what the call shows, or by what the callers of the function
 // hand over.
 func (p *pass) frozenClass(s *flow.Scope, c *flow.Call) bool {
-	if s.FrozenModel(c) {
-		return true
-	}
-	key := modelKey(c)
-	if s.Func == nil || !hasParam(s.Func.Node, key) {
+	return s.FrozenModel(c) || p.frozenParam(s, modelKey(c), maxCallers)
+}
+
+// frozenParam tells it of a parameter: every caller in the file hands over such a model, or a parameter of its own of which that is true.
+func (p *pass) frozenParam(s *flow.Scope, key string, depth int) bool {
+	if s.Func == nil || depth == 0 || !hasParam(s.Func.Node, key) {
 		return false
 	}
 	sites := p.m.CallSites(s.Func)
 	for _, site := range sites {
-		if v, ok := site.Passed(s.Func, key); !ok || !p.m.Frozen(v.Class) {
+		v, x, ok := site.Passed(s.Func, key)
+		if !ok || !p.m.Frozen(v.Class) && !(x != nil && p.frozenParam(site.Scope, flow.Key(x), depth-1)) {
 			return false
 		}
 	}

@@ -140,7 +140,7 @@ func givenTo(c *flow.Call, models []string) bool {
 }
 
 func trainingName(name string) bool {
-	return containsAny(strings.ToLower(name), "train", "fit", "optim", "learn", "solver", "finetune", "search", "runner", "agent", "experiment", "distill")
+	return containsAny(strings.ReplaceAll(strings.ToLower(name), "pretrain", ""), "train", "fit", "optim", "learn", "solver", "finetune", "search", "runner", "agent", "experiment", "distill")
 }
 
 // infersHere tells whether a body uses a model for inference: it is switched to eval mode or frozen for good, autograd is off, or the model

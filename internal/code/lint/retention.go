@@ -344,7 +344,7 @@ func harmless(c *flow.Call) bool {
 		"mean", "sum", "item", "set_postfix", "set_description", "isinstance", "median", "std", "array":
 		return true
 	}
-	return c.Method == "update" && c.Recv != nil
+	return c.Method == "update" && c.Recv != nil || strings.HasPrefix(c.Name, "numpy.") || strings.HasPrefix(c.Name, "math.") // nothing is differentiated through them
 }
 
 // onlyStatistics tells whether a returned sum is certainly never back-propagated: every caller in the file is known and runs
