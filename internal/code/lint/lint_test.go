@@ -197,11 +197,11 @@ func TestTheCellThatIsNotPythonIsNamed(t *testing.T) {
 		cells []string
 		want  string
 	}{
-		"indented as a whole":         {[]string{"import torch", "  x = 1\n  for i in y:\n      print(i)"}, ""},
-		"a body that is missing":      {[]string{"import torch", "class A:\n    def f(self):", "x = 1"}, "2 warning"},
+		"indented as a whole":          {[]string{"import torch", "  x = 1\n  for i in y:\n      print(i)"}, ""},
+		"a body that is missing":       {[]string{"import torch", "class A:\n    def f(self):", "x = 1"}, "2 warning"},
 		"a bracket that is not closed": {[]string{"import torch", "x = f(1,", "y = 2"}, "2 warning"},
-		"a place to fill in":          {[]string{"import torch", "loss = <YOUR CODE>"}, "2 note"},
-		"Python 2":                    {[]string{"import torch", "print 'x'"}, "2 warning"},
+		"a place to fill in":           {[]string{"import torch", "loss = <YOUR CODE>"}, "2 note"},
+		"Python 2":                     {[]string{"import torch", "print 'x'"}, "2 warning"},
 	} {
 		found, err := lint.Notebook("a.ipynb", notebookOf(t, c.cells...), lint.Options{Select: []string{lint.SyntaxRule}})
 		if err != nil {

@@ -139,7 +139,7 @@ func (s *site) tensor(x pysource.Expr) bool {
 		return true
 	case *pysource.Call:
 		a, ok := x.Func.(*pysource.Attribute)
-		return ok && ofTensors[a.Attr] || strings.HasPrefix(s.m.Dotted(x.Func), "torch.")
+		return ok && ofTensors[a.Attr] || strings.HasPrefix(s.m.Dotted(x.Func), "torch.") || s.givesTensor(x)
 	}
 	key, body := flow.Key(x), s.f.Body
 	if s.scope != nil && s.scope.Func != nil {
@@ -156,6 +156,20 @@ func (s *site) tensor(x pysource.Expr) bool {
 		}
 		return false
 	})
+}
+
+// givesTensor tells whether a call runs a model that is known to give one tensor: a layer of PyTorch other than those that give a state as well, or
+// a forward of the project that was followed.
+func (s *site) givesTensor(x *pysource.Call) bool {
+	c := s.known.calls[x.Pos()]
+	if c == nil || c.Callee.Kind != flow.Model {
+		return false
+	}
+	if layer, ok := strings.CutPrefix(c.Callee.Class, "torch.nn."); ok {
+		return layer == "Linear" || layer == "Sequential" || strings.HasPrefix(layer, "Conv") || strings.HasPrefix(layer, "Embedding") || strings.HasSuffix(layer, "Norm")
+	}
+	facts := c.Scope.Forward(c)
+	return facts != nil && facts.Return.Kind == flow.Tensor && len(facts.Return.Items) == 0
 }
 
 // takesTensor tells whether the first argument of a call is a tensor: of a function of PyTorch, or of a loss.
