@@ -75,7 +75,7 @@ class Trace:
         return _graph.tensors(self.torch, value)
 
     def saw_question(self):
-        self.asked = _caller()
+        self.asked = _frames.script_line()
 
     # Attaching -----------------------------------------------------------------------------------------------------------------
 
@@ -499,12 +499,12 @@ class Trace:
             self.events[ref.place + 3] = self.owners.at((category, path, op, True))
 
     def here(self):
-        return _spelled(_caller())
+        return _frames.spelled(_frames.script_line())
 
     def goes_to_an_expert(self, out):
         """A result has an expert's share of the tokens."""
         self.routed.add(out.untyped_storage()._cdata)
-        self.routes.setdefault(_spelled(_caller()), None)
+        self.routes.setdefault(_frames.spelled(_frames.script_line()), None)
 
     def claim(self, t, category):
         if not isinstance(t, self.FakeTensor):
@@ -530,15 +530,15 @@ class Trace:
         _frames.strip(error)
         why = f"{type(error).__name__}: {str(error)[:600]}"
         if self.asked is not None:
-            why += f" (tensors have no values in a prediction: the value read at {_spelled(self.asked)} was made up)"
-        self.finish("failed", why, _place_of(error))
+            why += f" (tensors have no values in a prediction: the value read at {_frames.spelled(self.asked)} was made up)"
+        self.finish("failed", why, _frames.script_line_of(error))
 
     def finish(self, how, why="", place=None):
         """Write the trace, then end the process."""
         if self.done:
             return
         self.done = True
-        place = place or _caller()
+        place = place or _frames.script_line()
         described = {
             "schema": "plimsoll.trace/1", "torch": self.torch.__version__.partition("+")[0], "ended": how, "why": why, "file": place[0], "line": place[1],
             "steps": self.steps, "seconds": round(time.monotonic() - self.begun, 1), "skipped_batches": self.loops.skipped,
@@ -559,18 +559,3 @@ class Trace:
 
     def fail(self, why):
         self.finish("failed", why)
-
-
-def _spelled(place):
-    return f"{os.path.basename(place[0])}:{place[1]}"
-
-
-def _caller():
-    frame = next(iter(_frames.script_stack()), None)
-    return (frame["file"], frame["line"]) if frame else ("", 0)
-
-
-def _place_of(error):
-    from ._capture import _place_of as place
-
-    return place(error)
