@@ -86,8 +86,10 @@ func TestSparseTensorsAreFollowed(t *testing.T) {
 	if got := res.Report.Peak.Allocated; got < 3*table || got > 3*table+70*units.MiB { // two workspaces of cuBLAS; a dense gradient or a dense matrix would not fit in between
 		t.Errorf("peak %s; the table and two moments have %s", got, 3*table)
 	}
-	if scores := units.Bytes(4 * 100 * 100 * 4); !slices.ContainsFunc(trace.Owners, func(o traced.Owner) bool { return strings.Contains(o.Op, "_safe_softmax") || strings.Contains(o.Op, "_softmax") }) {
-		t.Errorf("no scores of %s were kept", scores)
+	if !slices.ContainsFunc(trace.Owners, func(o traced.Owner) bool {
+		return strings.Contains(o.Op, "_safe_softmax") || strings.Contains(o.Op, "_softmax")
+	}) {
+		t.Error("no scores were made")
 	}
 }
 
