@@ -98,6 +98,7 @@ Exit code 3: nothing fits; the answer then says what would.`,
 	addWords(flags, &o.Axes.Sharding, "sharding", "with --gpus: "+strings.Join(setup.Words(setup.Shardings()), ", ")+" (default: all)", setup.ParseSharding)
 	flags.IntSliceVar(&o.Axes.Tensor, "tensor", nil, "with --gpus: cards per layer (tensor parallel) (default: 1, 2, 4, 8)")
 	flags.IntSliceVar(&o.Axes.Stages, "stages", nil, "with --gpus: pipeline stages (default: powers of two)")
+	flags.IntSliceVar(&o.Axes.Context, "context", nil, "with --gpus and --write torchtitan: cards per sample (context parallel) (default: powers of two)")
 	flags.StringSliceVar(&o.Allow, "allow", nil, "numerics: also try other precisions and optimizers")
 	flags.StringVar(&o.Write, "write", "", "print the plan for a framework: "+strings.Join(planfile.Formats(), ", "))
 	flags.IntVar(&o.Plan, "plan", 1, "with --write: number of the plan in the table")

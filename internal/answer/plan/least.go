@@ -40,8 +40,8 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 	j := s.r.Job
 	simple := best.point.Checkpointed(0)
 	simple.Optimizer, simple.Conf, simple.Offload = j.Optimizer, s.r.Conf, setup.OffloadNone
-	each := s.r.Effective / best.point.Ranks()
-	if each != best.MicroBatch && s.r.fixedBatch() == 0 && slices.Contains(s.r.batches(best.Cut), each) {
+	each := s.r.Effective / best.Groups()
+	if each != best.MicroBatch && s.r.fixedBatch() == 0 && slices.Contains(s.r.batches(best.point), each) {
 		simple.MicroBatch = each
 		add("the whole batch at once, no checkpointing", simple)
 		if s.layers > 0 {
@@ -54,7 +54,7 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 			add(fmt.Sprintf("halve the batch until it runs without checkpointing (%d × %d)", b, each/b), simple)
 		}
 	}
-	if best.MicroBatch != 1 && slices.Contains(s.r.batches(best.Cut), 1) {
+	if best.MicroBatch != 1 && slices.Contains(s.r.batches(best.point), 1) {
 		simple.MicroBatch = 1
 		add(fmt.Sprintf("one sample at a time (1 × %d), without checkpointing", each), simple)
 	}
@@ -64,7 +64,7 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 // largestPlain is the largest micro-batch that fits without checkpointing, 0 where none does.
 func (s *search) largestPlain(best candidate) int {
 	p := best.point.Checkpointed(0)
-	for _, b := range slices.Backward(s.r.batches(best.Cut)) {
+	for _, b := range slices.Backward(s.r.batches(best.point)) {
 		p.MicroBatch = b
 		if _, ok := s.fits(p); ok {
 			return b
@@ -165,10 +165,13 @@ func (s *search) smallest() point {
 	a := s.r.Axes
 	p := point{
 		MicroBatch: a.MicroBatch[0], Precision: lightest(a.Precision, lightness), Checkpointing: setup.None,
-		Attn: a.Attn[len(a.Attn)-1], Loop: a.Loop[len(a.Loop)-1], Conf: a.Conf[len(a.Conf)-1], GPUs: s.r.GPUs, Adapters: s.r.Job.Adapters(),
+		Attn: a.Attn[len(a.Attn)-1], Loop: a.Loop[len(a.Loop)-1], Conf: a.Conf[len(a.Conf)-1], GPUs: s.r.GPUs, Code: s.r.Job.Code, Adapters: s.r.Job.Adapters(),
 	}
 	if !slices.ContainsFunc(s.r.cuts, setup.Cut.Whole) {
 		p.Cut = s.r.cuts[len(s.r.cuts)-1]
+	}
+	if shared := s.r.contexts(p.Cut); len(shared) > 0 {
+		p.Context = slices.Max(shared)
 	}
 	kinds := s.r.kinds(p.Cut)
 	p.Sharding = kinds[len(kinds)-1]

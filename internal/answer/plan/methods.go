@@ -47,30 +47,46 @@ var methods = []struct {
 
 // Compare answers for full fine-tuning, LoRA and QLoRA. It returns the answer for the first of them that fits, or for full fine-tuning.
 func Compare(r Request) (*report.Fit, Request, error) {
+	asked := make([]compared, len(methods))
+	each(len(methods), func(i int) { asked[i] = r.compare(methods[i].adapters, methods[i].changes) })
 	var all []report.Method
-	var first *report.Fit
-	chosen := r
-	for _, m := range methods {
-		q := r
-		q.Notes = nil
-		setAdapters(&q.Job, m.adapters)
-		fit, err := Find(q)
-		if err != nil {
-			return nil, r, err
+	chosen := 0
+	for i, c := range asked {
+		if c.err != nil {
+			return nil, r, c.err
 		}
-		one := report.Method{Name: m.adapters.Method(), Changes: m.changes, Fits: AnyFits(fit), Adapters: m.adapters}
-		q.reach(&one)
-		if one.Fits {
-			p := fit.Plans[0]
-			one.TokensPerSecond = float64(fit.Effective*r.Job.Seq) / (p.StepMS / 1000)
-		}
-		all = append(all, one)
-		if first == nil || one.Fits && !AnyFits(first) {
-			first, chosen = fit, q
+		all = append(all, c.method)
+		if c.method.Fits && !asked[chosen].method.Fits {
+			chosen = i
 		}
 	}
-	first.Methods = all
-	return first, chosen, nil
+	fit := asked[chosen].fit
+	fit.Methods = all
+	return fit, asked[chosen].asked, nil
+}
+
+// compared is one way to fine-tune, searched.
+type compared struct {
+	asked  Request
+	fit    *report.Fit
+	method report.Method
+	err    error
+}
+
+// compare searches for one way to fine-tune. Further questions about it find its notes in the request that was asked.
+func (r Request) compare(a setup.Adapters, changes string) compared {
+	setAdapters(&r.Job, a)
+	r.Notes = NewNotes(r.Source, r.Machine)
+	fit, err := Find(r)
+	if err != nil {
+		return compared{err: err}
+	}
+	m := report.Method{Name: a.Method(), Changes: changes, Fits: AnyFits(fit), Adapters: a}
+	r.reach(&m)
+	if m.Fits {
+		m.TokensPerSecond = float64(fit.Effective*r.Job.Seq) / (fit.Plans[0].StepMS / 1000)
+	}
+	return compared{r, fit, m, nil}
 }
 
 func setAdapters(j *job.Job, a setup.Adapters) { *j = j.With(withAdapters(*j, a)) }
@@ -95,44 +111,82 @@ func (r Request) reach(m *report.Method) {
 		j.Optimizer = fused
 	}
 	room := predict.Room(r.Machine)
-	needs := func(j job.Job, v *predict.Variants) units.Bytes {
-		n, err := v.Need(j, r.Machine.Conf, predict.Spread{})
+	margin := func(safe units.Bytes, err error) units.Bytes {
 		if err != nil {
 			return room + 1
 		}
 		if j.LoRARank > 0 {
-			n.Safe += units.Bytes(adaptersMargin * float64(n.Safe))
+			safe += units.Bytes(adaptersMargin * float64(safe))
 		}
-		return n.Safe
+		return safe
 	}
-	same := predict.NewVariants(r.Source, r.Machine)
-	m.Needs = needs(j, same) + predict.Context(r.Machine)
-	m.LargestBatch = largest(mostSamples, func(n int) bool {
-		k := j
-		k.Batch = n
-		return needs(k, same) <= room
-	})
-	m.LongestSeq = 64 * largest(mostTokens/64, func(n int) bool {
-		k := j
-		k.Seq = 64 * n
-		return needs(k, predict.NewVariants(r.Source, r.Machine)) <= room
-	})
+	need := func(j job.Job) units.Bytes {
+		n, err := r.Notes.needs.Need(j, r.Machine.Conf, predict.Spread{})
+		return margin(n.Safe, err)
+	}
+	bound := func(j job.Job) units.Bytes { return margin(r.Notes.needs.AtLeast(j, predict.Spread{})) }
+	samples := func(n int) job.Job { k := j; k.Batch = n; return k }
+	tokens := func(n int) job.Job { k := j; k.Seq = 64 * n; return k }
+	of := func(vary func(int) job.Job) sized {
+		return sized{room, func(n int) units.Bytes { return bound(vary(n)) }, func(n int) units.Bytes { return need(vary(n)) }}
+	}
+	m.Needs = need(j) + predict.Context(r.Machine)
+	m.LargestBatch = of(samples).largest(mostSamples)
+	m.LongestSeq = 64 * of(tokens).largest(mostTokens/64)
 }
 
-// largest is the largest number up to a limit for which something that holds for all smaller ones holds; within 3 %, 0 where it holds for none.
-func largest(limit int, holds func(int) bool) int {
-	if !holds(1) {
+// sized is something that needs more the larger it is: how much there is room for, what it needs at least, which is found fast, and what it needs.
+type sized struct {
+	room        units.Bytes
+	bound, need func(int) units.Bytes
+}
+
+// fine is how far an edge may be below the true one.
+const fine = 32
+
+// largest is the largest number up to a limit that fits; within 3 %, 0 where none does. The bound tells about where; few needs are computed around that.
+func (s sized) largest(limit int) int {
+	if s.need(1) > s.room {
 		return 0
 	}
-	low, high := 1, 2
-	for high <= limit && holds(high) {
-		low, high = high, 2*high
+	at, most := 1, s.edge(1, limit, s.bound)
+	if s.need(most) <= s.room {
+		return most
 	}
-	for high = min(high, limit+1); high-low > max(1, low/32); {
-		if middle := (low + high) / 2; holds(middle) {
-			low = middle
+	for off := 1; ; off *= 2 { // what is needed mostly lies a little above its bound
+		next := most - off*max(1, most/fine)
+		if next <= 1 {
+			break
+		}
+		if s.need(next) <= s.room {
+			at = next
+			break
+		}
+		most = next
+	}
+	return s.edge(at, most-1, s.need)
+}
+
+// edge is the largest number from one that fits up to a limit; within 3 %. Needs grow nearly in proportion: each guess is drawn between both sides.
+func (s sized) edge(low, limit int, need func(int) units.Bytes) int {
+	atLow, atHigh := need(low), units.Bytes(0)
+	high := min(4*low, limit+1)
+	for high <= limit {
+		if atHigh = need(high); atHigh > s.room {
+			break
+		}
+		low, atLow, high, atHigh = high, atHigh, min(4*high, limit+1), 0
+	}
+	for try := 1; high-low > max(1, low/fine); try++ {
+		guess := (low + high) / 2
+		if atHigh > atLow && try%3 != 0 { // every third by halves: the worst case stays logarithmic
+			share := float64(s.room-atLow) / float64(atHigh-atLow)
+			guess = min(max(low+int(share*float64(high-low)), low+1), high-1)
+		}
+		if at := need(guess); at <= s.room {
+			low, atLow = guess, at
 		} else {
-			high = middle
+			high, atHigh = guess, at
 		}
 	}
 	return low

@@ -244,7 +244,7 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	}
 	m, err := families.New(p, src.Config, families.Spec{
 		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
-		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Loss: j.LossKernel, Mask: maskKinds[j.AttentionMask], UseCache: j.UseCache, Code: j.Code,
+		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Loss: j.LossKernel, Mask: maskKinds[j.AttentionMask], UseCache: j.UseCache, Code: j.Code, Context: j.Context,
 	})
 	if err == nil && j.FromHost {
 		m.Root().CreateOnHost()

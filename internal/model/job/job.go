@@ -29,6 +29,8 @@ type Job struct {
 	Graph      string          `json:"graph,omitempty"`       // graph: a .pt2, or model.json, plain or .gz
 
 	Code setup.Code `json:"code,omitempty"` // hf: whose modelling code runs, where it is not transformers'
+	// Context is how many cards divide the tokens of a sample (context parallelism): the job is what one of them does. 0 and 1: none.
+	Context int `json:"context_parallel,omitempty"`
 
 	// FromHost: the model is made on the host and moved to the card, as from_pretrained does it; else it is made on the card.
 	FromHost bool `json:"from_host,omitempty"`
