@@ -22,9 +22,16 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 			return
 		}
 		a := report.Alternative{What: what, StepMS: 1000 * d.total}
+		if b := s.bound(p); b > s.room+s.room/4 { // even if the allocator releases its cache
+			a.Why = fmt.Sprintf("does not fit: at least %s too much", (b - s.room).Short())
+			out = append(out, a)
+			return
+		}
 		m := s.need(p)
 		switch {
 		case m.err != nil:
+			return
+		case m.safe > s.room && s.listed(p): // with other allocator settings it is one of the plans
 			return
 		case m.safe > s.room && s.squeeze(p, m).limited == nil:
 			a.Why = fmt.Sprintf("does not fit: %s too much", (m.safe - s.room).Short())
@@ -48,17 +55,24 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 			add("the whole batch at once, every layer checkpointed", simple.Checkpointed(-1))
 		}
 	}
+	plain := 0
 	if best.Checkpointing != setup.None {
 		if b := s.largestPlain(best); b > 0 && b != best.MicroBatch {
+			plain = b
 			simple.MicroBatch = b
 			add(fmt.Sprintf("halve the batch until it runs without checkpointing (%d × %d)", b, each/b), simple)
 		}
 	}
-	if best.MicroBatch != 1 && slices.Contains(s.r.batches(best.point), 1) {
+	if best.MicroBatch != 1 && plain != 1 && slices.Contains(s.r.batches(best.point), 1) {
 		simple.MicroBatch = 1
 		add(fmt.Sprintf("one sample at a time (1 × %d), without checkpointing", each), simple)
 	}
 	return out
+}
+
+// listed tells that a point is one of the plans that fit, perhaps with settings that cost no time.
+func (s *search) listed(p point) bool {
+	return slices.ContainsFunc(s.found, func(c candidate) bool { return groupOf(c.point) == groupOf(p) })
 }
 
 // largestPlain is the largest micro-batch that fits without checkpointing, 0 where none does.

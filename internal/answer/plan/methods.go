@@ -131,8 +131,8 @@ func (r Request) reach(m *report.Method) {
 		return sized{room, func(n int) units.Bytes { return bound(vary(n)) }, func(n int) units.Bytes { return need(vary(n)) }}
 	}
 	m.Needs = need(j) + predict.Context(r.Machine)
-	m.LargestBatch = of(samples).largest(mostSamples)
-	m.LongestSeq = 64 * of(tokens).largest(mostTokens/64)
+	m.LargestBatch = of(samples).largest(1, mostSamples)
+	m.LongestSeq = 64 * of(tokens).largest(j.Seq/64, mostTokens/64)
 }
 
 // sized is something that needs more the larger it is: how much there is room for, what it needs at least, which is found fast, and what it needs.
@@ -141,53 +141,62 @@ type sized struct {
 	bound, need func(int) units.Bytes
 }
 
-// fine is how far an edge may be below the true one.
+// fine is how far an edge may be below the true one: a 32nd.
 const fine = 32
 
-// largest is the largest number up to a limit that fits; within 3 %, 0 where none does. The bound tells about where; few needs are computed around that.
-func (s sized) largest(limit int) int {
-	if s.need(1) > s.room {
-		return 0
-	}
-	at, most := 1, s.edge(1, limit, s.bound)
-	if s.need(most) <= s.room {
-		return most
-	}
-	for off := 1; ; off *= 2 { // what is needed mostly lies a little above its bound
-		next := most - off*max(1, most/fine)
-		if next <= 1 {
-			break
-		}
-		if s.need(next) <= s.room {
-			at = next
-			break
-		}
-		most = next
-	}
-	return s.edge(at, most-1, s.need)
+// extent is a size and what it needs.
+type extent struct {
+	n    int
+	need units.Bytes
 }
 
-// edge is the largest number from one that fits up to a limit; within 3 %. Needs grow nearly in proportion: each guess is drawn between both sides.
-func (s sized) edge(low, limit int, need func(int) units.Bytes) int {
-	atLow, atHigh := need(low), units.Bytes(0)
-	high := min(4*low, limit+1)
-	for high <= limit {
-		if atHigh = need(high); atHigh > s.room {
-			break
-		}
-		low, atLow, high, atHigh = high, atHigh, min(4*high, limit+1), 0
+// largest is the largest number up to a limit that fits; within 3 %, 0 where none does. The bound tells about where, from a usual number on; few needs are computed around that.
+func (s sized) largest(usual, limit int) int {
+	one := extent{1, s.need(1)}
+	if one.need > s.room {
+		return 0
 	}
-	for try := 1; high-low > max(1, low/fine); try++ {
-		guess := (low + high) / 2
-		if atHigh > atLow && try%3 != 0 { // every third by halves: the worst case stays logarithmic
-			share := float64(s.room-atLow) / float64(atHigh-atLow)
-			guess = min(max(low+int(share*float64(high-low)), low+1), high-1)
+	most := s.edge(extent{1, s.bound(1)}, extent{limit + 1, 0}, usual, s.bound)
+	if most == 1 {
+		return 1
+	}
+	at := extent{most, s.need(most)}
+	if at.need <= s.room {
+		return most
+	}
+	return s.edge(one, at, 0, s.need)
+}
+
+// edge is the largest number that fits, from one that does up to one that does not, whose need is 0 where it is not known; within 3 %. Needs grow nearly in proportion: each guess, after the
+// first, is drawn through what is known.
+func (s sized) edge(low, high extent, guess int, need func(int) units.Bytes) int {
+	before := low // the last one but one that fits
+	for try := 0; high.n-low.n > max(1, low.n/fine); try++ {
+		if try > 0 || guess <= low.n || guess >= high.n {
+			guess = s.drawn(before, low, high, try)
 		}
-		if at := need(guess); at <= s.room {
-			low, atLow = guess, at
+		at := extent{guess, need(guess)}
+		if at.need <= s.room {
+			before, low = low, at
 		} else {
-			high, atHigh = guess, at
+			high = at
 		}
 	}
-	return low
+	return low.n
+}
+
+// drawn is the next number to try between one that fits and one that does not; every third by halves, so that the worst case stays logarithmic.
+func (s sized) drawn(before, low, high extent, try int) int {
+	a, b := low, high
+	if high.need == 0 { // not known
+		a, b = before, low
+	}
+	guess := (low.n + high.n) / 2
+	switch {
+	case b.need > a.need && try%3 != 2:
+		guess = a.n + int(float64(s.room-a.need)/float64(b.need-a.need)*float64(b.n-a.n))
+	case high.need == 0:
+		guess = 4 * low.n
+	}
+	return min(max(guess, low.n+1), high.n-1)
 }

@@ -181,7 +181,7 @@ func (s *Variants) part(c setup.Cut) (Source, error) {
 
 // zones are the stretches of equal layers of a job: checkpointed ones and others. None where its layers are not alike.
 func zones(src Source, j job.Job) []int {
-	if len(j.Freeze) > 0 || j.Order != nil {
+	if len(j.Freeze) > 0 || j.Order != nil && j.Checkpointing && j.Layers > 0 { // an order of layers is one of those that are checkpointed
 		return nil
 	}
 	depth := src.depth(j)
