@@ -1,7 +1,7 @@
 // Package chromium opens pages of plimsoll in a real headless browser.
 //
 // It takes a command line of plimsoll or a file and returns a tab that notes every console message, exception and request, and the process that serves
-// it. It needs Debian's chromium (scripts/install-chromium.sh) and refuses to run without it.
+// it. It starts Debian's chromium-headless-shell, or else a whole Chromium (scripts/install-chromium.sh installs one), and refuses to run without either.
 package chromium
 
 import (
@@ -99,6 +99,9 @@ func Start(profile string) (*Browser, error) {
 		chromedp.Flag("headless", true), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
+	if shell, err := exec.LookPath("chromium-headless-shell"); err == nil {
+		options = append(options, chromedp.ExecPath(shell)) // the same engine without the windows, tabs and extensions that nobody sees here
+	}
 	b := &Browser{}
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	b.close = append(b.close, stop)

@@ -103,6 +103,11 @@ func predictRun(env Env, cmd *cobra.Command, o predictOptions, j fileJob, files 
 		return err
 	}
 	q.Job = j.Job
+	return o.answer(env, cmd, q)
+}
+
+// answer simulates a run and prints what it needs.
+func (o *predictOptions) answer(env Env, cmd *cobra.Command, q wholerun.Question) error {
 	stop := progress(env, func() string { return "simulating the run" })
 	r, err := answerRun(q, !o.NoRemedies)
 	stop()
@@ -274,13 +279,7 @@ func (o *predictOptions) predictOwnRun(env Env, cmd *cobra.Command) error {
 		return err
 	}
 	q.Job = j.Job
-	stop := progress(env, func() string { return "simulating the run" })
-	r, err := answerRun(q, !o.NoRemedies)
-	stop()
-	if err != nil {
-		return usageError("%w", err)
-	}
-	return o.print(env, cmd, *r)
+	return o.answer(env, cmd, q)
 }
 
 // ownQuestion is the run as its loaders make it.

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/gpu"
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/exported"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
@@ -32,8 +34,18 @@ type measured struct {
 type row struct {
 	job.Job
 	Measured      measured `json:"measured"`
-	ScalerSkipped bool     `json:"scaler_skipped"`
+	ScalerSkipped bool     `json:"scaler_skipped"` // GradScaler left out every measured step: the optimizer made no state
 	got           report.Prediction
+	convolves     bool
+}
+
+// off is the error of the peak in percent. What is predicted is the run once its steps are taken: the state that a run never made, because every step was left out, is no error.
+func (r row) off() float64 {
+	got := r.got.Peak.Allocated
+	if r.ScalerSkipped {
+		got -= r.got.ByCategory[tape.Optimizer.String()]
+	}
+	return percent(got, r.Measured.PeakAllocated)
 }
 
 func measuredRows(t testing.TB) []row {
@@ -92,7 +104,7 @@ func predicted(t testing.TB) (rows []row, failed map[string]error) {
 		if err == nil {
 			var res *Result
 			if res, err = Run(r.Job, src, m); err == nil {
-				r.got = res.Report
+				r.got, r.convolves = res.Report, res.conv.any
 				rows = append(rows, r)
 			}
 		}
@@ -134,7 +146,7 @@ func compare(t *testing.T, rows []row) errorsOf {
 	t.Helper()
 	e := errorsOf{byModel: map[string][]float64{}}
 	for _, r := range rows {
-		peak := percent(r.got.Peak.Allocated, r.Measured.PeakAllocated)
+		peak := r.off()
 		e.byModel[r.Model] = append(e.byModel[r.Model], peak)
 		if r.Source == "hf" {
 			e.hf = append(e.hf, peak)
@@ -160,6 +172,29 @@ func compare(t *testing.T, rows []row) errorsOf {
 	return e
 }
 
+// convolutional prints the errors of all models with convolutions, the smallest first, and holds them to 1 % in nine of ten rows and 3 % in all.
+func convolutional(t *testing.T, rows []row) {
+	t.Helper()
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !r.convolves })
+	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(math.Abs(a.off()), math.Abs(b.off())) })
+	near := 0
+	for i, r := range rows {
+		if math.Abs(r.off()) <= 1 {
+			near++
+		}
+		if i%10 == 0 || i >= len(rows)-12 {
+			t.Logf("convolutions %3d of %d: %-34s %+7.3f %%", i+1, len(rows), r.ID, r.off())
+		}
+		if os.Getenv("PLIMSOLL_ROWS") == "" && math.Abs(r.off()) > 3 {
+			t.Errorf("%s is off by %+.2f %%", r.ID, r.off())
+		}
+	}
+	t.Logf("convolutions: %d of %d models within 1 %%", near, len(rows))
+	if near*10 < len(rows)*9 {
+		t.Error("fewer than nine of ten models with convolutions are within 1 %")
+	}
+}
+
 // TestAccuracy prints the table of make accuracy and holds the predictions to their standard.
 func TestAccuracy(t *testing.T) {
 	t.Parallel()
@@ -168,6 +203,7 @@ func TestAccuracy(t *testing.T) {
 		t.Logf("not computed: %s: %.120s", model, failed[model])
 	}
 	e := compare(t, rows)
+	convolutional(t, rows)
 	t.Logf("%-22s rows   median      p90     worst   error of the peak, percent", "")
 	for _, model := range slices.Sorted(maps.Keys(e.byModel)) {
 		t.Logf("%-22s %s", model, summarize(e.byModel[model]))
@@ -200,8 +236,8 @@ func TestAccuracy(t *testing.T) {
 	hold("p90 of the Hugging Face rows", hf.p90, 0.5)
 	hold("worst Hugging Face row", hf.worst, 3)
 	hold("median of the graph rows", graph.median, 0.3)
-	hold("p90 of the graph rows", graph.p90, 2.5)
-	hold("worst graph row", graph.worst, 8)
+	hold("p90 of the graph rows", graph.p90, 1)
+	hold("worst graph row", graph.worst, 3)
 	hold("median of reserved", reserved.median, 1.5)
 	hold("p90 of reserved", reserved.p90, 8)
 	hold("share of rows above the safe bound", 100*float64(e.exceeded)/float64(len(rows)), 1)

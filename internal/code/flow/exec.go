@@ -135,12 +135,12 @@ func (f *follower) ifStmt(s *pysource.If) {
 		keep(f.in(&Context{Test: last, Else: true}, s.Else), s.Else)
 	}
 	f.env.merge(layers, len(s.Else) > 0 && len(layers) > 0)
-	if len(s.Branches) == 1 && len(layers) == 1 && len(s.Else) == 0 {
+	if len(layers) > 0 && !leaves(s.Branches[0].Body) {
 		f.converted(s.Branches[0].Test, layers[0])
 	}
 }
 
-// converted follows "if torch.is_tensor(x): x = x.item()": what goes past the test is no tensor either.
+// converted follows "if torch.is_tensor(x): x = x.item()": what goes past the test, or into another branch, is no tensor either.
 func (f *follower) converted(test pysource.Expr, layer *env) {
 	c, ok := test.(*pysource.Call)
 	if !ok || len(c.Args) == 0 {
@@ -465,7 +465,7 @@ func (f *follower) unpack(t *pysource.Sequence, v Value, s pysource.Stmt, x pyso
 	if (v.Kind == Unknown || v.Kind == Container) && !v.HasGraph() && !v.dict() && isCall(x) {
 		v = f.lossAmong(t, v)
 	}
-	if v.Kind == Tensor && v.Guess && v.HasGraph() && isCall(x) {
+	if v.Kind == Tensor && (v.Guess || v.Reduced) && v.HasGraph() && len(v.Items) == 0 && isCall(x) { // a number cannot be unpacked: a loss and something else
 		v = f.onlyLosses(t, v)
 	}
 	for i, item := range t.Items {

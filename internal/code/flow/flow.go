@@ -56,6 +56,8 @@ type Class struct {
 	Module, Dataset, Lightning bool
 	// Bare modules have no parameters of their own: a loss, a metric.
 	Bare bool
+	// Frozen modules switch the gradients of all their parameters off when they are made.
+	Frozen bool
 	// Plain classes are no modules and hold tensors none of which requires a gradient: weights that are updated by hand.
 	Plain bool
 	// Foreign are the dotted names of bases outside the project: "transformers.Trainer".

@@ -45,7 +45,7 @@ func loadWithoutMap(p *pass) {
 func (p *pass) loadWhereSaved(s *flow.Scope, c *flow.Call, gpu bool) {
 	model := p.weights(s, c)
 	own, needs := p.ownCheckpoint(s, c)
-	fix := "`map_location=\"cpu\"` (with torch.load also mmap=True), load_state_dict, then delete the checkpoint"
+	fix := "`map_location=\"cpu\"`, load_state_dict, then delete the checkpoint"
 	if usedOtherwise(s, c) {
 		fix = "`map_location=\"cpu\"`, then load_state_dict; move what else is used of it to the device it is used on"
 	}
@@ -272,11 +272,22 @@ func (p *pass) published(load *flow.Call) bool {
 func loadedAs(s *flow.Scope, load *flow.Call) []string {
 	var names []string
 	for _, b := range s.Binds {
-		if b.Expr != nil && b.Name != "" && (partOf(b.Expr, load.Node) || len(names) > 0 && mentionsAny(b.Expr, names)) {
+		if b.Expr != nil && b.Name != "" && (partOf(b.Expr, load.Node) || len(names) > 0 && mentionsAny(b.Expr, names) && !loadsAnother(s, b.Expr)) {
 			names = append(names, b.Name)
 		}
 	}
 	return names
+}
+
+// loadsAnother tells whether an expression loads a file: what was loaded before gave its path.
+func loadsAnother(s *flow.Scope, x pysource.Expr) bool {
+	found := false
+	pysource.Walk(x, func(n pysource.Node) bool {
+		c, ok := n.(*pysource.Call)
+		found = found || ok && s.Module.Dotted(c.Func) == "torch.load"
+		return !found
+	})
+	return found
 }
 
 // partOf tells whether a node is part of an expression.

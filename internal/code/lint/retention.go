@@ -109,12 +109,18 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 		return
 	}
 	severity := Error
-	if st.Ctx.NoGrad == flow.Maybe || sometimes || loop.Kind != flow.LoaderLoop || st.Via != "" || st.Value.Guess {
-		severity = Warning // the loop may be short, or the value not what it looks like
+	switch {
+	case st.Value.Guess: // only a name says that it is a tensor with a graph
+		severity = Note
+	case st.Ctx.NoGrad == flow.Maybe || sometimes || loop.Kind != flow.LoaderLoop || st.Via != "":
+		severity = Warning // the loop may be short
 	}
 	p.report(st.Node, severity,
 		"`"+what+"` keeps its autograd graph, and no backward frees it in this loop: `"+st.Base+"` holds every iteration's activations at once, so memory grows with each batch",
 		p.storeInstead(st))
+	if severity == Note {
+		p.byHand()
+	}
 	p.within(s)
 	p.needs(SwitchesOff)
 	p.explains(loop)
@@ -133,6 +139,9 @@ func (p *pass) storeInstead(st *flow.Store) string {
 	if several || st.Value.Kind == flow.Container {
 		return "store the numbers in `" + p.text(st.Expr) + "`, not the tensors: `.item()` (it waits for the GPU) or `.detach()` on each of them"
 	}
+	if !st.Value.Reduced && st.Kind != flow.Accumulate {
+		return "store `" + p.on(st.Expr, ".detach()") + "` (of a tuple or a dict, each tensor in it), with .cpu() where it is large and nothing on the GPU is computed from it"
+	}
 	return "store `" + p.on(st.Expr, ".item()") + "` (a number; it waits for the GPU) or `.detach()`; if the sum is for training, call backward() on each batch instead"
 }
 
@@ -148,7 +157,11 @@ func (p *pass) keptByObject(s *flow.Scope, st *flow.Store, backs []backward) {
 			"`"+st.Via+"` adds up `"+what+"` as a tensor: its activations are gone after backward, but what it is added to stays on the GPU and holds the bookkeeping of every batch's graph",
 			"pass the number: `.item()` (or `.detach()`, which does not wait for the GPU)")
 	} else {
-		p.report(st.Node, Warning,
+		severity := Warning
+		if st.Value.Guess {
+			severity = Note
+		}
+		p.report(st.Node, severity,
 			"`"+st.Via+"` adds up `"+what+"` with its autograd graph: unless a backward frees it afterwards, every batch's activations stay",
 			"pass the number: `.item()` (or `.detach()`, which does not wait for the GPU)")
 	}
@@ -331,7 +344,7 @@ func harmless(c *flow.Call) bool {
 		"mean", "sum", "item", "set_postfix", "set_description", "isinstance", "median", "std", "array":
 		return true
 	}
-	return c.Method == "update" && c.Recv != nil
+	return c.Method == "update" && c.Recv != nil || strings.HasPrefix(c.Name, "numpy.") || strings.HasPrefix(c.Name, "math.") // nothing is differentiated through them
 }
 
 // onlyStatistics tells whether a returned sum is certainly never back-propagated: every caller in the file is known and runs

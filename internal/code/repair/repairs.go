@@ -69,6 +69,9 @@ func keepValue(s *site) []lint.Repair {
 	if uses == differentiated {
 		return nil
 	}
+	if (s.store.Kind == flow.Append || s.store.Kind == flow.Index) && !s.store.Value.Reduced && !s.tensor(x) {
+		return nil // it may be a tuple or a dict
+	}
 	freed := s.found.Severity == lint.Note // after its backward nothing can be differentiated any more
 	var out []lint.Repair
 	if uses == asNumber && s.scalar(x, 5) {

@@ -26,6 +26,16 @@ type attention struct {
 	cache   *kvCache
 }
 
+// projectHeads is how attention of most models ends: the heads side by side, through the output projection. It returns from the call c.
+func projectHeads(c *eager.Call, projection *eager.LinearModule, out, weights *eager.Tensor) (*eager.Tensor, *eager.Tensor) {
+	c.Let(out)
+	c.Let(weights)
+	c.Set(&out, out.Reshape(out.Dim(0), out.Dim(1), -1).Contiguous())
+	c.Set(&out, projection.Forward(out))
+	c.ReturnAll(out, weights)
+	return out, weights
+}
+
 // forward is ALL_ATTENTION_FUNCTIONS[impl]: [batch, heads, seq, dim] in, [batch, seq, heads, dim] out, and the
 // probabilities where they exist (eager): the caller has a name for them too.
 func (a attention) forward(q, k, v, mask *eager.Tensor) (out, weights *eager.Tensor) {

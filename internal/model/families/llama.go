@@ -232,12 +232,7 @@ func (a *llamaAttention) forward(hidden, cos, sin, mask *eager.Tensor) (*eager.T
 	c.Set(&k, ke)
 	a.impl.cache.update(c, &k, &v)
 	out, weights := a.impl.forward(q, k, v, mask)
-	c.Let(out)
-	c.Let(weights)
-	c.Set(&out, out.Reshape(batch, seq, -1).Contiguous())
-	c.Set(&out, a.o.Forward(out))
-	c.ReturnAll(out, weights)
-	return out, weights
+	return projectHeads(c, a.o, out, weights)
 }
 
 // gatedMLP is LlamaMLP.

@@ -129,12 +129,7 @@ func (a *neoXAttention) forward(hidden, cos, sin, mask *eager.Tensor) (out, weig
 	c.Set(&parts[1], k)
 	a.impl.cache.update(c, &parts[1], &parts[2])
 	out, weights = a.impl.forward(q, parts[1], parts[2], mask)
-	c.Let(out)
-	c.Let(weights)
-	c.Set(&out, out.Reshape(batch, seq, -1).Contiguous())
-	c.Set(&out, a.dense.Forward(out))
-	c.ReturnAll(out, weights)
-	return out, weights
+	return projectHeads(c, a.dense, out, weights)
 }
 
 // neoXRotary is apply_rotary_pos_emb of modeling_gpt_neox.py: only the first dimensions of a head are rotated, the

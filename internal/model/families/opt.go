@@ -155,7 +155,7 @@ func newOPTAttention(m *eager.Module, c *hfconfig.Config, s Spec) *optAttention 
 
 func (a *optAttention) forward(hidden, mask *eager.Tensor) (out, weights *eager.Tensor) {
 	c := a.Enter(hidden, mask)
-	batch, seq, width := hidden.Dim(0), hidden.Dim(1), hidden.Dim(2)
+	batch, width := hidden.Dim(0), hidden.Dim(2)
 	split := func(x *eager.Tensor) *eager.Tensor {
 		return x.View(batch, -1, a.heads, width/a.heads).Transpose(1, 2)
 	}
@@ -167,10 +167,5 @@ func (a *optAttention) forward(hidden, mask *eager.Tensor) (out, weights *eager.
 	c.Set(&v, split(v))
 	a.impl.cache.update(c, &k, &v)
 	out, weights = a.impl.forward(q, k, v, mask)
-	c.Let(out)
-	c.Let(weights)
-	c.Set(&out, out.Reshape(batch, seq, -1).Contiguous())
-	c.Set(&out, a.out.Forward(out))
-	c.ReturnAll(out, weights)
-	return out, weights
+	return projectHeads(c, a.out, out, weights)
 }

@@ -85,12 +85,7 @@ func (a *phi3Attention) forward(hidden, cos, sin, mask *eager.Tensor) (out, weig
 	c.Set(&parts[1], k)
 	a.impl.cache.update(c, &parts[1], &parts[2])
 	out, weights = a.impl.forward(q, parts[1], parts[2], mask)
-	c.Let(out)
-	c.Let(weights)
-	c.Set(&out, out.Reshape(batch, seq, -1).Contiguous())
-	c.Set(&out, a.o.Forward(out))
-	c.ReturnAll(out, weights)
-	return out, weights
+	return projectHeads(c, a.o, out, weights)
 }
 
 // phi3Rotary is apply_rotary_pos_emb of modeling_phi3.py. Where the whole head is rotated, an empty rest is joined: a copy

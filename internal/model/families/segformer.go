@@ -200,7 +200,7 @@ func newSegformerAttention(m *eager.Module, c *hfconfig.Config, s Spec, shape se
 
 func (a *segformerAttention) forward(hidden *eager.Tensor, size grid) (out, weights *eager.Tensor) {
 	c := a.Enter(hidden)
-	batch, seq := hidden.Dim(0), hidden.Dim(1)
+	batch := hidden.Dim(0)
 	split := func(x *eager.Tensor) *eager.Tensor {
 		return c.Let(x.View(batch, -1, x.Dim(2)/a.head, a.head).Transpose(1, 2))
 	}
@@ -212,12 +212,7 @@ func (a *segformerAttention) forward(hidden *eager.Tensor, size grid) (out, weig
 	k := split(a.k.Forward(source))
 	v := split(a.v.Forward(source))
 	out, weights = a.impl.forward(q, k, v, nil)
-	c.Let(out)
-	c.Let(weights)
-	c.Set(&out, out.Reshape(batch, seq, -1).Contiguous())
-	c.Set(&out, a.out.Forward(out))
-	c.ReturnAll(out, weights)
-	return out, weights
+	return projectHeads(c, a.out, out, weights)
 }
 
 // reduce is SegformerSequenceReduction.forward.

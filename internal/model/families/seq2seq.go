@@ -60,7 +60,7 @@ func newCrossAttention(m *eager.Module, c *hfconfig.Config, s Spec, heads string
 // forward attends from hidden to source; nil is hidden itself.
 func (a *crossAttention) forward(hidden, source, mask *eager.Tensor) (out, weights *eager.Tensor) {
 	c := a.Enter(hidden, source, mask)
-	batch, seq := hidden.Dim(0), hidden.Dim(1)
+	batch := hidden.Dim(0)
 	if source == nil {
 		source = hidden
 	}
@@ -79,12 +79,7 @@ func (a *crossAttention) forward(hidden, source, mask *eager.Tensor) (out, weigh
 	k := split(a.k.Forward(source))
 	v := split(a.v.Forward(source))
 	out, weights = a.impl.forward(q, k, v, mask)
-	c.Let(out)
-	c.Let(weights)
-	c.Set(&out, out.Reshape(batch, seq, -1).Contiguous())
-	c.Set(&out, a.out.Forward(out))
-	c.ReturnAll(out, weights)
-	return out, weights
+	return projectHeads(c, a.out, out, weights)
 }
 
 // seqLayer is BartEncoderLayer, BartDecoderLayer and Whisper's two. BART normalises sums, Whisper what goes into a block.

@@ -264,7 +264,7 @@ class Capture:
         trains = self.trains(module)
         if trains:
             self.see_autocast()
-            self.model_place = self.model_place or _caller()
+            self.model_place = self.model_place or _frames.script_line()
         else:
             self.others[id(module)] = module
         key = None if trains else self.repeats.key(module, args, kwargs)
@@ -326,7 +326,7 @@ class Capture:
             self.produced[id(t)] = len(self.nodes) - 1
 
     def saw_question(self):
-        self.asked = _caller()
+        self.asked = _frames.script_line()
 
     def tensors(self, value):
         return _graph.tensors(self.torch, value)
@@ -393,7 +393,7 @@ class Capture:
         """A step is complete. Where other optimizers train other parameters (a GAN), theirs belong to the iteration as well."""
         again = any(optimizer is other for other, _, _ in self.taken)
         if not again:
-            self.taken.append((optimizer, _caller(), dict(self.__dict__)))
+            self.taken.append((optimizer, _frames.script_line(), dict(self.__dict__)))
         mine = {id(p) for p in parameters_of(optimizer)}
         waiting = [o for o in self.optimizers if not any(o is t for t, _, _ in self.taken) and not mine & {id(p) for p in parameters_of(o)}]
         if again or not waiting:
@@ -410,7 +410,7 @@ class Capture:
         optimizer, place, state = max(self.taken, key=lambda step: sum(step[2]["saved"].values()))
         self.__dict__.update(state)
         if len(self.taken) > 1:
-            self.note(f"{len(self.taken)} optimizers step in each iteration: this is the step that keeps the most for backward, {_spelled(place)}")
+            self.note(f"{len(self.taken)} optimizers step in each iteration: this is the step that keeps the most for backward, {_frames.spelled(place)}")
         self.exporting = self.places.honest = True
         models = [n.call for n in self.nodes if isinstance(n.call, self.torch.nn.Module)]
         try:
@@ -426,7 +426,7 @@ class Capture:
 
     def fail(self, why):
         """Say why there is no capture, with the script's line, and end."""
-        place = _caller()
+        place = _frames.script_line()
         _files.write_json(os.path.join(self.report, "failure.json"),
                           {"schema": "plimsoll.capture-failure/1", "why": why, "file": place[0], "line": place[1]})
         self.leave(1)
@@ -447,9 +447,9 @@ class Capture:
         why, place = "the script ended without an optimizer step", ("", 0)
         if error is not None:
             _frames.strip(error)
-            why, place = f"{type(error).__name__}: {str(error)[:600]}", _place_of(error)
+            why, place = f"{type(error).__name__}: {str(error)[:600]}", _frames.script_line_of(error)
             if self.asked is not None:
-                why += f" (tensors have no values in a capture: the value read at {_spelled(self.asked)} was made up)"
+                why += f" (tensors have no values in a capture: the value read at {_frames.spelled(self.asked)} was made up)"
         _files.write_json(os.path.join(self.report, "failure.json"),
                           {"schema": "plimsoll.capture-failure/1", "why": why, "file": place[0], "line": place[1]})
 
@@ -469,23 +469,3 @@ class Capture:
 
 def parameters_of(optimizer):
     return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def _spelled(place):
-    return f"{os.path.basename(place[0])}:{place[1]}"
-
-
-def _caller():
-    frame = next(iter(_frames.script_stack()), None)
-    return (frame["file"], frame["line"]) if frame else ("", 0)
-
-
-def _place_of(error):
-    """The innermost line of the script's own in a traceback."""
-    place, traceback = ("", 0), error.__traceback__
-    while traceback is not None:
-        name = traceback.tb_frame.f_code.co_filename
-        if _frames.is_scripts(name):
-            place = (name, traceback.tb_lineno)
-        traceback = traceback.tb_next
-    return place

@@ -42,6 +42,27 @@ def script_stack():
     return found
 
 
+def script_line():
+    """The file and line where the script is."""
+    frame = next(iter(script_stack()), None)
+    return (frame["file"], frame["line"]) if frame else ("", 0)
+
+
+def script_line_of(error):
+    """The innermost line of the script's own in a traceback."""
+    place, traceback = ("", 0), error.__traceback__
+    while traceback is not None:
+        name = traceback.tb_frame.f_code.co_filename
+        if is_scripts(name):
+            place = (name, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return place
+
+
+def spelled(place):
+    return f"{os.path.basename(place[0])}:{place[1]}"
+
+
 def hide_from_tracebacks():
     """Uncaught exceptions print as they would without the probe."""
     previous = sys.excepthook

@@ -74,7 +74,7 @@ class Trace:
         return _graph.tensors(self.torch, value)
 
     def saw_question(self):
-        self.asked = _caller()
+        self.asked = _frames.script_line()
 
     # Attaching -----------------------------------------------------------------------------------------------------------------
 
@@ -480,8 +480,8 @@ class Trace:
     def depends(self, out):
         """A result's size depends on data; the largest there can be is taken."""
         self.tainted.add(out.untyped_storage()._cdata)
-        place = _caller()
-        self.reasons.setdefault(_spelled(place), None)
+        place = _frames.script_line()
+        self.reasons.setdefault(_frames.spelled(place), None)
         ref = self.live.get(out.untyped_storage()._cdata)
         if ref is not None:
             category, path, op, _ = self.owners.values[self.events[ref.place + 3]]
@@ -490,7 +490,7 @@ class Trace:
     def goes_to_an_expert(self, out):
         """A result has an expert's share of the tokens."""
         self.routed.add(out.untyped_storage()._cdata)
-        self.routes.setdefault(_spelled(_caller()), None)
+        self.routes.setdefault(_frames.spelled(_frames.script_line()), None)
 
     def claim(self, t, category):
         if not isinstance(t, self.FakeTensor):
@@ -516,15 +516,15 @@ class Trace:
         _frames.strip(error)
         why = f"{type(error).__name__}: {str(error)[:600]}"
         if self.asked is not None:
-            why += f" (tensors have no values in a prediction: the value read at {_spelled(self.asked)} was made up)"
-        self.finish("failed", why, _place_of(error))
+            why += f" (tensors have no values in a prediction: the value read at {_frames.spelled(self.asked)} was made up)"
+        self.finish("failed", why, _frames.script_line_of(error))
 
     def finish(self, how, why="", place=None):
         """Write the trace, then end the process."""
         if self.done:
             return
         self.done = True
-        place = place or _caller()
+        place = place or _frames.script_line()
         described = {
             "schema": "plimsoll.trace/1", "torch": self.torch.__version__.partition("+")[0], "ended": how, "why": why, "file": place[0], "line": place[1],
             "steps": self.steps, "seconds": round(time.monotonic() - self.begun, 1), "skipped_batches": self.loops.skipped,
@@ -586,18 +586,3 @@ def _shaped(value, make):
     if type(value) in (tuple, list):
         return type(value)(_shaped(v, make) for v in value)
     return value
-
-
-def _spelled(place):
-    return f"{os.path.basename(place[0])}:{place[1]}"
-
-
-def _caller():
-    frame = next(iter(_frames.script_stack()), None)
-    return (frame["file"], frame["line"]) if frame else ("", 0)
-
-
-def _place_of(error):
-    from ._capture import _place_of as place
-
-    return place(error)
