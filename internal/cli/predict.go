@@ -174,8 +174,7 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	}
 	r := res.Report
 	if o.unfollowed != "" {
-		predict.Alone(&r)
-		r.Assumptions = append(r.Assumptions, o.unfollowed)
+		predict.Alone(&r, o.unfollowed)
 	}
 	var wait sync.WaitGroup
 	wait.Go(func() { r.Least = predict.Least(res, m) })
@@ -301,7 +300,7 @@ func (o *predictOptions) print(env Env, cmd *cobra.Command, r report.Prediction)
 			return fmt.Errorf("write the prediction: %w", err)
 		}
 	}
-	if !r.Fits && !r.NoCard {
+	if !r.Fits && r.Verdict != report.Unknown && !r.NoCard {
 		return findingExit()
 	}
 	return nil

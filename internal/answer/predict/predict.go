@@ -129,7 +129,9 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	r.Params, r.Trainable = count(model.Root())
 	conv.tries = j.Benchmark
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
-	r.Range = conv.between(played.peak, m)
+	if r.Range, err = conv.between(done.tape, played.peak, m); err != nil {
+		return nil, err
+	}
 	byRouting(&r, j, v, model)
 	if err := judged(&r, done.tape, m); err != nil {
 		return nil, err
