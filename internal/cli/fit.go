@@ -108,8 +108,11 @@ Exit code 3: nothing fits; the answer then says what would.`,
 	return cmd
 }
 
-// gcLimit is the memory from which on what predictions leave behind is collected as it comes.
-const gcLimit = 320 << 20
+// gcLimit is the memory from which on what predictions leave behind is collected as it comes; gcPercent how seldom before.
+const (
+	gcLimit   = 320 << 20
+	gcPercent = 1600
+)
 
 func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 	o.Write = o.verifiedForm()
@@ -121,7 +124,7 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 		return usageError("--dora: fit has no plans with DoRA; plimsoll predict --dora says what one takes")
 	}
 	// Predictions make much and keep little: collecting it less often saves a quarter of the time, as long as there is little of it.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(gcLimit))
 	r.Notes = plan.NewNotes(r.Source, r.Machine)
 	stop := progress(env, func() string { return "searching configurations" })

@@ -166,7 +166,7 @@ const adapterRank = 16
 
 // adapters is what LoRA on the same model needs.
 func (s *search) adapters(p point) (units.Bytes, bool) {
-	if s.r.GPUs > 1 || s.r.Source.Config == nil || s.r.Job.LoRARank > 0 || len(s.r.Job.Freeze) > 0 {
+	if s.r.GPUs > 1 || !s.r.Source.Adaptable() || s.r.Job.LoRARank > 0 || len(s.r.Job.Freeze) > 0 {
 		return 0, false
 	}
 	p.Adapters = setup.Adapters{LoRARank: adapterRank, LoRATargets: job.DefaultTargets}

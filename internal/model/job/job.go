@@ -307,8 +307,6 @@ func (j *Job) checkContradictions() error {
 		return fmt.Errorf("checkpoint_layers %d needs checkpointing", j.Layers)
 	case j.LoRARank == 0 && (len(j.LoRATargets) > 0 || j.LoRADropout != 0 || j.BaseBits != 0 || j.DoRA):
 		return fmt.Errorf("lora_targets, lora_dropout, dora and base_bits need lora_rank")
-	case j.LoRARank > 0 && j.Source == "graph":
-		return fmt.Errorf("lora_rank needs a config.json; adapters cannot be added to a graph")
 	case j.LoRARank > 0 && len(j.Freeze) > 0:
 		return fmt.Errorf("freeze has no effect with lora_rank, which freezes the whole model already")
 	case !(j.LoRADropout >= 0 && j.LoRADropout < 1): // NaN is neither
