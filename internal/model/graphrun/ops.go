@@ -201,14 +201,14 @@ func identity(t *eager.Tensor) *eager.Tensor { return t }
 
 // graphOps are operators with one result.
 var graphOps = map[string]graphOpFunc{
-	"linear": func(o *graphOp) *eager.Tensor { return eager.Linear(o.self(), o.arg("weight"), o.arg("bias")) },
+	"linear": (*graphOp).linear,
 	"matmul": func(o *graphOp) *eager.Tensor { return eager.Matmul(o.self(), o.second()) },
 	"mm":     func(o *graphOp) *eager.Tensor { return eager.Matmul(o.self(), o.second()) },
 	"_grouped_mm": func(o *graphOp) *eager.Tensor {
 		return eager.GroupedMM(o.self(), o.arg("mat2"), o.arg("offs"))
 	},
 	"bmm":        func(o *graphOp) *eager.Tensor { return eager.Bmm(o.self(), o.second()) },
-	"addmm":      func(o *graphOp) *eager.Tensor { return eager.Addmm(o.self(), o.arg("mat1"), o.arg("mat2")) },
+	"addmm":      (*graphOp).addmm,
 	"baddbmm":    func(o *graphOp) *eager.Tensor { return eager.Bmm(o.arg("batch1"), o.arg("batch2")) },
 	"einsum":     (*graphOp).einsum,
 	"conv1d":     (*graphOp).convolution,
