@@ -12,10 +12,11 @@ type follower struct {
 	s   *Scope
 	env *env
 	ctx *Context
+	own []string // variables of the comprehensions around: what they name is somebody else's
 }
 
 func (m *Module) follow(s *Scope, ctx *Context) {
-	f := &follower{m, s, s.env, ctx}
+	f := &follower{m: m, s: s, env: s.env, ctx: ctx}
 	f.body(s.Body)
 }
 
