@@ -86,6 +86,9 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 		}
 	}
 	what := p.text(st.Expr)
+	if freed && st.Value.Guess && !lossName(st.Expr) {
+		return // nothing says that it is a tensor at all
+	}
 	if freed {
 		p.report(st.Node, Note,
 			"`"+what+"` is kept as a tensor; its activations are gone after backward, but each one still holds its graph's bookkeeping in host memory",
@@ -126,6 +129,11 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	p.explains(loop)
 }
 
+// lossName tells whether an expression names a loss.
+func lossName(x pysource.Expr) bool {
+	return words(x, func(w string) bool { return strings.Contains(strings.ToLower(w), "loss") })
+}
+
 // cutAfter tells whether the loop takes the graph off again after it was added: k = k.data[0], total = total.detach().
 func cutAfter(s *flow.Scope, st *flow.Store, loop *flow.Loop) bool {
 	return slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool {
@@ -152,6 +160,9 @@ func (p *pass) keptByObject(s *flow.Scope, st *flow.Store, backs []backward) {
 		freed = freed || b.value.Shares(st.Value) && !b.retain && !b.create && b.call.Order < st.Order
 	}
 	what := p.text(st.Expr)
+	if freed && st.Value.Guess && !lossName(st.Expr) {
+		return
+	}
 	if freed {
 		p.report(st.Node, Note,
 			"`"+st.Via+"` adds up `"+what+"` as a tensor: its activations are gone after backward, but what it is added to stays on the GPU and holds the bookkeeping of every batch's graph",
