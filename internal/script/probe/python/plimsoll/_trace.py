@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 
-from . import _again, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _lazy, _loops, _narrow, _places, _pretend, _routing, _shadow, _shapes, _sparse, _tables, _tracemode, _works
+from . import _again, _children, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _lazy, _loops, _narrow, _places, _pretend, _routing, _shadow, _shapes, _sparse, _tables, _tracemode, _works
 from ._imports import when_imported
 
 OLDEST = (2, 4)
@@ -549,9 +549,7 @@ class Trace:
         events = self.events[:]
         _files.write_with(os.path.join(self.report, "trace.bin.gz"), lambda f: f.write(gzip.compress(events.tobytes(), 1)))
         _files.write_json(os.path.join(self.report, "trace.json"), described)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+        _children.leave(0)
 
     def parameters(self):
         found = {id(p): p.numel() for m in self.modules for p in m.parameters()}
