@@ -98,6 +98,7 @@ Exit code 3: nothing fits; the answer then says what would.`,
 	addWords(flags, &o.Axes.Sharding, "sharding", "with --gpus: "+strings.Join(setup.Words(setup.Shardings()), ", ")+" (default: all)", setup.ParseSharding)
 	flags.IntSliceVar(&o.Axes.Tensor, "tensor", nil, "with --gpus: cards per layer (tensor parallel) (default: 1, 2, 4, 8)")
 	flags.IntSliceVar(&o.Axes.Stages, "stages", nil, "with --gpus: pipeline stages (default: powers of two)")
+	flags.IntSliceVar(&o.Axes.Context, "context", nil, "with --gpus and --write torchtitan: cards per sample (context parallel) (default: powers of two)")
 	flags.StringSliceVar(&o.Allow, "allow", nil, "numerics: also try other precisions and optimizers")
 	flags.StringVar(&o.Write, "write", "", "print the plan for a framework: "+strings.Join(planfile.Formats(), ", "))
 	flags.IntVar(&o.Plan, "plan", 1, "with --write: number of the plan in the table")
@@ -107,8 +108,11 @@ Exit code 3: nothing fits; the answer then says what would.`,
 	return cmd
 }
 
-// gcLimit is the memory from which on what predictions leave behind is collected as it comes.
-const gcLimit = 320 << 20
+// gcLimit is the memory from which on what predictions leave behind is collected as it comes; gcPercent how seldom before.
+const (
+	gcLimit   = 320 << 20
+	gcPercent = 1600
+)
 
 func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 	o.Write = o.verifiedForm()
@@ -120,7 +124,7 @@ func runFit(env Env, cmd *cobra.Command, o fitOptions) error {
 		return usageError("--dora: fit has no plans with DoRA; plimsoll predict --dora says what one takes")
 	}
 	// Predictions make much and keep little: collecting it less often saves a quarter of the time, as long as there is little of it.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(gcLimit))
 	r.Notes = plan.NewNotes(r.Source, r.Machine)
 	stop := progress(env, func() string { return "searching configurations" })

@@ -19,7 +19,7 @@ func TestTheTitleSaysFourBits(t *testing.T) {
 
 func TestWaysThatAreNotPredictedAreRefusedWithWhatToAskInstead(t *testing.T) {
 	t.Parallel()
-	for word, want := range map[string]string{"hsdp": "a multiple of them", "context-parallel": "lower bound", "EP": "depends on the data"} {
+	for word, want := range map[string]string{"hsdp": "a multiple of them", "context-parallel": "--context 2,4 --write torchtitan", "EP": "torchtitan alone has expert parallelism"} {
 		runs(t, nil, with(fitSmall[:len(fitSmall)-1], "--gpus", "8", "--sharding", word)...).wants(t, 2, want)
 	}
 	for word, want := range map[string]string{"unsloth": "--write trl"} {

@@ -57,7 +57,7 @@ func shellWord(word string) string {
 // afterPrediction is what to do about a job that does not fit.
 func (o *predictOptions) afterPrediction(env Env, cmd *cobra.Command, r *report.Prediction) *report.NextStep {
 	switch {
-	case r.Fits || r.NoCard || r.Run != nil: // of a run the answer itself says what helps
+	case r.Fits || r.Verdict == report.Unknown || r.NoCard || r.Run != nil: // of a run the answer itself says what helps
 		return nil
 	case len(o.command) > 0:
 		return &report.NextStep{Why: "run it with the smallest change that fits", Command: "plimsoll run --fit -- " + shellWords(o.command)}

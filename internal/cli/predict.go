@@ -121,7 +121,7 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		return err
 	}
 	// What predictions leave behind is collected as it comes from this much memory on, and seldom before: a deep model must not take twice its memory, a small one not wait.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(gcLimit))
 	m, err := o.machine()
 	if err != nil {
@@ -174,12 +174,13 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	}
 	r := res.Report
 	if o.unfollowed != "" {
-		predict.Alone(&r)
-		r.Assumptions = append(r.Assumptions, o.unfollowed)
+		predict.Alone(&r, o.unfollowed)
 	}
 	var wait sync.WaitGroup
 	wait.Go(func() { r.Least = predict.Least(res, m) })
-	r.Largest = predict.Largest(j.Job, src, m, steps)
+	if !o.noCard() || o.Moments > 0 {
+		r.Largest = predict.Largest(j.Job, src, m, steps)
+	}
 	wait.Wait()
 	if o.Moments > 0 {
 		r.Timeline = predict.Moments(res.Tape, min(o.Moments, maxMoments))
@@ -280,8 +281,11 @@ func (f *spreadFlags) spread() (predict.Spread, error) {
 
 const maxMoments = 100_000
 
+// noCard tells that nobody said what the job has to fit on.
+func (o *predictOptions) noCard() bool { return o.GPU == "" && o.Memory == "" && o.Cap == "" }
+
 func (o *predictOptions) print(env Env, cmd *cobra.Command, r report.Prediction) error {
-	if r.NoCard = o.GPU == "" && o.Memory == "" && o.Cap == ""; r.NoCard {
+	if r.NoCard = o.noCard(); r.NoCard {
 		r.Largest = nil // of a card nobody named
 	}
 	r.Next = o.afterPrediction(env, cmd, &r)
@@ -296,7 +300,7 @@ func (o *predictOptions) print(env Env, cmd *cobra.Command, r report.Prediction)
 			return fmt.Errorf("write the prediction: %w", err)
 		}
 	}
-	if !r.Fits && !r.NoCard {
+	if !r.Fits && r.Verdict != report.Unknown && !r.NoCard {
 		return findingExit()
 	}
 	return nil

@@ -54,7 +54,7 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 		return unreadable(fmt.Errorf("%w; --follow %s waits longer", why, 5*o.Follow))
 	case err != nil:
 		return failed
-	case !t.Followed():
+	case !t.Followed() && !(t.Ended == traced.AtLimit && t.Held()):
 		return unreadable(notFollowed(t, why, o.Follow))
 	}
 	m, err := o.machine()
@@ -91,8 +91,14 @@ func (o *predictOptions) printFollowed(env Env, cmd *cobra.Command, m predict.Ma
 	if err != nil {
 		return err
 	}
-	res.Report.Assumptions = append(res.Report.Assumptions, "only this batch size is known: "+why.Error())
+	res.Report.Assumptions = append(res.Report.Assumptions, "only this batch size is known: "+o.brief(why))
 	return o.print(env, cmd, res.Report)
+}
+
+// brief is why there is no captured step, without the name of a file that is gone by now and without a list of what would have been known.
+func (o *predictOptions) brief(why error) string {
+	text, _, _ := strings.Cut(why.Error(), " (known: ")
+	return strings.ReplaceAll(text, o.JobFile+": ", "")
 }
 
 // notFollowed says why there is no answer from either way of looking at a script.

@@ -22,7 +22,7 @@ func TestPeaksPredictedFromAScriptAreTheMeasuredOnes(t *testing.T) {
 	} {
 		t.Run(settings, func(t *testing.T) {
 			t.Parallel()
-			got := runs(t, nil, "predict", "--gpu", "h200", "--json", "--", python, filepath.Join("testdata", "capture", "gpt2.py"), settings)
+			got := runs(t, nil, "predict", "--gpu", "h200", "--json", "--follow", "1h", "--", python, filepath.Join("testdata", "capture", "gpt2.py"), settings)
 			got.wants(t, 0)
 			var prediction struct {
 				Peak struct{ Allocated float64 }

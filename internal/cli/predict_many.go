@@ -68,7 +68,7 @@ func predictMany(env Env, cmd *cobra.Command, o predictOptions, m predict.Machin
 
 // predictAll uses every processor and hands results out in the order of the jobs, as soon as there are any. It holds only a few jobs at a time.
 func predictAll(env Env, jobs iter.Seq[fileJob], m predict.Machine, files *modelFiles, each func(report.Prediction) error) error {
-	// A prediction makes much garbage and keeps little: collecting it less often saves a third of the time.
+	// Many predictions one after the other make much garbage and keep little: collecting it as seldom as one alone may would only take memory.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	workers := runtime.GOMAXPROCS(0)
 	results := make(chan chan report.Prediction, 2*workers)

@@ -99,7 +99,7 @@ func TestTheWholeRunOfAScript(t *testing.T) {
 	t.Parallel()
 	python := probetest.Warm(t)
 	scripts := filepath.Join("..", "script", "capture", "testdata")
-	text := runs(t, nil, "predict", "--whole-run", "--epochs", "2", "--gpu", "l4", "--json", "--", python, filepath.Join(scripts, "lengths.py"))
+	text := runs(t, nil, "predict", "--whole-run", "--epochs", "2", "--gpu", "l4", "--json", "--follow", "1h", "--", python, filepath.Join(scripts, "lengths.py"))
 	text.wants(t, 0)
 	var r report.Prediction
 	if err := json.Unmarshal([]byte(text.stdout), &r); err != nil {
@@ -108,7 +108,7 @@ func TestTheWholeRunOfAScript(t *testing.T) {
 	if r.Run == nil || r.Run.Steps != 12 || r.Run.Evaluated != 2 || r.Run.Longest != 25 || r.Verdict != report.Fits || r.Run.Orders != 1 {
 		t.Errorf("%s", text.stdout)
 	}
-	images := runs(t, nil, "predict", "--whole-run", "--steps", "20", "--gpu", "l4", "--json", "--", python, filepath.Join(scripts, "vision.py"), "-b", "8")
+	images := runs(t, nil, "predict", "--whole-run", "--steps", "20", "--gpu", "l4", "--json", "--follow", "1h", "--", python, filepath.Join(scripts, "vision.py"), "-b", "8")
 	images.wants(t, 0)
 	r = report.Prediction{}
 	if err := json.Unmarshal([]byte(images.stdout), &r); err != nil {

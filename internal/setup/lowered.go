@@ -30,6 +30,9 @@ type Lowered struct {
 // Lower says what runs. What the engine cannot do is refused.
 func (s Setup) Lower() (Lowered, error) {
 	l := Lowered{Engine: PlainPyTorch, Compute: s}
+	if err := s.divided(); err != nil {
+		return l, err
+	}
 	if s.Offload.Has(OffloadOptimizer) { // torchao's and DeepSpeed's optimizers on the host have one implementation
 		l.Compute.Optimizer = s.Optimizer.Kind()
 	}
@@ -45,6 +48,22 @@ func (s Setup) Lower() (Lowered, error) {
 		return l, l.deepSpeed(s)
 	}
 	return l, nil
+}
+
+// divided refuses context parallelism that was not written down: of torchtitan's Llama, whose weights and gradients are then sharded over all cards.
+// https://github.com/pytorch/torchtitan/blob/v0.2.2/torchtitan/distributed/parallel_dims.py (the mesh fsdp has dp_shard and cp)
+func (s Setup) divided() error {
+	switch {
+	case s.Context < 2:
+		return nil
+	case s.Code != Torchtitan:
+		return fmt.Errorf("context parallelism is supported for torchtitan only; --write torchtitan")
+	case s.Sharding != FSDP2 || !s.Whole():
+		return fmt.Errorf("context parallelism is supported with FSDP2 on all cards, without tensor and pipeline parallelism; --sharding fsdp2 --tensor 1 --stages 1")
+	case s.Ranks()%s.Context != 0:
+		return fmt.Errorf("%d cards cannot be divided into groups of %d that share a sample", s.Ranks(), s.Context)
+	}
+	return nil
 }
 
 // fullyShard: parameters are kept in shards of their own type. Under a MixedPrecisionPolicy they are gathered, and the model computes, in the policy's type;

@@ -27,6 +27,7 @@ type Setup struct {
 	GPUs          int             `json:"gpus"`
 	Sharding      Sharding        `json:"sharding,omitempty"`
 	Code          Code            `json:"code,omitempty"`
+	Context       int             `json:"context,omitempty"` // cards that divide the tokens of every sample; 0: none do
 	Cut
 	Adapters
 }
@@ -74,8 +75,11 @@ func (c Cut) Cards() int { return max(c.Tensor, 1) * max(c.Stages, 1) }
 // Whole tells that the model is not cut.
 func (c Cut) Whole() bool { return c.Cards() == 1 }
 
-// Ranks is how many groups of cards see different data.
+// Ranks is how many copies of the model see different data: other samples or, under context parallelism, other tokens of the same ones.
 func (s Setup) Ranks() int { return max(s.GPUs, 1) / s.Cards() }
+
+// Groups is how many groups of cards see different samples.
+func (s Setup) Groups() int { return s.Ranks() / max(1, s.Context) }
 
 // PerMachine is how many cards share a machine: DGX and HGX systems have eight.
 const PerMachine = 8
@@ -265,15 +269,16 @@ func ParseSharding(word string) (Sharding, error) {
 
 // unpredicted are ways to use several cards that people ask for, and what to ask instead: a plan for them would be a guess.
 var unpredicted = map[string]string{
-	"cp":              ring,
-	"contextparallel": ring,
+	"cp":              context,
+	"contextparallel": context,
 	"ep":              experts,
 	"expertparallel":  experts,
 }
 
 const (
-	ring    = "what ring attention keeps of other cards' keys and values is not predicted; --seq with the tokens of one card is a lower bound"
-	experts = "how many tokens each card's experts get depends on the data, so their memory is not predicted; fsdp2 shards experts as other layers"
+	context = "context parallelism has a flag of its own: --context 2,4 --write torchtitan"
+	experts = "of the frameworks that plans are written for, torchtitan alone has expert parallelism, and only for models of its own that are not predicted " +
+		"(DeepSeek-V3, Llama 4, Qwen3 MoE); fsdp2 shards experts as other layers"
 )
 
 func parse[T ~string](axis, word string, known []T) (T, error) {

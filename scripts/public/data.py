@@ -171,15 +171,95 @@ def wikitext(folder):
             f.write(" ".join(random.choices(vocabulary, k=20)) + "\n")
 
 
-kinds = {f.__name__: f for f in (mnist, cifar10, cifar100, words, names, characters, tokens, pictures, masks, cora, language, wikitext)}
+def stories(folder):
+    """Shards of tokens as llama2.c pretokenizes them; the first is for validation."""
+    import numpy
+
+    os.makedirs(folder, exist_ok=True)
+    for part in range(3):
+        numpy.random.randint(0, 32000, 100000).astype("uint16").tofile(os.path.join(folder, f"data{part:02}.bin"))
+
+
+def papers(folder):
+    """Cora as the first graph networks read it: a line of words and a class for each paper that cora.cites names."""
+    with open(os.path.join(folder, "cora.cites")) as f:
+        ids = sorted({i for line in f for i in line.split()}, key=int)
+    classes = ["Case", "Genetic", "Neural", "Probabilistic", "Reinforcement", "Rule", "Theory"]
+    with open(os.path.join(folder, "cora.content"), "w") as f:
+        for n, i in enumerate(ids):
+            f.write("\t".join([i, *random.choices("0001", k=1433), classes[n % 7]]) + "\n")
+
+
+def points(folder):
+    """ModelNet10 as clouds of points with normals, a few of each class."""
+    names = [f"shape{c}" for c in range(10)]
+    os.makedirs(folder, exist_ok=True)
+    for part, count in (("train", 8), ("test", 4)):
+        with open(os.path.join(folder, f"modelnet10_{part}.txt"), "w") as listed:
+            for name in names:
+                os.makedirs(os.path.join(folder, name), exist_ok=True)
+                for i in range(count):
+                    listed.write(f"{name}_{part}{i}\n")
+                    with open(os.path.join(folder, name, f"{name}_{part}{i}.txt"), "w") as f:
+                        f.writelines(",".join(f"{random.uniform(-1, 1):.5f}" for _ in range(6)) + "\n" for _ in range(1024))
+    with open(os.path.join(folder, "modelnet10_shape_names.txt"), "w") as f:
+        f.write("\n".join(names) + "\n")
+
+
+def purchases(folder):
+    """made.txt: a user and an item a line, in the order they were bought."""
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "made.txt"), "w") as f:
+        for user in range(1, 901):
+            f.writelines(f"{user} {random.randint(1, 3000)}\n" for _ in range(random.randint(5, 120)))
+
+
+def headlines(folder):
+    """Headlines of ten classes by characters, and the vocabulary."""
+    letters = [chr(c) for c in range(0x4E00, 0x4E00 + 4000)]
+    os.makedirs(os.path.join(folder, "data"), exist_ok=True)
+    os.makedirs(os.path.join(folder, "saved_dict"), exist_ok=True)
+    for part, count in (("train", 4000), ("dev", 600), ("test", 600)):
+        with open(os.path.join(folder, "data", part + ".txt"), "w") as f:
+            f.writelines("".join(random.choices(letters, k=random.randint(8, 30))) + f"\t{i % 10}\n" for i in range(count))
+    with open(os.path.join(folder, "data", "class.txt"), "w") as f:
+        f.write("\n".join(f"class{i}" for i in range(10)) + "\n")
+    with open(os.path.join(folder, "data", "vocab.pkl"), "wb") as f:
+        pickle.dump({c: i for i, c in enumerate([*letters, "<UNK>", "<PAD>"])}, f)
+
+
+def triples(folder):
+    """A knowledge graph of the size of a small benchmark."""
+    os.makedirs(folder, exist_ok=True)
+    for name, count in (("entities", 5000), ("relations", 50)):
+        with open(os.path.join(folder, name + ".dict"), "w") as f:
+            f.writelines(f"{i}\t{name}{i}\n" for i in range(count))
+    for part, count in (("train", 40000), ("valid", 200), ("test", 200)):
+        with open(os.path.join(folder, part + ".txt"), "w") as f:
+            f.writelines(f"entities{random.randrange(5000)}\trelations{random.randrange(50)}\tentities{random.randrange(5000)}\n" for _ in range(count))
+
+
+def readings(folder):
+    """made.txt: 60 sensors, a line an hour."""
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "made.txt"), "w") as f:
+        f.writelines(",".join(f"{random.random():.3f}" for _ in range(60)) + "\n" for _ in range(1500))
+
+
+def big_pictures(folder):
+    pictures(folder, size=288)
+
+
+kinds = {f.__name__: f for f in (mnist, cifar10, cifar100, words, names, characters, tokens, pictures, big_pictures, masks, cora, language, wikitext, stories, papers, points, purchases, headlines, triples, readings)}
 
 
 def make(row, folder):
     """The data and folders that a row of list.jsonl wants, once."""
-    for kind, to in row.get("data", {}).items():
-        made = os.path.join(folder, to, ".made-" + kind)
-        if not os.path.exists(made):
-            kinds[kind](os.path.join(folder, to))
-            open(made, "w").close()
+    for kind, places in row.get("data", {}).items():
+        for to in [places] if isinstance(places, str) else places:
+            made = os.path.join(folder, to, ".made-" + kind)
+            if not os.path.exists(made):
+                kinds[kind](os.path.join(folder, to))
+                open(made, "w").close()
     for to in row.get("folders", []):
         os.makedirs(os.path.join(folder, to), exist_ok=True)

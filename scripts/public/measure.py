@@ -33,6 +33,7 @@ def main():
     p.add_argument("--steps", type=float, default=5, help="seconds after a script's first optimizer step")
     p.add_argument("--patience", type=float, default=30, help="seconds that a script has in all")
     p.add_argument("--only", default="")
+    p.add_argument("--peaks", action="store_true", help="record the allocator's events, and write down what was allocated at the peak, by size and line")
     p.add_argument("--one", default="", help="run this row of the list in this process")
     o = p.parse_args()
     if o.one:
@@ -97,7 +98,7 @@ def start(row, o, number):
     if pid:
         return pid
     if o.fresh:
-        options = [f"--{k.replace('_', '-')}={getattr(o, k)}" for k in ("sources", "results", "steps", "patience")]
+        options = [f"--{k.replace('_', '-')}={getattr(o, k)}" for k in ("sources", "results", "steps", "patience")] + ["--peaks"] * o.peaks
         os.execv(sys.executable, [sys.executable, os.path.abspath(__file__), *options, "--one", json.dumps(row)])
     alone(row, o)
 
@@ -139,6 +140,10 @@ def child(row, o):
     words = row["command"].split()
     sys.modules.pop("data", None)  # a script may have its own
     watch(o)
+    if o.peaks:
+        import torch
+
+        torch.cuda.memory._record_memory_history(max_entries=300_000, context="alloc", stacks="python")
     standins.install()
     try:
         if words[0] == "-m":
@@ -200,8 +205,35 @@ def report(o, how, error=""):
     row = {"ended": how, "error": error, "steps": seen["steps"], "evaluated": seen["evaluated"], "after_steps": seen["after"]}
     if torch.cuda.is_initialized():
         row.update(allocated=torch.cuda.max_memory_allocated(), reserved=torch.cuda.max_memory_reserved(), benchmark=torch.backends.cudnn.benchmark)
+        if o.peaks:
+            row["peak"] = at_peak(torch.cuda.memory._snapshot()["device_traces"][0])
     with open(result_file(os.getpid(), o), "w") as f:
         json.dump(row, f)
+
+
+def levels(events):
+    """The bytes that are allocated after each event, and what is allocated by address."""
+    live, level = {}, 0
+    for e in events:
+        if e["action"] == "alloc":
+            live[e["addr"]] = e
+            level += e["size"]
+        elif e["action"] == "free_completed" and e["addr"] in live:
+            level -= live.pop(e["addr"])["size"]
+        yield level, live
+
+
+def at_peak(events):
+    """What was allocated when most was, of a history that is complete: [bytes of one, how many, where], most bytes first."""
+    highest, end = max(((level, i) for i, (level, _) in enumerate(levels(events))), default=(0, 0))
+    *_, (_, live) = levels(events[: end + 1]) if events else [(0, {})]
+    found = {}
+    for e in live.values():
+        frames = [f"{os.path.basename(f['filename'])}:{f['line']} {f['name']}" for f in e.get("frames") or []]
+        key = e["size"], " < ".join(frames[:4])
+        found[key] = found.get(key, 0) + 1
+    most = sorted(found.items(), key=lambda i: -i[0][0] * i[1])
+    return {"events": len(events), "highest": highest, "held": [[size, count, where[:300]] for (size, where), count in most[:40]]}
 
 
 def write(row, pid, status, o):

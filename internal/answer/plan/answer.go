@@ -166,6 +166,10 @@ func (s *search) cuts(c candidate) []string {
 		spent := float64(times+max(c.Stages, 1)-1) * s.reduced(c.point) / c.took.total
 		out = append(out, fmt.Sprintf("every layer split across %d cards: its all-reduces take %.0f %% of the step", c.Tensor, 100*spent))
 	}
+	if c.Context > 1 {
+		spent := float64(times) * s.rotated(c.point) / c.took.total
+		out = append(out, fmt.Sprintf("the tokens of every sample divided among %d cards: exchanging keys and values takes %.0f %% of the step", c.Context, 100*spent))
+	}
 	if c.Stages > 1 {
 		out = append(out, fmt.Sprintf("a pipeline of %d stages, one forward one backward: it takes %.0f %% of the step to fill and drain", c.Stages, 100*float64(c.Stages-1)/float64(times+c.Stages-1)))
 	}
@@ -231,6 +235,9 @@ func (s *search) assumptions() []string {
 		if len(s.r.cuts) > 1 || !s.r.cuts[0].Whole() {
 			out = append(out, "a model split across cards: all-reduces within layers do not overlap with computation, every stage takes as long as the slowest, and what DTensor costs the host is not counted")
 		}
+	}
+	if slices.ContainsFunc(s.r.layouts(), func(p point) bool { return p.Context > 1 }) {
+		out = append(out, "samples divided among cards: memory is that of PyTorch's ring attention on the last card of a group, with keys and values gathered (torchtitan's default), computed from its source; its exchanges do not overlap with computation")
 	}
 	if slices.ContainsFunc(s.r.Axes.Offload, func(o setup.Offload) bool { return o.Has(setup.OffloadActivations) }) {
 		out = append(out, "activations on the host: which tensors are moved follows from PyTorch's source; the transfer rate is that of the link's generation; none of it was measured")

@@ -118,13 +118,17 @@ func BenchmarkFullSearchOf8B(b *testing.B) {
 	}
 }
 
-// BenchmarkCompare is the question without further flags: full fine-tuning, LoRA and QLoRA of an 8B model on one card.
+// BenchmarkCompare is the question without further flags: full fine-tuning, LoRA and QLoRA of an 8B model on one card, and what other numerics would buy.
 func BenchmarkCompare(b *testing.B) {
 	r := hardRequests(b)["8B on an RTX 4090"]
-	r.Effective = usualBatch
+	r.Effective, r.Numerics = usualBatch, false
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := Compare(r); err != nil {
+		fit, chosen, err := Compare(r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := Beyond(fit, chosen); err != nil {
 			b.Fatal(err)
 		}
 	}

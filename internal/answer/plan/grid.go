@@ -14,7 +14,8 @@ func (s *search) axes() []func(point) []point {
 	a := s.r.Axes
 	return []func(point) []point{
 		along(func(point) []setup.Cut { return s.r.cuts }, func(p *point, v setup.Cut) { p.Cut = v }),
-		along(func(p point) []int { return s.r.batches(p.Cut) }, func(p *point, v int) { p.MicroBatch = v }),
+		along(func(p point) []int { return s.r.contexts(p.Cut) }, func(p *point, v int) { p.Context = v }),
+		along(s.r.batches, func(p *point, v int) { p.MicroBatch = v }),
 		along(always(a.Precision), func(p *point, v torch.Precision) { p.Precision = v }),
 		along(always(a.Checkpointing), func(p *point, v setup.Checkpointing) { p.Checkpointing = v }),
 		along(always(a.Attn), func(p *point, v setup.Attention) { p.Attn = v }),

@@ -61,13 +61,62 @@ func (r *Request) possible(c setup.Cut) error {
 			return err
 		}
 	}
-	if ranks := r.GPUs / c.Cards(); r.Effective%ranks != 0 {
-		return fmt.Errorf("an effective batch of %d cannot be divided among %d cards", r.Effective, ranks)
+	if len(r.contexts(c)) == 0 {
+		return r.undivided(c)
 	}
 	if len(r.kinds(c)) == 0 {
 		return fmt.Errorf("a model split across cards can be combined with %s only, not with %v", cutKinds(c), r.Axes.Sharding)
 	}
 	return nil
+}
+
+// contexts are the numbers of cards that may divide a sample, where the others divide the effective batch. Unless it is asked for, only torchtitan's model has any beyond one.
+func (r *Request) contexts(c setup.Cut) []int {
+	asked := r.Axes.Context
+	if len(asked) == 0 {
+		asked = []int{1}
+		if r.Job.Code == setup.Torchtitan && c.Whole() {
+			asked = powers(r.GPUs)
+		}
+	}
+	var out []int
+	for _, n := range asked {
+		p := r.layout(c, n)
+		if n < 1 || p.Ranks()%n != 0 || r.Effective%p.Groups() != 0 || n > 1 && r.Job.Seq%(2*n) != 0 {
+			continue
+		}
+		out = append(out, p.Context)
+	}
+	return out
+}
+
+// undivided says why no number of cards that share a sample divides the work.
+func (r *Request) undivided(c setup.Cut) error {
+	ranks := r.GPUs / c.Cards()
+	if len(r.Axes.Context) > 0 {
+		return fmt.Errorf("--context %v: %d cards in such groups, an effective batch of %d and samples of %d tokens, each in two parts for every card of a group, do not divide", r.Axes.Context, ranks, r.Effective, r.Job.Seq)
+	}
+	return fmt.Errorf("an effective batch of %d cannot be divided among %d cards", r.Effective, ranks)
+}
+
+// layout is a point that says how the cards are used.
+func (r *Request) layout(c setup.Cut, context int) point {
+	p := point{GPUs: r.GPUs, Cut: c}
+	if context > 1 {
+		p.Context = context
+	}
+	return p
+}
+
+// layouts are all ways to use the cards.
+func (r *Request) layouts() []point {
+	var out []point
+	for _, c := range r.cuts {
+		for _, n := range r.contexts(c) {
+			out = append(out, r.layout(c, n))
+		}
+	}
+	return out
 }
 
 // powers of two up to a number.
@@ -105,13 +154,13 @@ func (r *Request) kinds(c setup.Cut) []setup.Sharding {
 
 // batches are the micro-batches a cut model can run: accumulation gives the effective batch, and every stage has one to work on (Schedule1F1B refuses
 // fewer micro-batches than stages).
-func (r *Request) batches(c setup.Cut) []int {
-	each := r.Effective / (r.GPUs / c.Cards())
-	return slices.DeleteFunc(slices.Clone(r.Axes.MicroBatch), func(n int) bool { return each%n != 0 || each/n < c.Stages })
+func (r *Request) batches(p point) []int {
+	each := r.Effective / p.Groups()
+	return slices.DeleteFunc(slices.Clone(r.Axes.MicroBatch), func(n int) bool { return each%n != 0 || each/n < p.Stages })
 }
 
 // times is how many micro-batches of a point make its part of the effective batch.
-func (s *search) times(p point) int { return max(1, s.r.Effective/p.Ranks()/p.MicroBatch) }
+func (s *search) times(p point) int { return max(1, s.r.Effective/p.Groups()/p.MicroBatch) }
 
 // part is what a cut leaves of the model on one card.
 func (s *search) part(c setup.Cut) predict.Source {
@@ -147,6 +196,26 @@ func (s *search) reduced(p point) float64 {
 	computed, _ := widths(p.Precision)
 	times := again*cost.Reductions(true) + (depth-again)*cost.Reductions(false)
 	return float64(times) * cost.AllReduce(s.r.Machine.Card, cost.Ranks{Count: p.Tensor, Span: p.Tensor}, s.states(p)*computed)
+}
+
+// rotated is what the attention of cards that divide a sample waits for, of one micro-batch: keys and values of all are gathered in forward, again where a layer is computed again, and in
+// backward, in which their gradients go round in fp32 (_templated_ring_attention_backward). Nothing is taken to hide it.
+func (s *search) rotated(p point) float64 {
+	if p.Context < 2 {
+		return 0
+	}
+	c := s.r.Source.Config
+	computed, _ := widths(p.Precision)
+	heads := float64(max(1, c.Int("num_attention_heads")))
+	pair := 2 * s.states(p) / float64(p.Context) * float64(c.Int("num_key_value_heads")) / heads // elements of a card's keys and values
+	cards := cost.Ranks{Count: p.Context, Span: p.Context}
+	gather := cost.AllReduce(s.r.Machine.Card, cards, pair*computed*float64(p.Context)) / 2
+	round := float64(p.Context) * cost.Send(s.r.Machine.Card, p.Context, pair*float64(torch.FP32.Bytes()))
+	depth, gathers := s.depth(p.Cut), 2.0
+	if p.Checkpointing == setup.Full {
+		gathers++
+	}
+	return float64(depth) * (gathers*gather + round)
 }
 
 // sent is what a stage waits for of one micro-batch: hidden states go to the next stage, their gradients come back.

@@ -22,9 +22,16 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 			return
 		}
 		a := report.Alternative{What: what, StepMS: 1000 * d.total}
+		if b := s.bound(p); b > s.room+s.room/4 { // even if the allocator releases its cache
+			a.Why = fmt.Sprintf("does not fit: at least %s too much", (b - s.room).Short())
+			out = append(out, a)
+			return
+		}
 		m := s.need(p)
 		switch {
 		case m.err != nil:
+			return
+		case m.safe > s.room && s.listed(p): // with other allocator settings it is one of the plans
 			return
 		case m.safe > s.room && s.squeeze(p, m).limited == nil:
 			a.Why = fmt.Sprintf("does not fit: %s too much", (m.safe - s.room).Short())
@@ -40,31 +47,38 @@ func (s *search) alternatives(best candidate) []report.Alternative {
 	j := s.r.Job
 	simple := best.point.Checkpointed(0)
 	simple.Optimizer, simple.Conf, simple.Offload = j.Optimizer, s.r.Conf, setup.OffloadNone
-	each := s.r.Effective / best.point.Ranks()
-	if each != best.MicroBatch && s.r.fixedBatch() == 0 && slices.Contains(s.r.batches(best.Cut), each) {
+	each := s.r.Effective / best.Groups()
+	if each != best.MicroBatch && s.r.fixedBatch() == 0 && slices.Contains(s.r.batches(best.point), each) {
 		simple.MicroBatch = each
 		add("the whole batch at once, no checkpointing", simple)
 		if s.layers > 0 {
 			add("the whole batch at once, every layer checkpointed", simple.Checkpointed(-1))
 		}
 	}
+	plain := 0
 	if best.Checkpointing != setup.None {
 		if b := s.largestPlain(best); b > 0 && b != best.MicroBatch {
+			plain = b
 			simple.MicroBatch = b
 			add(fmt.Sprintf("halve the batch until it runs without checkpointing (%d × %d)", b, each/b), simple)
 		}
 	}
-	if best.MicroBatch != 1 && slices.Contains(s.r.batches(best.Cut), 1) {
+	if best.MicroBatch != 1 && plain != 1 && slices.Contains(s.r.batches(best.point), 1) {
 		simple.MicroBatch = 1
 		add(fmt.Sprintf("one sample at a time (1 × %d), without checkpointing", each), simple)
 	}
 	return out
 }
 
+// listed tells that a point is one of the plans that fit, perhaps with settings that cost no time.
+func (s *search) listed(p point) bool {
+	return slices.ContainsFunc(s.found, func(c candidate) bool { return groupOf(c.point) == groupOf(p) })
+}
+
 // largestPlain is the largest micro-batch that fits without checkpointing, 0 where none does.
 func (s *search) largestPlain(best candidate) int {
 	p := best.point.Checkpointed(0)
-	for _, b := range slices.Backward(s.r.batches(best.Cut)) {
+	for _, b := range slices.Backward(s.r.batches(best.point)) {
 		p.MicroBatch = b
 		if _, ok := s.fits(p); ok {
 			return b
@@ -152,7 +166,7 @@ const adapterRank = 16
 
 // adapters is what LoRA on the same model needs.
 func (s *search) adapters(p point) (units.Bytes, bool) {
-	if s.r.GPUs > 1 || s.r.Source.Config == nil || s.r.Job.LoRARank > 0 || len(s.r.Job.Freeze) > 0 {
+	if s.r.GPUs > 1 || !s.r.Source.Adaptable() || s.r.Job.LoRARank > 0 || len(s.r.Job.Freeze) > 0 {
 		return 0, false
 	}
 	p.Adapters = setup.Adapters{LoRARank: adapterRank, LoRATargets: job.DefaultTargets}
@@ -165,10 +179,13 @@ func (s *search) smallest() point {
 	a := s.r.Axes
 	p := point{
 		MicroBatch: a.MicroBatch[0], Precision: lightest(a.Precision, lightness), Checkpointing: setup.None,
-		Attn: a.Attn[len(a.Attn)-1], Loop: a.Loop[len(a.Loop)-1], Conf: a.Conf[len(a.Conf)-1], GPUs: s.r.GPUs, Adapters: s.r.Job.Adapters(),
+		Attn: a.Attn[len(a.Attn)-1], Loop: a.Loop[len(a.Loop)-1], Conf: a.Conf[len(a.Conf)-1], GPUs: s.r.GPUs, Code: s.r.Job.Code, Adapters: s.r.Job.Adapters(),
 	}
 	if !slices.ContainsFunc(s.r.cuts, setup.Cut.Whole) {
 		p.Cut = s.r.cuts[len(s.r.cuts)-1]
+	}
+	if shared := s.r.contexts(p.Cut); len(shared) > 0 {
+		p.Context = slices.Max(shared)
 	}
 	kinds := s.r.kinds(p.Cut)
 	p.Sharding = kinds[len(kinds)-1]

@@ -57,8 +57,11 @@ func unitsOf(n int64) units.Bytes { return units.Bytes(n) }
 // memoryKey is what the memory of a point depends on: fp32 and TF32 need the same, and so do all numbers of micro-batches beyond one.
 func (s *search) memoryKey(p point) point {
 	p.Accumulate, p.Precision = min(s.times(p), 2), p.Precision.SameMemory()
-	if p.Offload.Has(setup.OffloadOptimizer) { // no state on the card, no temporaries
+	switch l, _ := p.Lower(); {
+	case p.Offload.Has(setup.OffloadOptimizer): // no state on the card, no temporaries
 		p.Optimizer = torch.Stateless
+	case l.Engine == setup.DeepSpeed: // its own implementation
+		p.Optimizer = l.Compute.Optimizer
 	}
 	return p
 }
@@ -71,8 +74,16 @@ func (s *search) need(p point) memory {
 	}
 	m := s.predict(k)
 	s.memories[k] = m
+	s.learn(k, m)
 	s.predictions++
 	return m
+}
+
+// learn raises the bound of a key to what was in use at its peak: other allocator settings do not change that.
+func (s *search) learn(k point, m memory) {
+	if b := s.boundKey(k); m.err == nil {
+		s.bounds[b] = max(s.bound(b), m.peak.Allocated+s.margin(k, m.peak.Allocated))
+	}
 }
 
 // predict asks for a key; it may run in several goroutines.
@@ -103,7 +114,7 @@ const (
 // margin is the room that has to be left beyond the safe bound, for what is computed from source code alone.
 func (s *search) margin(k point, safe units.Bytes) units.Bytes {
 	share := 0.0
-	if own := k.Sharding == setup.FSDP2 || k.Sharding == setup.HSDP; k.GPUs > 1 && (!own || !k.Whole()) {
+	if own := k.Sharding == setup.FSDP2 || k.Sharding == setup.HSDP; k.GPUs > 1 && (!own || !k.Whole() || k.Context > 1) {
 		share += spreadMargin
 	}
 	if k.LoRARank > 0 {

@@ -47,30 +47,46 @@ var methods = []struct {
 
 // Compare answers for full fine-tuning, LoRA and QLoRA. It returns the answer for the first of them that fits, or for full fine-tuning.
 func Compare(r Request) (*report.Fit, Request, error) {
+	asked := make([]compared, len(methods))
+	each(len(methods), func(i int) { asked[i] = r.compare(methods[i].adapters, methods[i].changes) })
 	var all []report.Method
-	var first *report.Fit
-	chosen := r
-	for _, m := range methods {
-		q := r
-		q.Notes = nil
-		setAdapters(&q.Job, m.adapters)
-		fit, err := Find(q)
-		if err != nil {
-			return nil, r, err
+	chosen := 0
+	for i, c := range asked {
+		if c.err != nil {
+			return nil, r, c.err
 		}
-		one := report.Method{Name: m.adapters.Method(), Changes: m.changes, Fits: AnyFits(fit), Adapters: m.adapters}
-		q.reach(&one)
-		if one.Fits {
-			p := fit.Plans[0]
-			one.TokensPerSecond = float64(fit.Effective*r.Job.Seq) / (p.StepMS / 1000)
-		}
-		all = append(all, one)
-		if first == nil || one.Fits && !AnyFits(first) {
-			first, chosen = fit, q
+		all = append(all, c.method)
+		if c.method.Fits && !asked[chosen].method.Fits {
+			chosen = i
 		}
 	}
-	first.Methods = all
-	return first, chosen, nil
+	fit := asked[chosen].fit
+	fit.Methods = all
+	return fit, asked[chosen].asked, nil
+}
+
+// compared is one way to fine-tune, searched.
+type compared struct {
+	asked  Request
+	fit    *report.Fit
+	method report.Method
+	err    error
+}
+
+// compare searches for one way to fine-tune. Further questions about it find its notes in the request that was asked.
+func (r Request) compare(a setup.Adapters, changes string) compared {
+	setAdapters(&r.Job, a)
+	r.Notes = NewNotes(r.Source, r.Machine)
+	fit, err := Find(r)
+	if err != nil {
+		return compared{err: err}
+	}
+	m := report.Method{Name: a.Method(), Changes: changes, Fits: AnyFits(fit), Adapters: a}
+	r.reach(&m)
+	if m.Fits {
+		m.TokensPerSecond = float64(fit.Effective*r.Job.Seq) / (fit.Plans[0].StepMS / 1000)
+	}
+	return compared{r, fit, m, nil}
 }
 
 func setAdapters(j *job.Job, a setup.Adapters) { *j = j.With(withAdapters(*j, a)) }
@@ -95,45 +111,92 @@ func (r Request) reach(m *report.Method) {
 		j.Optimizer = fused
 	}
 	room := predict.Room(r.Machine)
-	needs := func(j job.Job, v *predict.Variants) units.Bytes {
-		n, err := v.Need(j, r.Machine.Conf, predict.Spread{})
+	margin := func(safe units.Bytes, err error) units.Bytes {
 		if err != nil {
 			return room + 1
 		}
 		if j.LoRARank > 0 {
-			n.Safe += units.Bytes(adaptersMargin * float64(n.Safe))
+			safe += units.Bytes(adaptersMargin * float64(safe))
 		}
-		return n.Safe
+		return safe
 	}
-	same := predict.NewVariants(r.Source, r.Machine)
-	m.Needs = needs(j, same) + predict.Context(r.Machine)
-	m.LargestBatch = largest(mostSamples, func(n int) bool {
-		k := j
-		k.Batch = n
-		return needs(k, same) <= room
-	})
-	m.LongestSeq = 64 * largest(mostTokens/64, func(n int) bool {
-		k := j
-		k.Seq = 64 * n
-		return needs(k, predict.NewVariants(r.Source, r.Machine)) <= room
-	})
+	need := func(j job.Job) units.Bytes {
+		n, err := r.Notes.needs.Need(j, r.Machine.Conf, predict.Spread{})
+		return margin(n.Safe, err)
+	}
+	bound := func(j job.Job) units.Bytes { return margin(r.Notes.needs.AtLeast(j, predict.Spread{})) }
+	samples := func(n int) job.Job { k := j; k.Batch = n; return k }
+	tokens := func(n int) job.Job { k := j; k.Seq = 64 * n; return k }
+	of := func(vary func(int) job.Job) sized {
+		return sized{room, func(n int) units.Bytes { return bound(vary(n)) }, func(n int) units.Bytes { return need(vary(n)) }}
+	}
+	m.Needs = need(j) + predict.Context(r.Machine)
+	m.LargestBatch = of(samples).largest(1, mostSamples)
+	m.LongestSeq = 64 * of(tokens).largest(j.Seq/64, mostTokens/64)
 }
 
-// largest is the largest number up to a limit for which something that holds for all smaller ones holds; within 3 %, 0 where it holds for none.
-func largest(limit int, holds func(int) bool) int {
-	if !holds(1) {
+// sized is something that needs more the larger it is: how much there is room for, what it needs at least, which is found fast, and what it needs.
+type sized struct {
+	room        units.Bytes
+	bound, need func(int) units.Bytes
+}
+
+// fine is how far an edge may be below the true one: a 32nd.
+const fine = 32
+
+// extent is a size and what it needs.
+type extent struct {
+	n    int
+	need units.Bytes
+}
+
+// largest is the largest number up to a limit that fits; within 3 %, 0 where none does. The bound tells about where, from a usual number on; few needs are computed around that.
+func (s sized) largest(usual, limit int) int {
+	one := extent{1, s.need(1)}
+	if one.need > s.room {
 		return 0
 	}
-	low, high := 1, 2
-	for high <= limit && holds(high) {
-		low, high = high, 2*high
+	most := s.edge(extent{1, s.bound(1)}, extent{limit + 1, 0}, usual, s.bound)
+	if most == 1 {
+		return 1
 	}
-	for high = min(high, limit+1); high-low > max(1, low/32); {
-		if middle := (low + high) / 2; holds(middle) {
-			low = middle
+	at := extent{most, s.need(most)}
+	if at.need <= s.room {
+		return most
+	}
+	return s.edge(one, at, 0, s.need)
+}
+
+// edge is the largest number that fits, from one that does up to one that does not, whose need is 0 where it is not known; within 3 %. Needs grow nearly in proportion: each guess, after the
+// first, is drawn through what is known.
+func (s sized) edge(low, high extent, guess int, need func(int) units.Bytes) int {
+	before := low // the last one but one that fits
+	for try := 0; high.n-low.n > max(1, low.n/fine); try++ {
+		if try > 0 || guess <= low.n || guess >= high.n {
+			guess = s.drawn(before, low, high, try)
+		}
+		at := extent{guess, need(guess)}
+		if at.need <= s.room {
+			before, low = low, at
 		} else {
-			high = middle
+			high = at
 		}
 	}
-	return low
+	return low.n
+}
+
+// drawn is the next number to try between one that fits and one that does not; every third by halves, so that the worst case stays logarithmic.
+func (s sized) drawn(before, low, high extent, try int) int {
+	a, b := low, high
+	if high.need == 0 { // not known
+		a, b = before, low
+	}
+	guess := (low.n + high.n) / 2
+	switch {
+	case b.need > a.need && try%3 != 2:
+		guess = a.n + int(float64(s.room-a.need)/float64(b.need-a.need)*float64(b.n-a.n))
+	case high.need == 0:
+		guess = 4 * low.n
+	}
+	return min(max(guess, low.n+1), high.n-1)
 }

@@ -3,6 +3,8 @@ package plan
 import (
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -34,10 +36,30 @@ func TestTheLeastChangeThatFitsIsTaken(t *testing.T) {
 
 func TestLargestFindsTheEdge(t *testing.T) {
 	t.Parallel()
-	for _, edge := range []int{0, 1, 2, 7, 100, 4000} {
-		got := largest(1<<17, func(n int) bool { return n <= edge })
-		if got > edge || got < edge-edge/30 {
-			t.Errorf("edge %d: %d", edge, got)
+	rapid.Check(t, func(t *rapid.T) {
+		rest := rapid.IntRange(0, 1000).Draw(t, "what is there anyway")
+		each := rapid.IntRange(1, 50).Draw(t, "each")
+		more := rapid.IntRange(0, 300).Draw(t, "beyond the bound")
+		limit := rapid.IntRange(1, 1<<17).Draw(t, "limit")
+		room := units.Bytes(rapid.IntRange(0, 1<<20).Draw(t, "room"))
+		needs := 0
+		s := sized{
+			room:  room,
+			bound: func(n int) units.Bytes { return units.Bytes(max(rest, each*n)) },
+			need: func(n int) units.Bytes {
+				needs++
+				return units.Bytes(max(rest, each*n) + each*n*more/1000)
+			},
 		}
-	}
+		got := s.largest(rapid.IntRange(0, 4096).Draw(t, "usual"), limit)
+		if got > 0 && (got > limit || s.need(got) > room) {
+			t.Fatalf("%d does not fit", got)
+		}
+		if next := got + max(1, got/fine) + 1; next <= limit && s.need(next) <= room {
+			t.Fatalf("%d fits too, not only %d", next, got)
+		}
+		if needs > 40 {
+			t.Fatalf("%d needs were computed", needs)
+		}
+	})
 }

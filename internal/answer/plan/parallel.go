@@ -103,6 +103,9 @@ func (s *search) ahead(c candidate) {
 	}
 	was := len(s.memories)
 	fetch(open, s.memories, s.predict)
+	for _, k := range open {
+		s.learn(k, s.memories[k])
+	}
 	s.predictions += len(s.memories) - was
 }
 

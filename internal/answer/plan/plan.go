@@ -33,6 +33,7 @@ type Axes struct {
 	Sharding      []setup.Sharding // with several cards
 	Tensor        []int            // cards that share every layer
 	Stages        []int            // of a pipeline
+	Context       []int            // cards that divide the tokens of every sample
 }
 
 // Request is a question.
@@ -123,8 +124,8 @@ func (r *Request) fill(layers int) error {
 // fillBatches keeps the micro-batches that divide the effective batch.
 func (r *Request) fillBatches() error {
 	each := 0 // samples of the cards that see the most
-	for _, c := range r.cuts {
-		each = max(each, r.Effective/(r.GPUs/c.Cards()))
+	for _, p := range r.layouts() {
+		each = max(each, r.Effective/p.Groups())
 	}
 	given := r.Axes.MicroBatch
 	if len(given) == 0 {
@@ -144,8 +145,8 @@ func (r *Request) fillBatches() error {
 	}
 	r.Axes.MicroBatch = given
 	var kept []int
-	for _, c := range r.cuts {
-		kept = append(kept, r.batches(c)...)
+	for _, p := range r.layouts() {
+		kept = append(kept, r.batches(p)...)
 	}
 	if len(kept) == 0 {
 		return fmt.Errorf("none of the micro-batches %v divides %d, the effective batch of each card: no accumulation gives it", given, each)

@@ -28,7 +28,7 @@ func before(p, o point) bool {
 	return cmp.Or(
 		cmp.Compare(o.MicroBatch, p.MicroBatch), cmp.Compare(p.Checkpointing, o.Checkpointing), cmp.Compare(p.Precision, o.Precision), cmp.Compare(p.Optimizer, o.Optimizer),
 		cmp.Compare(p.Attn, o.Attn), cmp.Compare(p.Sharding, o.Sharding), cmp.Compare(p.Offload, o.Offload),
-		cmp.Compare(p.Tensor, o.Tensor), cmp.Compare(p.Stages, o.Stages),
+		cmp.Compare(p.Tensor, o.Tensor), cmp.Compare(p.Stages, o.Stages), cmp.Compare(p.Context, o.Context),
 	) < 0
 }
 
@@ -169,7 +169,7 @@ func (s *search) squeezeRefused() {
 // lean counts what a plan leans on: nothing, the allocator's settings, or a model in pieces and the host's memory.
 func (s *search) lean(c candidate) int {
 	switch {
-	case c.Offload != "" || !c.Whole():
+	case c.Offload != "" || !c.Whole() || c.Context > 1:
 		return 2
 	case c.Conf != s.r.Conf:
 		return 1
@@ -251,7 +251,7 @@ func (s *search) changes(p point) int {
 	n := 0
 	for _, differs := range []bool{
 		p.Conf != s.r.Conf, p.Loop != j.Loop, p.Optimizer != j.Optimizer, p.Attn != j.Attn, p.Offload != "", p.Precision != j.Precision(),
-		p.Checkpointing == setup.Selective, p.Tensor > 1, p.Stages > 1,
+		p.Checkpointing == setup.Selective, p.Tensor > 1, p.Stages > 1, p.Context > 1,
 	} {
 		if differs {
 			n++

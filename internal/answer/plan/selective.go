@@ -45,34 +45,42 @@ func (s *search) atLeast(p point) int {
 	return s.falling(p.Cut, side{0, none}, side{depth, all}, func(n int) units.Bytes { return s.bound(p.Checkpointed(n)) })
 }
 
-// nearby is how many numbers of layers above the bound's are tried one after the other: what is reserved mostly lies a little above what is asked for.
-const nearby = 3
-
-// fewest is the smallest number of checkpointed layers that fits, 0 where none are needed or all of them would not do.
+// fewest is the smallest number of checkpointed layers that fits, 0 where none are needed or all of them would not do. What is reserved lies above what is asked for, and falls about as that does:
+// the first number that does not fit tells which should.
 func (s *search) fewest(p point) int {
 	depth, n := s.depth(p.Cut), s.atLeast(p)
-	tried := side{n: n - 1}
-	for end := min(n+nearby, depth); n < end; n++ {
+	all := s.bound(p.Checkpointed(-1))
+	low := side{n: n - 1, need: s.room + 1}
+	for n < depth {
 		m, ok := s.fits(p.Checkpointed(n))
 		if ok {
-			return n
+			return s.downTo(p, low, side{n, m.safe})
 		}
-		tried = side{n, max(m.safe, s.room+1)}
+		low = side{n, max(m.safe, s.room+1)}
+		least := low.need - (s.bound(p.Checkpointed(n)) - all)
+		if n++; least < low.need && least <= s.room {
+			n = max(n, s.between(p.Cut, low, side{depth, least}))
+		} else if _, ok := s.fits(p.Checkpointed(-1)); !ok {
+			return 0
+		}
 	}
-	if n >= depth {
-		return 0
+	return 0
+}
+
+// downTo is the smallest number that fits between one that does not and one that does.
+func (s *search) downTo(p point, low, high side) int {
+	if high.n-low.n < 2 {
+		return high.n
 	}
-	all, ok := s.fits(p.Checkpointed(-1))
-	if !ok {
-		return 0
+	if m := s.need(p.Checkpointed(high.n - 1)); m.err != nil || m.safe > s.room { // it mostly is the one
+		return high.n
 	}
-	n = s.falling(p.Cut, tried, side{depth, all.safe}, func(n int) units.Bytes {
+	return s.falling(p.Cut, low, side{high.n - 1, 0}, func(n int) units.Bytes {
 		if m := s.need(p.Checkpointed(n)); m.err == nil {
 			return m.safe
 		}
 		return s.room + 1
 	})
-	return n % depth
 }
 
 // side is a number of checkpointed layers and what it needs.

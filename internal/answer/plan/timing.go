@@ -31,7 +31,7 @@ func passWith(p point, layers int) point {
 	if l, err := p.Lower(); err == nil {
 		precision = l.Compute.Precision
 	}
-	k := point{MicroBatch: p.MicroBatch, Precision: precision, Attn: p.Attn, Cut: p.Cut, Adapters: p.Adapters}.Checkpointed(layers)
+	k := point{MicroBatch: p.MicroBatch, Precision: precision, Attn: p.Attn, Code: p.Code, Context: p.Context, Cut: p.Cut, Adapters: p.Adapters}.Checkpointed(layers)
 	if p.Offload.Has(setup.OffloadActivations) {
 		k.Offload = setup.OffloadActivations
 	}
@@ -205,7 +205,7 @@ func (s *search) time(p point) (duration, error) {
 		step.Ahead = min(step.Ahead, step.Seconds)
 	}
 	times := s.times(p)
-	d := duration{pass: step.Seconds + s.reduced(p) + s.sent(p), hostBound: step.Waits()}
+	d := duration{pass: step.Seconds + s.reduced(p) + s.rotated(p) + s.sent(p), hostBound: step.Waits()}
 	trained := t.trained
 	lowered, err := p.Lower()
 	if err != nil {

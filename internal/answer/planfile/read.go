@@ -325,7 +325,10 @@ func readTorchtitan(text string) (setup.Setup, error) {
 	if copies := t.number(`data_parallel_replicate_degree = (\d+)`); copies > 0 {
 		s.Sharding, s.GPUs = setup.HSDP, s.GPUs*copies
 	}
-	s.Accumulate = t.number(`global_batch_size = (\d+)`) / max(1, s.MicroBatch*s.GPUs)
+	if s.Context = t.number(`context_parallel_degree = (\d+)`); s.Context > 0 {
+		s.GPUs *= s.Context
+	}
+	s.Accumulate = t.number(`global_batch_size = (\d+)`) / max(1, s.MicroBatch*s.Groups())
 	if cast := t.value(`mixed_precision_param = "(\w+)"`); cast != torch.FP32.Name() {
 		s.Precision = t.precision(torch.FP32.Name(), cast)
 	}

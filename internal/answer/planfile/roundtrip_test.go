@@ -24,6 +24,9 @@ func anySetup(t *rapid.T) setup.Setup {
 	if rapid.Bool().Draw(t, "several cards") {
 		s.GPUs, s.Sharding = rapid.SampledFrom([]int{2, 3, 4, 8, 12, 16, 24, 64}).Draw(t, "cards"), rapid.SampledFrom(setup.Shardings()).Draw(t, "sharding")
 	}
+	if s.Sharding == setup.FSDP2 && s.GPUs%2 == 0 {
+		s.Context = rapid.SampledFrom([]int{0, 0, 2}).Draw(t, "context")
+	}
 	if rapid.IntRange(0, 3).Draw(t, "adapters") == 0 {
 		s.Adapters = setup.Adapters{
 			LoRARank: rapid.IntRange(1, 256).Draw(t, "rank"), LoRATargets: rapid.SampledFrom([]string{"q_proj,v_proj", "all-linear", "c_attn"}).Draw(t, "targets"),

@@ -47,7 +47,7 @@ func summary(p report.Plan) string {
 	case cut(p):
 		parts = append(parts, fmt.Sprintf("%d GPUs (tensor parallel %d, %d stages, %d data ranks%s)", p.GPUs, p.Tensor, p.Stages, p.Ranks, when(p.Ranks > 1, " with %s", p.Sharding)))
 	case p.GPUs > 1:
-		parts = append(parts, fmt.Sprintf("%d GPUs (%s)", p.GPUs, p.Sharding))
+		parts = append(parts, fmt.Sprintf("%d GPUs (%s%s)", p.GPUs, p.Sharding, when(p.Context > 1, ", context parallel %d", p.Context)))
 	}
 	if p.Offload != "" {
 		parts = append(parts, "on the host: "+string(p.Offload))
@@ -119,6 +119,9 @@ func (v view) Sharded(kind setup.Sharding) bool { return v.Sharding == kind }
 
 // Shards is how many cards share one copy of the model.
 func (v view) Shards() int { return v.Sharding.Shards(v.GPUs) }
+
+// ShardDegree is torchtitan's data_parallel_shard_degree: cards that divide a sample are counted apart.
+func (v view) ShardDegree() int { return v.Shards() / max(1, v.Context) }
 
 // HostOptimizer and HostActivations tell what is on the host.
 func (v view) HostOptimizer() bool { return v.Offload.Has(setup.OffloadOptimizer) }
@@ -234,7 +237,7 @@ var lightningWords = map[torch.Precision]string{
 }
 
 // GlobalBatch is the effective batch.
-func (v view) GlobalBatch() int { return v.MicroBatch * v.Accumulate * v.Setup.Ranks() }
+func (v view) GlobalBatch() int { return v.MicroBatch * v.Accumulate * v.Groups() }
 
 // Targets are the layers with adapters, as a list of Python or YAML.
 func (v view) Targets() string {

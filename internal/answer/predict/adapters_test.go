@@ -1,11 +1,14 @@
 package predict
 
 import (
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 func TestAdaptersTrainWhatPEFTTrains(t *testing.T) {
@@ -31,6 +34,63 @@ func TestAdaptersTrainWhatPEFTTrains(t *testing.T) {
 		t.Errorf("after loading: 4 bits %v, 8 bits %v, 16 bits %v", four.AfterLoad, eight.AfterLoad, whole.AfterLoad)
 	}
 }
+
+// TestAdaptersOfAModelReadFromItsCodeAreThoseOfTheBuiltInOne: the same two models, read from transformers' code (batch 4, sequence 128, bf16) and built in.
+func TestAdaptersOfAModelReadFromItsCodeAreThoseOfTheBuiltInOne(t *testing.T) {
+	t.Parallel()
+	models := map[string]string{
+		"llama": `{"model_type":"llama","hidden_size":512,"intermediate_size":1024,"num_hidden_layers":8,"num_attention_heads":8,"num_key_value_heads":2,"vocab_size":1000,"tie_word_embeddings":false}`,
+		"gpt2":  `{"model_type":"gpt2","n_embd":256,"n_layer":8,"n_head":4,"vocab_size":1000,"n_positions":512}`,
+	}
+	adapters := map[string]func(*job.Job){
+		"all-linear": func(*job.Job) {},
+		"dropout":    func(j *job.Job) { j.LoRADropout = 0.1 },
+		"DoRA":       func(j *job.Job) { j.DoRA = true },
+		"one":        func(j *job.Job) { j.LoRATargets, j.Checkpointing = []string{"attn.c_attn", "q_proj"}, true },
+	}
+	for name, config := range models {
+		c, err := hfconfig.Parse([]byte(config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := tracedGraph(t, "read-"+name+".json.gz")
+		for what, change := range adapters {
+			j := job.Job{Config: []byte(config), Task: "causal-lm", Batch: 4, Seq: 128, ParamDType: "bf16", LoRARank: 8, LoRATargets: []string{"all-linear"}}
+			change(&j)
+			if err := j.Check(); err != nil {
+				t.Fatal(err)
+			}
+			built, err := Run(j, Source{Config: c}, h200(t))
+			if err != nil {
+				t.Fatalf("%s, %s: %v", name, what, err)
+			}
+			read, err := Run(j, Source{Graph: g}, h200(t))
+			if err != nil {
+				t.Fatalf("%s, %s: %v", name, what, err)
+			}
+			a, b := &built.Report, &read.Report
+			if a.Trainable != b.Trainable || a.Params != b.Params || a.AfterLoad != b.AfterLoad || !within(a.Peak.Allocated, b.Peak.Allocated, 2e-5) {
+				t.Errorf("%s, %s: built in %d trained, loaded %v, peak %v; read %d, %v, %v", name, what, a.Trainable, a.AfterLoad, a.Peak.Allocated, b.Trainable, b.AfterLoad, b.Peak.Allocated)
+			}
+		}
+	}
+}
+
+func TestAGraphThatNamesNoLinearLayersTakesNoAdapters(t *testing.T) {
+	t.Parallel()
+	g := tracedGraph(t, "read-gpt2.json.gz")
+	g.Trace.Linears = nil
+	j := job.Job{Source: "graph", Graph: "x", Batch: 4, Seq: 128, LoRARank: 8}
+	if err := j.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(j, Source{Graph: g}, h200(t)); err == nil || !strings.Contains(err.Error(), "python train.py") {
+		t.Errorf("%v", err)
+	}
+}
+
+// within tells whether two sizes differ by a small share at most.
+func within(a, b units.Bytes, share float64) bool { return math.Abs(float64(a-b)) <= share*float64(a) }
 
 // changed predicts a job after a change to it.
 func changed(t *testing.T, base job.Job) func(change func(*job.Job)) report.Prediction {

@@ -1,7 +1,10 @@
 package predict
 
 import (
+	"slices"
+
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -51,14 +54,35 @@ func (c *convolutions) see(w eager.Work) {
 // doubtful is the share of a peak from which on the doubt about one workspace makes the answer a range.
 const doubtful = 0.25
 
-// between is where the peak lies on a card where cuDNN's workspaces were not measured: without any, and with the largest beside the peak. There is
-// never more than one at a time. Where they were measured, it is a range if neighbours of a convolution took so much more that it would decide the answer.
-func (c convolutions) between(peak units.Bytes, m Machine) *report.Range {
+// between is where the peak of a tape lies on a card where cuDNN's workspaces were not measured: without any, and with the largest beside the peak. There is
+// never more than one at a time. Where they were measured, it is a range if neighbours of a convolution took so much more that it would decide the answer: the
+// lower end is then without any workspace, for neighbours took less, too.
+func (c convolutions) between(t *tape.Tape, peak units.Bytes, m Machine) (*report.Range, error) {
 	switch {
 	case c.unmeasured && c.largest > 0:
-		return &report.Range{Low: peak, High: peak + c.largest, Why: "cuDNN's workspaces for convolutions were not measured on " + m.Card.Title + "; the peak counts none of them"}
+		return &report.Range{Low: peak, High: peak + c.largest, Why: "cuDNN's workspaces for convolutions were not measured on " + m.Card.Title + "; the peak counts none of them"}, nil
 	case float64(c.doubt) > doubtful*float64(peak):
-		return &report.Range{Low: peak, High: peak + c.doubt, Why: "cuDNN may take " + c.doubt.Short() + " more for one convolution: layers of nearly its shape were measured with both"}
+		bare, err := play(rigid(t), m)
+		if err != nil {
+			return nil, err
+		}
+		return &report.Range{Low: min(bare.peak, peak), High: peak + c.doubt, Why: "cuDNN may take up to " + c.doubt.Short() + " more for one convolution, or less: layers of nearly its shape were measured with both"}, nil
 	}
-	return nil
+	return nil, nil
+}
+
+// rigid is a tape in which the workspaces that cuDNN can do without have a byte.
+func rigid(t *tape.Tape) *tape.Tape {
+	out, small := *t, map[uint32]bool{}
+	out.Events = slices.Clone(t.Events)
+	for i := range out.Events {
+		e := &out.Events[i]
+		if e.Kind == tape.Alloc && e.Elastic {
+			small[e.ID] = true
+		}
+		if e.Kind != tape.Mark && small[e.ID] {
+			e.Size = 1
+		}
+	}
+	return &out
 }

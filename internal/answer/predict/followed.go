@@ -34,7 +34,9 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 	if err := judged(&r, written, m); err != nil {
 		return nil, err
 	}
-	r.Range = conv.between(played.peak, m)
+	if r.Range, err = conv.between(written, played.peak, m); err != nil {
+		return nil, err
+	}
 	r.Assumptions = []string{"every operator of the script was followed on the CPU on tensors without data; CUDA's kernels may take more for their own use than is known"}
 	if m.Assumed {
 		r.Assumptions = append(r.Assumptions, "no card was named: workspaces are those of an H200")
@@ -44,7 +46,7 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 			return nil, err
 		}
 	}
-	r.Assumptions = append(r.Assumptions, reached(t)...)
+	r.Assumptions = append(r.Assumptions, followed(t)...)
 	r.Assumptions = append(r.Assumptions, t.Notes...)
 	if t.Bounded() {
 		if r.Range, err = between(t, m, played.peak); err != nil {
@@ -60,7 +62,19 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 	if t.Compiled {
 		compiled(&r)
 	}
+	if why := unreached(t); why != "" {
+		AtLeast(&r, why, t.Ended == traced.Repeats)
+	}
 	return &Result{Report: r, Tape: written}, nil
+}
+
+// AtLeast marks a prediction as one of a part of the run. Whether the run fits is then not known, unless the part does not: or unless its steps repeat, which is
+// all that most scripts do.
+func AtLeast(r *report.Prediction, why string, repeats bool) {
+	r.AtLeast = why
+	if r.Verdict.Runs() && !repeats {
+		r.Verdict, r.Fits = report.Unknown, false
+	}
 }
 
 // tried adds to a prediction with the trials of cudnn.benchmark what is needed after them.
@@ -146,26 +160,38 @@ func routed(r *report.Prediction, t *traced.Trace) {
 // maxRouted bounds what a file may say.
 const maxRouted = 1 << 50
 
-// reached says how far a script was followed.
-func reached(t *traced.Trace) []string {
+// unreached says why a script was not followed to its end, and how far it was; empty: it was, or its loops did what they had done before.
+func unreached(t *traced.Trace) string {
 	at := ""
 	if t.File != "" {
 		at = fmt.Sprintf(" at %s:%d", filepath.Base(t.File), t.Line)
 	}
-	var said []string
+	steps := fmt.Sprintf("%d optimizer steps", t.Steps)
+	switch {
+	case t.Steps == 0:
+		steps = "no optimizer step"
+	case t.Steps == 1:
+		steps = "1 optimizer step"
+	}
 	switch t.Ended {
 	case traced.AtLimit:
-		said = append(said, fmt.Sprintf("followed for %.0f seconds and %d optimizer steps, until the time limit%s: what comes later is not known (--follow 10m follows further)", t.Seconds, t.Steps, at))
+		return fmt.Sprintf("followed for %.0f seconds and %s, until the time limit%s: what comes later is not known (--follow 10m follows further)", t.Seconds, steps, at)
 	case traced.TooMany:
-		said = append(said, fmt.Sprintf("followed for %d optimizer steps%s: what comes later is not known", t.Steps, at))
+		return fmt.Sprintf("followed for %s%s: what comes later is not known", steps, at)
+	case traced.Failed:
+		return fmt.Sprintf("followed for %s, until the script failed%s: %s", steps, at, t.Why)
 	case traced.Repeats:
 		if t.Why == traced.RepeatedLoop {
-			said = append(said, fmt.Sprintf("followed for %d optimizer steps, which repeat: what the script does only after more of them is not known (--follow 10m follows further)", t.Steps))
+			return fmt.Sprintf("followed for %s, which repeat: what the script does only after more of them is not known (--follow 10m follows further)", steps)
 		}
-	case traced.Failed:
-		said = append(said, fmt.Sprintf("followed for %d optimizer steps, until the script failed%s: %s", t.Steps, at, t.Why))
 	}
-	if t.Steps == 1 && len(said) > 0 {
+	return ""
+}
+
+// followed says what of a script was left out on the way.
+func followed(t *traced.Trace) []string {
+	var said []string
+	if t.Steps == 1 && unreached(t) != "" {
 		said = append(said, "only one step was followed: the optimizer's state, which later ones run beside, was added")
 	}
 	if t.Skipped > 0 {
@@ -183,8 +209,12 @@ func WithPhases(step *Result, optimizers int, t *traced.Trace, m Machine) (*Resu
 		return nil, err
 	}
 	r, w := &step.Report, &whole.Report
-	r.Assumptions = append(r.Assumptions, reached(t)...)
-	if !t.Compiled {
+	r.Assumptions = append(r.Assumptions, followed(t)...)
+	if w.AtLeast != "" {
+		AtLeast(r, w.AtLeast, t.Ended == traced.Repeats)
+	}
+	own := r.Range // of workspaces, not of data
+	if !t.Compiled && (t.Bounded() || t.Routed > 0) {
 		r.Range = w.Range
 	}
 	for _, phase := range []string{torch.PhaseEval, torch.PhaseOther} {
@@ -196,12 +226,12 @@ func WithPhases(step *Result, optimizers int, t *traced.Trace, m Machine) (*Resu
 		// What ran before the step left the allocator's cache in another order, and tensors that only names of the script keep alive are in the trace alone.
 		r.Safe = max(r.Safe+max(w.Peak.Allocated-r.Peak.Allocated, 0), w.Safe)
 		if r.Range != nil && !t.Compiled && r.Range.Low < r.Peak.Allocated {
-			r.Range = nil // the exact step is the peak
+			r.Range = own // the captured step is the peak
 		}
 		return step, nil
 	}
 	w.ID, w.Trainable, w.Steps, w.Unknown = r.ID, r.Trainable, r.Steps, r.Unknown
-	w.Assumptions = append(w.Assumptions, r.Assumptions[:len(r.Assumptions)-len(reached(t))]...)
+	w.Assumptions = append(w.Assumptions, r.Assumptions[:len(r.Assumptions)-len(followed(t))]...)
 	return whole, nil
 }
 
@@ -217,5 +247,8 @@ func higher(whole, step *report.Prediction) bool {
 // differ is the part of a peak by which a captured step and a trace may differ: tensors that only names of the script keep alive, blocks that were not split (0.7 % in nanoGPT on an H200).
 const differ = 50
 
-// Alone gives a prediction of a script that could not be followed past its first step room in its bound for what only a trace sees.
-func Alone(r *report.Prediction) { r.Safe += r.Peak.Allocated / differ }
+// Alone marks a prediction of a script that could not be followed past its first step, and gives its bound room for what only a trace sees.
+func Alone(r *report.Prediction, why string) {
+	r.Safe += r.Peak.Allocated / differ
+	AtLeast(r, why, false)
+}

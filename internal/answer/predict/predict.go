@@ -46,6 +46,11 @@ func (s Source) graph(j job.Job) (*exported.Graph, error) {
 	return s.Read(j)
 }
 
+// Adaptable tells whether adapters can be put beside the model's linear layers.
+func (s Source) Adaptable() bool {
+	return s.Config != nil || s.Graph != nil && s.Graph.Trace != nil && len(s.Graph.Trace.Linears) > 0
+}
+
 // Machine is where the job is to run.
 type Machine struct {
 	Card     gpu.Card
@@ -124,7 +129,9 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	r.Params, r.Trainable = count(model.Root())
 	conv.tries = j.Benchmark
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
-	r.Range = conv.between(played.peak, m)
+	if r.Range, err = conv.between(done.tape, played.peak, m); err != nil {
+		return nil, err
+	}
 	byRouting(&r, j, v, model)
 	if err := judged(&r, done.tape, m); err != nil {
 		return nil, err
@@ -244,7 +251,7 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	}
 	m, err := families.New(p, src.Config, families.Spec{
 		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
-		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Loss: j.LossKernel, Mask: maskKinds[j.AttentionMask], UseCache: j.UseCache, Code: j.Code,
+		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Loss: j.LossKernel, Mask: maskKinds[j.AttentionMask], UseCache: j.UseCache, Code: j.Code, Context: j.Context,
 	})
 	if err == nil && j.FromHost {
 		m.Root().CreateOnHost()
@@ -266,6 +273,9 @@ func buildGraph(p *eager.Process, j job.Job, g *exported.Graph) (eager.Model, er
 	}
 	if g.Trace != nil && j.Checkpointing && len(j.CheckpointModules) == 0 {
 		return nil, fmt.Errorf("%s has no layers that transformers checkpoints: gradient_checkpointing_enable() refuses it; leave checkpointing out", g.Trace.Class)
+	}
+	if j.LoRARank > 0 && (g.Trace == nil || len(g.Trace.Linears) == 0) {
+		return nil, fmt.Errorf("lora_rank needs a config.json, or a script that adds the adapters (plimsoll predict -- python train.py): this graph does not say which of its operators are linear layers")
 	}
 	if j.Checkpointing && len(j.CheckpointModules) == 0 {
 		return nil, fmt.Errorf("a graph does not say which calls the script checkpoints: name them in the job's checkpoint_modules, or capture the script (plimsoll predict -- python train.py)")

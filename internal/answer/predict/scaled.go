@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -59,17 +60,62 @@ func newBatches(j job.Job, src Source, m Machine, done *Result) *batches {
 	return s
 }
 
-// suggested is about the largest batch that fits, as the tape of one says it: activations and inputs grow with it.
+// suggested is about the largest batch that fits, as the tape of one says it: activations and inputs grow with it, and what is reserved beyond what is asked for is the same share of it.
 func (s *batches) suggested(own ran) int {
-	scaled := func(n int) (units.Bytes, bool) {
-		return s.need(own.resized(func(i int, e tape.Event) units.Bytes {
-			if c := own.tape.Owners[e.Owner].Category; c == tape.Activations || c == tape.Inputs {
-				return e.Size * units.Bytes(n) / units.Bytes(s.a)
-			}
-			return e.Size
-		}))
+	safe, ok := s.needAt(s.a)
+	tops := topsOf(own.tape)
+	if !ok || len(tops) == 0 {
+		return s.a
 	}
+	asked := func(n int) float64 {
+		most := 0.0
+		for _, t := range tops {
+			most = max(most, float64(t.fixed)+float64(t.scaled)*float64(n)/float64(s.a))
+		}
+		return most
+	}
+	share := float64(safe) / max(asked(s.a), 1)
+	scaled := func(n int) (units.Bytes, bool) { return units.Bytes(share * asked(n)), true }
 	return min(largest(s.a, maxBatch, scaled, room(s.m)), maxBatch-1)
+}
+
+// top is what is asked for at a moment: what stays as it is at another batch, and what grows with it.
+type top struct{ fixed, scaled units.Bytes }
+
+// topsOf are the moments of a tape of which no other asks for more of both.
+func topsOf(t *tape.Tape) []top {
+	var now top
+	var all []top
+	rising := false
+	for i := range t.Events {
+		e := &t.Events[i]
+		if e.Kind == tape.Mark {
+			continue
+		}
+		part := &now.fixed
+		if c := t.Owners[e.Owner].Category; c == tape.Activations || c == tape.Inputs {
+			part = &now.scaled
+		}
+		switch e.Kind {
+		case tape.Alloc:
+			*part += e.Size
+			rising = true
+		case tape.Free:
+			if rising {
+				all, rising = append(all, now), false
+			}
+			*part -= e.Size
+		}
+	}
+	all = append(all, now)
+	slices.SortFunc(all, func(a, b top) int { return cmp.Or(cmp.Compare(b.fixed, a.fixed), cmp.Compare(b.scaled, a.scaled)) })
+	out := all[:0]
+	for _, t := range all {
+		if len(out) == 0 || t.scaled > out[len(out)-1].scaled {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // twoSteps is a tape of three steps up to the third.

@@ -18,7 +18,7 @@ import (
 
 // Variants answers many questions about the memory of one job, varied, at a fraction of the price of as many Runs, and with the same numbers. The passes of a
 // step do not depend on the optimizer, nor on allocator settings, nor on how cards share the work; layers are alike; the third step is like the second. So few
-// short runs are made, and kept as recordings that can be deepened (package deepen). May be varied: what a setup.Setup says. Safe for concurrent use.
+// short runs are made, and kept as recordings that can be deepened (package deepen). May be varied: what a setup.Setup says, and the tokens of a sample. Safe for concurrent use.
 type Variants struct {
 	src Source
 	m   Machine
@@ -49,6 +49,7 @@ const keptRanks = 4
 // key is what an answer depends on: a setup whose other fields are zero, and what a job says beside it.
 type key struct {
 	setup.Setup
+	seq   int    // tokens of a sample
 	zero  string // when gradients are let go
 	order string // of layers to checkpoint; of all there is one
 	zones [2]int // layers that were recorded of each zone; zero: all
@@ -142,7 +143,7 @@ func (m *memo[K, V]) get(k K, compute func() V) V {
 
 // passesOf is what the passes of a job depend on: not the optimizer.
 func passesOf(j job.Job, c setup.Cut) key {
-	k := key{Setup: j.Setup(), zero: j.ZeroGrad}
+	k := key{Setup: j.Setup(), seq: j.Seq, zero: j.ZeroGrad}
 	k.Cut, k.Optimizer, k.Precision, k.GPUs = c, "", k.Precision.SameMemory(), 0
 	if k.Checkpointing == setup.Selective && j.Order != nil {
 		k.order = fmt.Sprint(j.Order)
@@ -152,7 +153,11 @@ func passesOf(j job.Job, c setup.Cut) key {
 
 // parametersOf is what the parameters of a job depend on.
 func parametersOf(j job.Job, c setup.Cut) key {
-	return key{Setup: setup.Setup{Precision: torch.PrecisionOf(j.ParamDType, "", false), Adapters: j.Adapters(), Cut: c, Code: j.Code}}
+	k := key{Setup: setup.Setup{Precision: torch.PrecisionOf(j.ParamDType, "", false), Adapters: j.Adapters(), Cut: c, Code: j.Code}}
+	if j.Code != "" { // torchtitan keeps a buffer with a row for each position of a sample
+		k.seq = j.Seq
+	}
+	return k
 }
 
 // turnOf is what the turns of an optimizer depend on.
@@ -176,7 +181,7 @@ func (s *Variants) part(c setup.Cut) (Source, error) {
 
 // zones are the stretches of equal layers of a job: checkpointed ones and others. None where its layers are not alike.
 func zones(src Source, j job.Job) []int {
-	if len(j.Freeze) > 0 || j.Order != nil {
+	if len(j.Freeze) > 0 || j.Order != nil && j.Checkpointing && j.Layers > 0 { // an order of layers is one of those that are checkpointed
 		return nil
 	}
 	depth := src.depth(j)

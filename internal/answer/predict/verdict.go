@@ -43,20 +43,26 @@ func Least(r *Result, m Machine) units.Bytes {
 		}
 		free = res.Stats.Peak
 	}
-	low, high := units.Bytes(0), free.Reserved
-	rigid := !slices.ContainsFunc(t.Events, func(e tape.Event) bool { return e.Elastic })
-	for high-low > high/500 {
-		middle := (low + high) / 2
-		if rigid && middle < free.Requested { // what is in use at once has to be there
-			low = middle
-			continue
-		}
-		res, err := alloc.Run(t, alloc.Policy{Conf: m.Conf, Torch: m.Torch, Cap: middle}, nil)
-		if err == nil && res.Outcome() != alloc.Fails {
-			high = middle
-		} else {
-			low = middle
-		}
+	runs := func(t *tape.Tape, room units.Bytes) bool {
+		res, err := alloc.Run(t, alloc.Policy{Conf: m.Conf, Torch: m.Torch, Cap: room}, nil)
+		return err == nil && res.Outcome() != alloc.Fails
 	}
-	return high
+	rigid := !slices.ContainsFunc(t.Events, func(e tape.Event) bool { return e.Elastic })
+	search := func(t *tape.Tape) units.Bytes {
+		low, high := units.Bytes(0), free.Reserved
+		for high-low > high/500 {
+			middle := (low + high) / 2
+			if (!rigid || middle >= free.Requested) && runs(t, middle) { // what is in use at once has to be there
+				high = middle
+			} else {
+				low = middle
+			}
+		}
+		return high
+	}
+	// The third step asks for what the second does: it rarely needs more, and is tried where two steps get through.
+	if least := search(twoSteps(t)); least == free.Reserved || runs(t, least) {
+		return least
+	}
+	return search(t)
 }

@@ -31,6 +31,9 @@ type Prediction struct {
 	ByCategory map[string]units.Bytes `json:"by_category"` // allocated at the peak, and the context
 	Top        []Owned                `json:"top,omitempty"`
 
+	// AtLeast says why the peak and the bound are only those of what was followed: the run may need more later. Empty: all of it was.
+	AtLeast string `json:"at_least,omitempty"`
+
 	Range *Range `json:"range,omitempty"` // where sizes depend on data, or workspaces on a card that was not measured
 
 	Trials *Trials `json:"trials,omitempty"` // with torch.backends.cudnn.benchmark

@@ -88,7 +88,7 @@ func (f *follower) effects(c *Call) {
 			return
 		}
 		key := Key(innermost(c.Recv))
-		if key == "" || c.Method == "add" && c.RecvValue.IsTensor() {
+		if key == "" || slices.Contains(f.own, key) || c.Method == "add" && c.RecvValue.IsTensor() || c.RecvValue.Class != "" && f.s.Facts(c) != nil {
 			return
 		}
 		last := len(c.Args) - 1
@@ -231,6 +231,9 @@ func (f *follower) result(c *Call) Value {
 			}
 			return v
 		}
+		if facts := f.m.methodFacts(c.Callee.Class, "forward"); facts != nil && c.Callee.Kind == Criterion && len(facts.Return.Items) > 0 {
+			return asLoss(f.given(facts, f.m.arranged(c, facts.Params)), all, 0)
+		}
 	}
 	switch c.Callee.Kind {
 	case Model:
@@ -269,6 +272,9 @@ func asLoss(v, args Value, depth int) Value {
 	if v.Kind == Unknown {
 		v.Kind, v.Reduced = Tensor, true
 	}
+	if slices.ContainsFunc(v.Items, Value.Carries) {
+		return v // the loss was found among them; the others are what they are
+	}
 	items := make([]Value, len(v.Items))
 	for i, item := range v.Items {
 		items[i] = asLoss(item, args, depth+1)
@@ -296,10 +302,11 @@ func (f *follower) modelCall(c *Call) Value {
 	for _, a := range c.Args {
 		v.Roots, v.From = union(v.Roots, a.Roots), v.From|a.From
 	}
-	if f.ctx.NoGrad != Off {
-		v.Roots = union(v.Roots, []int{f.newRoot()})
-	} else {
+	switch {
+	case f.ctx.NoGrad == Off:
 		v.Roots, v.From = nil, 0
+	case !f.s.FrozenModel(c):
+		v.Roots = union(v.Roots, []int{f.newRoot()})
 	}
 	for _, a := range c.Node.Args {
 		if k, ok := a.Value.(*pysource.Constant); ok && a.Name == "return_loss" && k.Text == "False" {
@@ -324,9 +331,10 @@ func (f *follower) forwardParts(c *Call, v *Value) {
 // computed are the parts of what a forward returns: numbers and objects of the project as they are, the rest as tensors with the graph of the call.
 func computed(parts []Value, call Value, depth int) []Value {
 	out := make([]Value, len(parts))
+	found := slices.ContainsFunc(parts, Value.Carries) // where the graph of one is seen, one that is not seen may have none: an accuracy
 	for i, item := range parts {
 		switch {
-		case item.Kind == Scalar || item.Kind == Unknown && item.Class != "":
+		case item.Kind == Scalar || item.Kind == Unknown && (item.Class != "" || found && !item.Carries()):
 			out[i] = item
 		case item.Kind == Container && len(item.Items) > 0 && depth < maxBases:
 			out[i] = Value{Kind: Container, Keys: item.Keys, Items: computed(item.Items, call, depth+1)}

@@ -72,12 +72,13 @@ func (m *Module) classify() {
 		facts := m.derived(c, map[*Class]bool{})
 		c.Module, c.Dataset, c.Lightning, c.Foreign = facts.Module, facts.Dataset, facts.Lightning, facts.Foreign
 		c.Bare = c.Module && !m.parameterised(c)
+		c.Frozen = c.Module && freezes(c)
 		c.Plain = m.plain(c)
 	}
 }
 
 func (c *Class) facts() ClassFacts {
-	return ClassFacts{Module: c.Module, Dataset: c.Dataset, Lightning: c.Lightning, Bare: c.Bare, Foreign: c.Foreign}
+	return ClassFacts{Module: c.Module, Dataset: c.Dataset, Lightning: c.Lightning, Bare: c.Bare, Frozen: c.Frozen, Foreign: c.Foreign}
 }
 
 func (m *Module) derived(c *Class, seen map[*Class]bool) ClassFacts {
@@ -120,9 +121,12 @@ func (m *Module) parameterised(c *Class) bool {
 			return true
 		}
 	}
-	init := c.Methods["__init__"]
-	if init == nil || c.Methods["forward"] == nil {
-		return c.Methods["forward"] == nil
+	init, run := c.Methods["__init__"], c.Methods["forward"]
+	if run == nil {
+		run = c.Methods["__call__"]
+	}
+	if init == nil || run == nil {
+		return run == nil
 	}
 	found := false
 	pysource.WalkBody(init.Node.Body, func(n pysource.Node) bool {

@@ -56,6 +56,8 @@ type Class struct {
 	Module, Dataset, Lightning bool
 	// Bare modules have no parameters of their own: a loss, a metric.
 	Bare bool
+	// Frozen modules switch the gradients of all their parameters off when they are made.
+	Frozen bool
 	// Plain classes are no modules and hold tensors none of which requires a gradient: weights that are updated by hand.
 	Plain bool
 	// Foreign are the dotted names of bases outside the project: "transformers.Trainer".
@@ -395,7 +397,7 @@ func (m *Module) CallSites(fn *Function) []*Call {
 
 // Int folds an expression to a whole number with what the body's names hold at its end.
 func (s *Scope) Int(x pysource.Expr) (int64, bool) {
-	f := &follower{s.Module, &Scope{Module: s.Module, Func: s.Func, env: s.env}, s.env.fork(), &Context{}}
+	f := &follower{m: s.Module, s: &Scope{Module: s.Module, Func: s.Func, env: s.env}, env: s.env.fork(), ctx: &Context{}}
 	v := f.eval(x)
 	return v.Num, v.HasNum
 }

@@ -105,7 +105,9 @@ func (f *follower) modelMethod(c *Call) (Value, bool) {
 		return Value{Kind: Tensor}, true
 	case strings.HasPrefix(c.Method, "encode") && v.Guess: // also text encoders that give arrays
 	case runsForward(c.Method):
-		return f.modelCall(c), true
+		made := f.modelCall(c)
+		made.Guess = true // by its name alone: it may give a tuple, or numbers
+		return made, true
 	}
 	return onGPU(c), true
 }
@@ -174,7 +176,7 @@ func (f *follower) tensorMethod(c *Call, args Value) Value {
 	switch c.Method {
 	case "item", "tolist":
 		return scalar()
-	case "numpy":
+	case "numpy", "astype":
 		v := scalar()
 		v.Reduced = recv.Reduced
 		return v

@@ -159,8 +159,10 @@ func combine(values ...Value) Value {
 		return scalar()
 	}
 	out := Value{}
-	live := false
+	live, small, sure := false, true, false
 	for _, v := range values {
+		small = small && (v.Reduced || v.Kind == Scalar)
+		sure = sure || v.Carries() && !v.Guess
 		out.Freed, live = out.Freed || v.Freed, live || v.HasGraph() && !v.Freed
 		out.Roots, out.From = union(out.Roots, v.Roots), out.From|v.From
 		out.OnGPU = out.OnGPU || v.OnGPU
@@ -173,8 +175,12 @@ func combine(values ...Value) Value {
 		}
 	}
 	out.Freed = out.Freed && !live
+	out.Guess = out.Carries() && !sure
 	if out.Kind == Scalar && out.Carries() { // a number and what may be a tensor
-		out.Kind, out.OnCPU, out.Reduced = Unknown, false, false
+		out.Kind, out.OnCPU = Unknown, false
+	}
+	if out.Kind == Unknown {
+		out.Reduced = small
 	}
 	return out
 }

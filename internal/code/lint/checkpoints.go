@@ -18,7 +18,7 @@ func loadWithoutMap(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
 			place, ok := loader(c)
-			if !ok || splat(c.Node) || p.smallOrInMemory(s, c.Node) || assigned(s, c) {
+			if !ok || splat(c.Node) || p.smallOrInMemory(s, c.Node) || assigned(s, c) || onlyOptimizer(s, c) {
 				continue
 			}
 			target := keyword(c.Node, "map_location")
@@ -45,7 +45,7 @@ func loadWithoutMap(p *pass) {
 func (p *pass) loadWhereSaved(s *flow.Scope, c *flow.Call, gpu bool) {
 	model := p.weights(s, c)
 	own, needs := p.ownCheckpoint(s, c)
-	fix := "`map_location=\"cpu\"` (with torch.load also mmap=True), load_state_dict, then delete the checkpoint"
+	fix := "`map_location=\"cpu\"`, load_state_dict, then delete the checkpoint"
 	if usedOtherwise(s, c) {
 		fix = "`map_location=\"cpu\"`, then load_state_dict; move what else is used of it to the device it is used on"
 	}
@@ -104,6 +104,22 @@ func assigned(s *flow.Scope, load *flow.Call) bool {
 	return slices.ContainsFunc(s.Calls, func(c *flow.Call) bool {
 		return c.Method == "load_state_dict" && c.Order > load.Order-1 && keyword(c.Node, "assign") != nil && !isFalse(keyword(c.Node, "assign"))
 	})
+}
+
+// onlyOptimizer tells whether an optimizer takes what is loaded, and nothing else: it keeps tensors that are on the right device already as its own
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/optim/optimizer.py: _process_value_according_to_param_policy).
+func onlyOptimizer(s *flow.Scope, load *flow.Call) bool {
+	names, taken := loadedAs(s, load), false
+	for _, c := range s.Calls {
+		if c == load || !slices.ContainsFunc(c.Node.Args, func(a pysource.Arg) bool { return mentionsAny(a.Value, names) || partOf(a.Value, load.Node) }) {
+			continue
+		}
+		if c.Method != "load_state_dict" || c.Recv == nil || c.RecvValue.Kind != flow.Optimizer {
+			return false
+		}
+		taken = true
+	}
+	return taken
 }
 
 // usedOtherwise tells whether parts of what is loaded are kept under names of their own: on the CPU they could meet tensors on the GPU.
@@ -272,11 +288,22 @@ func (p *pass) published(load *flow.Call) bool {
 func loadedAs(s *flow.Scope, load *flow.Call) []string {
 	var names []string
 	for _, b := range s.Binds {
-		if b.Expr != nil && b.Name != "" && (partOf(b.Expr, load.Node) || len(names) > 0 && mentionsAny(b.Expr, names)) {
+		if b.Expr != nil && b.Name != "" && (partOf(b.Expr, load.Node) || len(names) > 0 && mentionsAny(b.Expr, names) && !loadsAnother(s, b.Expr)) {
 			names = append(names, b.Name)
 		}
 	}
 	return names
+}
+
+// loadsAnother tells whether an expression loads a file: what was loaded before gave its path.
+func loadsAnother(s *flow.Scope, x pysource.Expr) bool {
+	found := false
+	pysource.Walk(x, func(n pysource.Node) bool {
+		c, ok := n.(*pysource.Call)
+		found = found || ok && s.Module.Dotted(c.Func) == "torch.load"
+		return !found
+	})
+	return found
 }
 
 // partOf tells whether a node is part of an expression.

@@ -10,7 +10,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// dataParallel is LM020.
+// dataParallel is LM020. What a wrapper costs it costs in training: where nothing shows that the wrapped model is trained, it is a note.
 func dataParallel(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
@@ -21,21 +21,43 @@ func dataParallel(p *pass) {
 			if !p.givesLoss(s, c) {
 				fix += "; if that is not possible, compute the loss inside forward(), where it is not yet, so that only scalars are gathered"
 			}
+			known, needs := p.trainsWrapped(s, c)
+			if !known || mayBeOneDevice(s, c.Node) {
+				p.report(c.Node, Note, "DataParallel gathers every output on the first GPU; where the model is trained, that GPU also holds all gradients and the optimizer state", fix)
+				continue
+			}
 			p.report(c.Node, Warning,
 				"DataParallel gathers every output on the first GPU, which in training also holds all gradients and the optimizer state: that card is full before the others",
 				fix)
+			p.needs(needs)
 		}
 	}
 }
 
 // oneDevice tells whether device_ids names a single GPU.
 func oneDevice(c *pysource.Call) bool {
-	x := keyword(c, "device_ids")
-	if x == nil {
-		x = positional(c, 1)
-	}
-	list, ok := x.(*pysource.Sequence)
+	list, ok := deviceIDs(c).(*pysource.Sequence)
 	return ok && len(list.Items) == 1
+}
+
+// mayBeOneDevice tells whether device_ids is a parameter that names a single GPU unless somebody says otherwise.
+func mayBeOneDevice(s *flow.Scope, c *pysource.Call) bool {
+	key := flow.Key(deviceIDs(c))
+	for fn := s.Func; fn != nil && key != ""; fn = fn.Outer {
+		for _, prm := range fn.Node.Params {
+			if list, ok := prm.Default.(*pysource.Sequence); ok && flow.Last(key) == prm.Name && len(list.Items) == 1 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func deviceIDs(c *pysource.Call) pysource.Expr {
+	if x := keyword(c, "device_ids"); x != nil {
+		return x
+	}
+	return positional(c, 1)
 }
 
 // fullStateDict is LM028.

@@ -10,10 +10,7 @@ import (
 
 // evalWithoutNoGrad is LM003.
 func evalWithoutNoGrad(p *pass) {
-	if p.gradOffEverywhere() {
-		return
-	}
-	if p.modelDifferentiates() {
+	if p.gradOffEverywhere() || modulesDifferentiate(p.m) {
 		return
 	}
 	for _, s := range p.m.Scopes {
@@ -21,23 +18,6 @@ func evalWithoutNoGrad(p *pass) {
 			p.evalScope(s)
 		}
 	}
-}
-
-// modelDifferentiates tells whether a model of the file needs autograd in its forward: it computes gradients, as those of forces do, or hooks
-// into them (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/_tensor.py#L698-L701: register_hook raises on a tensor that requires no gradient).
-func (p *pass) modelDifferentiates() bool {
-	for _, class := range p.m.Classes {
-		forward := class.Methods["forward"]
-		if !class.Module || forward == nil {
-			continue
-		}
-		for _, c := range forward.Scope.Calls {
-			if c.Name == "torch.autograd.grad" || strings.HasPrefix(c.Name, "torch.func.") || strings.HasPrefix(c.Name, "torch.autograd.functional.") || c.Method == "register_hook" {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // gradOffEverywhere tells whether the file switches autograd off for good.
@@ -129,7 +109,7 @@ func (p *pass) evalScope(s *flow.Scope) {
 		if !switched && !overData && !(run && p.inferenceObject(s, c, key)) || stopped(backs, c) {
 			continue
 		}
-		if (switched || byName) && backwardAfter(s, backs, from, key) || p.frozen(key) {
+		if (switched || byName) && backwardAfter(s, backs, from, key) || p.frozen(key) || p.frozenClass(s, c) {
 			continue
 		}
 		if p.wantsGradients(s) || p.calledWithoutGrad(s) || p.trainedByCaller(s, maxCallers) {
@@ -229,13 +209,62 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 		message = "`volatile=True` does nothing since PyTorch 0.4, so " + message
 	}
 	fix := "wrap it in `with torch.no_grad():`; model.eval() only switches dropout and batch norm"
-	if TrainableElsewhere(s, c) {
-		fix = "unless a caller back-propagates what `" + s.Func.Name + "` returns, " + fix
+	doubt := true
+	switch {
+	case TrainableElsewhere(s, c):
+		severity, fix = Note, "unless a caller back-propagates what `"+s.Func.Name+"` returns, "+fix
+	case p.remarked(c):
+		severity, fix = Note, "a comment here speaks of no_grad: if nothing speaks against it, "+fix
+	case c.Ctx.InnermostLoop() == nil && slices.ContainsFunc(c.Args, func(v flow.Value) bool { return v.Kind == flow.Leaf }):
+		severity, doubt = Note, false // one batch made up on the spot: a look at the shapes
+	default:
+		doubt = false
 	}
 	p.report(c.Node, severity, message, fix)
 	p.explains(c.Ctx.InnermostLoop())
 	p.within(s)
-	p.needs(SwitchesOff)
+	p.needs(SwitchesOff | Differentiates)
+	if doubt {
+		p.byHand()
+	}
+}
+
+// remarked tells whether a comment beside a call, or above the loop or the statement it stands in, speaks of switching autograd off: whoever wrote it
+// tried, and had a reason not to.
+func (p *pass) remarked(c *flow.Call) bool {
+	places := []int{p.m.File.Position(c.Node.Start).Line}
+	if l := c.Ctx.InnermostLoop(); l != nil {
+		places = append(places, p.m.File.Position(l.Node.Pos().Start).Line)
+	}
+	for _, line := range places {
+		for at := max(1, line-2); at <= line; at++ {
+			if _, comment, ok := strings.Cut(p.m.File.Line(at), "#"); ok && containsAny(comment, "no_grad", "inference_mode", "no grad") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// frozenClass tells whether a class switches off the gradients of the model that runs: by what the call shows, or by what the callers of the function
+// hand over.
+func (p *pass) frozenClass(s *flow.Scope, c *flow.Call) bool {
+	return s.FrozenModel(c) || p.frozenParam(s, modelKey(c), maxCallers)
+}
+
+// frozenParam tells it of a parameter: every caller in the file hands over such a model, or a parameter of its own of which that is true.
+func (p *pass) frozenParam(s *flow.Scope, key string, depth int) bool {
+	if s.Func == nil || depth == 0 || !hasParam(s.Func.Node, key) {
+		return false
+	}
+	sites := p.m.CallSites(s.Func)
+	for _, site := range sites {
+		v, x, ok := site.Passed(s.Func, key)
+		if !ok || !p.m.Frozen(v.Class) && !(x != nil && p.frozenParam(site.Scope, flow.Key(x), depth-1)) {
+			return false
+		}
+	}
+	return len(sites) > 0
 }
 
 // volatile tells whether a body relies on what switched autograd off before PyTorch 0.4

@@ -252,13 +252,20 @@ func needsGraphAgain(s *flow.Scope, later []backward, b backward, l *flow.Loop) 
 	return l.Kind == flow.OtherLoop && l.Parent != nil || l.Kind == flow.OtherLoop && words(l.Iter, func(w string) bool { return strings.Contains(strings.ToLower(w), "loss") })
 }
 
-// createGraph is LM006.
+// createGraph is LM006. zero_grad() breaks the cycle: since PyTorch 2.0 it sets every .grad to None, before that it detached them
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/optim/optimizer.py: zero_grad). Whoever calls the function may do so.
 func createGraph(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, b := range p.backwards(s) {
-			if b.create {
+			switch {
+			case !b.create:
+			case p.sourceHas("zero_grad", ".grad = None", "del p.grad") || s.Func != nil && b.call.Ctx.InnermostLoop() == nil:
+				p.report(b.call.Node, Note,
+					"backward(create_graph=True) ties each parameter to its gradient in a reference cycle: until the gradients are cleared, the graph stays, whoever drops the loss",
+					"clear the gradients before the next forward (optimizer.zero_grad()), or use torch.autograd.grad(loss, params, create_graph=True)")
+			default:
 				p.report(b.call.Node, Warning,
-					"backward(create_graph=True) ties each parameter to its gradient in a reference cycle: the graph stays until the garbage collector runs",
+					"backward(create_graph=True) ties each parameter to its gradient in a reference cycle, and nothing here clears the gradients: the graph stays until the garbage collector runs",
 					"use torch.autograd.grad(loss, params, create_graph=True), or set every .grad to None afterwards")
 			}
 		}

@@ -11,12 +11,12 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"sort"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/code/notebook"
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
 )
 
@@ -66,6 +66,7 @@ type Finding struct {
 	Repair                           *Repair // nil where no change of the source was found that keeps the program right
 	Within                           string  // the function (flow.Module.ID) whose callers may prove it harmless
 	Needs                            Trait   // what the project has to do, or must not do, for its severity to hold
+	ByHand                           bool    // what to do depends on something the code does not show: no repair is tried
 	// Span is the place in the source that was checked: of a notebook, that of all its cells.
 	Span pysource.Span
 	// First and Last are the lines whose allocations it explains: the loop around what is kept, or the lines of the finding.
@@ -126,19 +127,23 @@ func Source(path string, src []byte, opts Options) []Finding {
 
 // Check looks at one Python file with every rule.
 func Check(path string, src []byte, lookup flow.Lookup) *Report {
-	return CheckCells(path, src, nil, lookup)
+	return check(path, src, nil, lookup)
 }
 
-// CheckCells looks at the joined source of a notebook's cells, which end at the offsets given.
-func CheckCells(path string, src []byte, ends []int, lookup flow.Lookup) *Report {
+// CheckCells looks at the cells of a notebook, as one program.
+func CheckCells(path string, nb *notebook.Notebook, lookup flow.Lookup) *Report {
+	return check(path, nb.Source, nb.Cells, lookup)
+}
+
+func check(path string, src []byte, cells []notebook.Cell, lookup flow.Lookup) *Report {
 	file := pysource.Parse(src)
-	report := &Report{Findings: syntax(path, file), Errors: len(file.Errors)}
+	report := &Report{Findings: syntax(path, file, cells), Errors: len(file.Errors)}
 	m := flow.Analyze(path, file, lookup)
 	if !relevant(src) {
 		report.Exports, report.Uses = m.Exports(), m.Uses()
 		return report
 	}
-	report.Findings = append(append(report.Findings, checkModule(m)...), outputsKept(m, ends)...)
+	report.Findings = append(append(report.Findings, checkModule(m)...), outputsKept(m, cells)...)
 	report.Suppressions = suppressions(path, file)
 	report.Traits = traits(m)
 	report.Exports, report.Uses = m.Exports(), m.Uses()
@@ -203,7 +208,7 @@ func (r *Report) Choose(opts Options) []Finding {
 		if !ok || f.Rule != SyntaxRule && !chosen(&rule, opts) || ignored(f.Rule, opts) || opts.Project.silences(f) {
 			continue
 		}
-		f.Severity = opts.Project.settle(f)
+		f = opts.Project.settle(f)
 		f.Severity = severityOf(f, opts)
 		out = append(out, f)
 	}
@@ -250,42 +255,6 @@ func matches(id string, r *Rule) bool {
 	return id == "ALL" || id == r.Name || len(id) >= 2 && len(id) <= len(r.ID) && r.ID[:len(id)] == id
 }
 
-// syntax turns the parser's errors into findings; the first of a file says enough.
-func syntax(path string, f *pysource.File) []Finding {
-	if len(f.Errors) == 0 {
-		return nil
-	}
-	e := f.Errors[0]
-	found := place(f, path, e.Span)
-	found.Rule, found.Severity = SyntaxRule, Warning
-	found.Message = "this line is not valid Python: " + e.Message
-	if old := python2(f.Line(found.Line)); old != "" {
-		found.Message = "this line is not Python 3: " + old
-	}
-	found.Fix = "fix the line; the rest was checked as far as it could be read"
-	return []Finding{found}
-}
-
-// oldPython are the ways in which public training code is most often no Python 3.
-var oldPython = []struct {
-	form *regexp.Regexp
-	says string
-}{
-	{regexp.MustCompile(`^\s*print\s+[^(=.\s]`), "print is a function since Python 3.0"},
-	{regexp.MustCompile(`\basync\s*=`), "async is a keyword since Python 3.7; PyTorch calls the argument non_blocking"},
-	{regexp.MustCompile(`^\s*except\s+[\w.()]+\s*,\s*\w+\s*:`), "write `except Error as name:`"},
-	{regexp.MustCompile(`^\s*exec\s+['"\w]`), "exec is a function since Python 3.0"},
-}
-
-func python2(line string) string {
-	for _, o := range oldPython {
-		if o.form.MatchString(line) {
-			return o.says
-		}
-	}
-	return ""
-}
-
 func place(f *pysource.File, path string, at pysource.Span) Finding {
 	start, end := f.Position(at.Start), f.Position(max(at.Start, at.End))
 	return Finding{
@@ -313,6 +282,9 @@ func (p *pass) within(s *flow.Scope) {
 
 // needs says of the last finding what its severity rests on.
 func (p *pass) needs(t Trait) { (*p.out)[len(*p.out)-1].Needs |= t }
+
+// byHand says of the last finding that only a person can tell what to do.
+func (p *pass) byHand() { (*p.out)[len(*p.out)-1].ByHand = true }
 
 // report adds a finding at a node.
 func (p *pass) report(n pysource.Node, severity Severity, message, fix string) {

@@ -126,17 +126,122 @@ func TestWhatACellShowsIsKept(t *testing.T) {
 		"loss\nprint(1)":     false,
 		"def f():\n    loss": false,
 	} {
-		nb, err := json.Marshal(map[string]any{"cells": []any{
-			map[string]any{"cell_type": "code", "source": "import torch\nmodel = torch.nn.Linear(2, 2).cuda()\ncriterion = torch.nn.MSELoss()"},
-			map[string]any{"cell_type": "code", "source": "out = model(x)\nloss = criterion(out, y)\n" + last},
-			map[string]any{"cell_type": "code", "source": "print(1)"},
-		}})
+		found := shownBy(t, last, nil)
+		if len(found) > 0 != kept || kept && (found[0].Cell != 2 || found[0].Rule != lint.OutputRule || found[0].Severity != lint.Note) {
+			t.Errorf("%q: %+v", last, found)
+		}
+	}
+}
+
+// shownBy is what is found in a notebook whose second cell ends with a line and has these outputs.
+func shownBy(t *testing.T, last string, outputs []any) []lint.Finding {
+	t.Helper()
+	nb, err := json.Marshal(map[string]any{"cells": []any{
+		map[string]any{"cell_type": "code", "source": "import torch\nmodel = torch.nn.Linear(2, 2).cuda()\ncriterion = torch.nn.MSELoss()"},
+		map[string]any{"cell_type": "code", "source": "out = model(x)\nloss = criterion(out, y)\n" + last, "outputs": outputs},
+		map[string]any{"cell_type": "code", "source": "print(1)"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := lint.Notebook("train.ipynb", nb, lint.Options{Select: []string{lint.OutputRule}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// What a cell showed when it ran decides: an error leaves nothing behind, and a tensor with a graph is printed with it.
+func TestWhatACellShowedDecides(t *testing.T) {
+	t.Parallel()
+	result := func(text any) []any {
+		return []any{map[string]any{"output_type": "execute_result", "data": map[string]any{"text/plain": text}}}
+	}
+	for name, c := range map[string]struct {
+		outputs []any
+		want    string
+	}{
+		"an error":            {[]any{map[string]any{"output_type": "error", "ename": "RuntimeError", "traceback": []string{"mat1 and mat2"}}}, ""},
+		"a tensor of data":    {result("tensor([1., 2.])"), ""},
+		"a graph":             {result([]string{"tensor([[1.]],\n", "       grad_fn=<AddmmBackward0>)"}), "warning"},
+		"printed, then shown": {append([]any{map[string]any{"output_type": "stream", "text": "grad_fn"}}, result("tensor(1.)")...), ""},
+		"nothing kept":        {nil, "note"},
+	} {
+		got := ""
+		for _, f := range shownBy(t, "out", c.outputs) {
+			got = f.Severity.String()
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, not %q", name, got, c.want)
+		}
+	}
+}
+
+// notebookOf is a notebook with these code cells.
+func notebookOf(t *testing.T, cells ...string) []byte {
+	t.Helper()
+	var list []any
+	for _, c := range cells {
+		list = append(list, map[string]any{"cell_type": "code", "source": c})
+	}
+	nb, err := json.Marshal(map[string]any{"cells": list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nb
+}
+
+func TestTheCellThatIsNotPythonIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cells []string
+		want  string
+	}{
+		"indented as a whole":          {[]string{"import torch", "  x = 1\n  for i in y:\n      print(i)"}, ""},
+		"a body that is missing":       {[]string{"import torch", "class A:\n    def f(self):", "x = 1"}, "2 warning"},
+		"a bracket that is not closed": {[]string{"import torch", "x = f(1,", "y = 2"}, "2 warning"},
+		"a place to fill in":           {[]string{"import torch", "loss = <YOUR CODE>"}, "2 note"},
+		"Python 2":                     {[]string{"import torch", "print 'x'"}, "2 warning"},
+	} {
+		found, err := lint.Notebook("a.ipynb", notebookOf(t, c.cells...), lint.Options{Select: []string{lint.SyntaxRule}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := lint.Notebook("train.ipynb", nb, lint.Options{Select: []string{lint.OutputRule}})
-		if err != nil || len(found) > 0 != kept || kept && (found[0].Cell != 2 || found[0].Rule != lint.OutputRule) {
-			t.Errorf("%q: %+v %v", last, found, err)
+		got := ""
+		for _, f := range found {
+			got = fmt.Sprintf("%d %s", f.Cell, f.Severity)
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, not %q (%+v)", name, got, c.want, found)
+		}
+	}
+}
+
+// A forward in another file may need autograd: then its evaluation is a note without a repair.
+func TestAModelThatDifferentiatesKeepsItsGraph(t *testing.T) {
+	t.Parallel()
+	field := []byte(`import torch
+def slope(y, x):
+    return torch.autograd.grad(y.sum(), x)[0]
+class Field(torch.nn.Module):
+    def forward(self, x):
+        return slope(self.net(x), x)
+`)
+	eval := []byte(`import torch
+def evaluate(conf, loader):
+    model = build(conf)
+    model.eval()
+    for x in loader:
+        print(model(x))
+`)
+	for _, c := range []struct {
+		model []byte
+		want  string
+	}{{field, "note"}, {[]byte("import torch\nclass Plain(torch.nn.Module):\n    def forward(self, x):\n        return self.net(x)\n"), "error"}} {
+		reports := []*lint.Report{lint.Check("field.py", c.model, nil), lint.Check("eval.py", eval, nil)}
+		found := reports[1].Choose(lint.Options{Project: lint.Survey(reports)})
+		if len(found) != 1 || found[0].Rule != "LM003" || found[0].Severity.String() != c.want {
+			t.Errorf("%s: %+v", c.want, found)
 		}
 	}
 }

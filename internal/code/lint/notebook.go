@@ -12,7 +12,7 @@ func Notebook(path string, src []byte, opts Options) ([]Finding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read notebook %s: %w", path, err)
 	}
-	report := CheckCells(path, nb.Source, nb.Ends, opts.Lookup)
+	report := CheckCells(path, nb, opts.Lookup)
 	report.Place(nb)
 	return report.Choose(opts), nil
 }

@@ -32,7 +32,11 @@ func missingZeroGrad(p *pass) {
 			if step.RecvValue.Guess && !t.backs[0].value.HasGraph() {
 				continue // neither the optimizer nor the loss is known
 			}
-			p.report(step.Node, Warning,
+			severity := Note // a loop that runs no model shows something else: how a scheduler goes, say
+			if t.loop.Kind == flow.LoaderLoop || slices.ContainsFunc(s.Calls, func(c *flow.Call) bool { return c.Ctx.Inside(t.loop) && (modelRun(c) || s.Facts(c) != nil) }) {
+				severity = Warning
+			}
+			p.report(step.Node, severity,
 				"no zero_grad() in this loop: every step uses the sum of all gradients so far. It costs no memory (gradients are added in place), but the training is wrong",
 				"call `optimizer.zero_grad()` before backward()")
 			break

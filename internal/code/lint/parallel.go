@@ -14,7 +14,13 @@ func (p *pass) neverTrains(s *flow.Scope, c *flow.Call) bool {
 	if unwrapped(s, c, name) {
 		return true
 	}
-	models := []string{name}
+	models := wrappedNames(s, c)
+	return !p.trainsHere(s, models) && p.infersHere(s, c, models)
+}
+
+// wrappedNames are the name of a wrapper, empty where it has none, and those of what it is made of.
+func wrappedNames(s *flow.Scope, c *flow.Call) []string {
+	models := []string{wrapperName(s, c.Node)}
 	for _, a := range c.Node.Args[:min(1, len(c.Node.Args))] {
 		pysource.Walk(a.Value, func(n pysource.Node) bool {
 			if x, ok := n.(pysource.Expr); ok && flow.Key(x) != "" && flow.Key(x) != "self" {
@@ -24,7 +30,60 @@ func (p *pass) neverTrains(s *flow.Scope, c *flow.Call) bool {
 			return true
 		})
 	}
-	return !p.trainsHere(s, models) && p.infersHere(s, c, models)
+	return models
+}
+
+// trainsWrapped tells whether something is seen to train what a DataParallel wraps: the body itself, the file where the model is a name of the file,
+// the class that keeps it. What is returned, or kept by a class that trains nothing itself, is trained where some file of the project trains at all.
+func (p *pass) trainsWrapped(s *flow.Scope, c *flow.Call) (known bool, needs Trait) {
+	models := wrappedNames(s, c)
+	if onlyTeaches(s, models) || slices.ContainsFunc(models, standsBeside) || s.Func != nil && evaluationName(s.Func.Name) && len(p.backwards(s)) == 0 {
+		return false, 0
+	}
+	if p.trainsHere(s, models) {
+		return true, 0
+	}
+	name := models[0]
+	if s.Func == nil {
+		return slices.ContainsFunc(p.m.Scopes, func(o *flow.Scope) bool { return len(p.backwards(o)) > 0 }), 0
+	}
+	if slices.ContainsFunc(p.m.CallSites(s.Func), func(site *flow.Call) bool { return p.trainsHere(site.Scope, models) }) {
+		return true, 0
+	}
+	if !strings.HasPrefix(name, "self.") && !slices.ContainsFunc(s.Returns, func(r *flow.Exit) bool {
+		return r.X != nil && (around(r.X, c.Node) || name != "" && mentions(r.X, name))
+	}) {
+		return false, 0
+	}
+	if class := s.Func.Class; class != nil && !p.m.ClassDoes(class.Name, "backward") && !trainingName(class.Name) && !containsAny(class.Name, "Base", "Model", "Abstract") {
+		return false, 0
+	}
+	return true, Trains
+}
+
+// onlyTeaches tells whether a body switches one of the models to eval mode or freezes it, and never trains it: a teacher, a loss network.
+func onlyTeaches(s *flow.Scope, models []string) bool {
+	still := false
+	for _, c := range s.Calls {
+		if c.Recv == nil || !slices.Contains(models, flow.Key(c.Recv)) || flow.Key(c.Recv) == "" {
+			continue
+		}
+		off := len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value)
+		switch {
+		case c.Method == "eval", oneOf(c.Method, "train", "requires_grad_") && off:
+			still = true
+		case oneOf(c.Method, "train", "parameters", "named_parameters", "requires_grad_", "zero_grad"):
+			return false
+		}
+	}
+	return still
+}
+
+// standsBeside knows the names of models that help to train another and are not trained themselves.
+func standsBeside(name string) bool {
+	return slices.ContainsFunc(tokens(flow.Last(name)), func(t string) bool {
+		return oneOf(t, "teacher", "ema", "vgg", "inception", "lpips", "extractor", "reference", "frozen", "old", "averaged")
+	})
 }
 
 // wrapperName is the name that a call, or what is made of it at once, is given to; empty where there is none.
@@ -66,7 +125,7 @@ func (p *pass) trainsHere(s *flow.Scope, models []string) bool {
 			return true
 		case c.Method == "train" && c.Recv != nil && slices.Contains(models, flow.Key(c.Recv)) && !(len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value)):
 			return true
-		case givenTo(c, models) && trainingName(c.Method), trainingName(c.Method) && c.Recv != nil && c.RecvValue.Kind != flow.Model:
+		case givenTo(c, models) && (trainingName(c.Method) || c.Result.Class != "" && p.m.ClassDoes(c.Result.Class, "backward")), trainingName(c.Method) && c.Recv != nil && c.RecvValue.Kind != flow.Model:
 			return true
 		}
 	}
@@ -81,7 +140,7 @@ func givenTo(c *flow.Call, models []string) bool {
 }
 
 func trainingName(name string) bool {
-	return containsAny(strings.ToLower(name), "train", "fit", "optim", "learn", "solver", "finetune", "search")
+	return containsAny(strings.ReplaceAll(strings.ToLower(name), "pretrain", ""), "train", "fit", "optim", "learn", "solver", "finetune", "search", "runner", "agent", "experiment", "distill")
 }
 
 // infersHere tells whether a body uses a model for inference: it is switched to eval mode or frozen for good, autograd is off, or the model

@@ -15,10 +15,10 @@ func float64Use(p *pass) {
 			case askedFor(c.Ctx):
 			case c.RecvValue.Kind == flow.Model && (c.Method == "double" || c.Method == "to" && toDouble(c.Node)), c.Result.Kind == flow.Model && isDouble(keyword(c.Node, "dtype")):
 				p.report(c.Node, Warning, "the model is in float64: parameters, gradients, optimizer state and activations all take twice the memory, and most GPUs compute it many times slower",
-					"keep it in float32; if a part needs the precision, convert that part alone")
+					"keep it in float32 and convert its inputs with .float(), which NumPy makes in float64; if a part needs the precision, convert that part alone")
 			case oneOf(c.Name, "torch.set_default_dtype", "torch.set_default_tensor_type") && len(c.Node.Args) > 0 && isDouble(c.Node.Args[0].Value):
 				p.report(c.Node, Warning, "every tensor made from here on is float64 and takes twice the memory",
-					"keep float32 as the default and convert what needs the precision")
+					"keep float32 as the default and convert what needs the precision; what comes from NumPy in float64 then needs .float()")
 			case c.Ctx.InnermostLoop() != nil && p.inTrainingLoop(s, c.Ctx) && (c.Method == "double" && c.RecvValue.IsTensor() || factoryDouble(c)):
 				p.report(c.Node, Note, "a float64 tensor in the training loop takes twice the memory, and what it is combined with becomes float64 too",
 					"use float32 (`.float()`) unless the precision is needed")

@@ -81,11 +81,14 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 			return // kept on purpose: a later backward needs the whole graph
 		}
 		if !b.retain && !b.create {
-			freed = freed || ancestor(p, s, st, b)
+			freed = freed || p.ancestor(s, st, b, maxFilled)
 			partly = true
 		}
 	}
 	what := p.text(st.Expr)
+	if freed && st.Value.Guess && !lossName(st.Expr) {
+		return // nothing says that it is a tensor at all
+	}
 	if freed {
 		p.report(st.Node, Note,
 			"`"+what+"` is kept as a tensor; its activations are gone after backward, but each one still holds its graph's bookkeeping in host memory",
@@ -109,15 +112,26 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 		return
 	}
 	severity := Error
-	if st.Ctx.NoGrad == flow.Maybe || sometimes || loop.Kind != flow.LoaderLoop || st.Via != "" || st.Value.Guess {
-		severity = Warning // the loop may be short, or the value not what it looks like
+	switch {
+	case st.Value.Guess: // only a name says that it is a tensor with a graph
+		severity = Note
+	case st.Ctx.NoGrad == flow.Maybe || sometimes || loop.Kind != flow.LoaderLoop || st.Via != "":
+		severity = Warning // the loop may be short
 	}
 	p.report(st.Node, severity,
 		"`"+what+"` keeps its autograd graph, and no backward frees it in this loop: `"+st.Base+"` holds every iteration's activations at once, so memory grows with each batch",
 		p.storeInstead(st))
+	if severity == Note {
+		p.byHand()
+	}
 	p.within(s)
 	p.needs(SwitchesOff)
 	p.explains(loop)
+}
+
+// lossName tells whether an expression names a loss.
+func lossName(x pysource.Expr) bool {
+	return words(x, func(w string) bool { return strings.Contains(strings.ToLower(w), "loss") })
 }
 
 // cutAfter tells whether the loop takes the graph off again after it was added: k = k.data[0], total = total.detach().
@@ -133,6 +147,9 @@ func (p *pass) storeInstead(st *flow.Store) string {
 	if several || st.Value.Kind == flow.Container {
 		return "store the numbers in `" + p.text(st.Expr) + "`, not the tensors: `.item()` (it waits for the GPU) or `.detach()` on each of them"
 	}
+	if !st.Value.Reduced && st.Kind != flow.Accumulate {
+		return "store `" + p.on(st.Expr, ".detach()") + "` (of a tuple or a dict, each tensor in it), with .cpu() where it is large and nothing on the GPU is computed from it"
+	}
 	return "store `" + p.on(st.Expr, ".item()") + "` (a number; it waits for the GPU) or `.detach()`; if the sum is for training, call backward() on each batch instead"
 }
 
@@ -143,12 +160,19 @@ func (p *pass) keptByObject(s *flow.Scope, st *flow.Store, backs []backward) {
 		freed = freed || b.value.Shares(st.Value) && !b.retain && !b.create && b.call.Order < st.Order
 	}
 	what := p.text(st.Expr)
+	if freed && st.Value.Guess && !lossName(st.Expr) {
+		return
+	}
 	if freed {
 		p.report(st.Node, Note,
 			"`"+st.Via+"` adds up `"+what+"` as a tensor: its activations are gone after backward, but what it is added to stays on the GPU and holds the bookkeeping of every batch's graph",
 			"pass the number: `.item()` (or `.detach()`, which does not wait for the GPU)")
 	} else {
-		p.report(st.Node, Warning,
+		severity := Warning
+		if st.Value.Guess {
+			severity = Note
+		}
+		p.report(st.Node, severity,
 			"`"+st.Via+"` adds up `"+what+"` with its autograd graph: unless a backward frees it afterwards, every batch's activations stay",
 			"pass the number: `.item()` (or `.detach()`, which does not wait for the GPU)")
 	}
@@ -196,8 +220,11 @@ func perBatch(s *flow.Scope, st *flow.Store, loop *flow.Loop) bool {
 	return false
 }
 
-// ancestor tells whether a backward runs over all of what is stored: the stored names go into what it starts from.
-func ancestor(p *pass, s *flow.Scope, st *flow.Store, b backward) bool {
+// maxFilled bounds how far back sums of sums are followed.
+const maxFilled = 3
+
+// ancestor tells whether a backward runs over all of what is stored: the stored names go into what it starts from, or hold nothing but what does.
+func (p *pass) ancestor(s *flow.Scope, st *flow.Store, b backward, depth int) bool {
 	start := pysource.Node(b.call.Recv)
 	if b.call.Recv == nil || !b.call.RecvValue.HasGraph() {
 		start = b.call.Node
@@ -215,13 +242,28 @@ func ancestor(p *pass, s *flow.Scope, st *flow.Store, b backward) bool {
 		for ; key != ""; key = key[:max(0, strings.LastIndexByte(key, '.'))] { // output.loss, then output
 			if s.Holds(key).HasGraph() {
 				found = true
-				all = all && mentionsAny(start, p.derivedFrom(s, key))
+				all = all && (mentionsAny(start, p.derivedFrom(s, key)) || p.filledBy(s, st, key, b, depth))
 				break
 			}
 		}
 		return false
 	})
 	return found && all || !found && b.call.Order < st.Order
+}
+
+// filledBy tells whether all that is added to a list or a sum is what a backward runs over.
+func (p *pass) filledBy(s *flow.Scope, st *flow.Store, key string, b backward, depth int) bool {
+	any := false
+	for _, o := range s.Stores {
+		if o.Base != key || o == st {
+			continue
+		}
+		if depth == 0 || o.Expr == nil || o.Value.HasGraph() && !p.ancestor(s, o, b, depth-1) {
+			return false
+		}
+		any = true
+	}
+	return any
 }
 
 // intoBuffer tells whether the value is written into a place of something that is not known to be a list or dict: a tensor made
@@ -331,7 +373,7 @@ func harmless(c *flow.Call) bool {
 		"mean", "sum", "item", "set_postfix", "set_description", "isinstance", "median", "std", "array":
 		return true
 	}
-	return c.Method == "update" && c.Recv != nil
+	return c.Method == "update" && c.Recv != nil || strings.HasPrefix(c.Name, "numpy.") || strings.HasPrefix(c.Name, "math.") // nothing is differentiated through them
 }
 
 // onlyStatistics tells whether a returned sum is certainly never back-propagated: every caller in the file is known and runs

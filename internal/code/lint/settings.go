@@ -20,7 +20,7 @@ func checkpointingIneffective(p *pass) {
 				lora = c.Node
 			case oneOf(c.Name, "torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential") && keyword(c.Node, "use_reentrant") == nil && !splat(c.Node) && !inputRequiresGrad(s, c):
 				p.report(c.Node, Warning,
-					"without use_reentrant PyTorch warns, and the reentrant kind recomputes nothing useful when no input requires a gradient: frozen embeddings or LoRA then get no gradient at all",
+					"without use_reentrant PyTorch 2 warns, and the reentrant kind recomputes nothing useful when no input requires a gradient: frozen embeddings or LoRA then get no gradient at all",
 					"pass use_reentrant=False (PyTorch 1.11 or newer)")
 			}
 			if isTrue(keyword(c.Node, "use_cache")) && !oneOf(c.Method, "generate") {

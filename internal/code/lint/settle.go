@@ -1,9 +1,11 @@
 package lint
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
 )
 
 // Trait is something that one file of a project does and that decides what is known of another.
@@ -11,9 +13,11 @@ type Trait uint8
 
 // The traits of files.
 const (
-	SavesModel  Trait = 1 << iota // it saves a model's weights as they are, so that they come back to the GPU they were on
-	SavesOnCPU                    // it saves weights that were moved to the CPU, or never left it
-	SwitchesOff                   // it switches autograd off for the rest of the run
+	SavesModel     Trait = 1 << iota // it saves a model's weights as they are, so that they come back to the GPU they were on
+	SavesOnCPU                       // it saves weights that were moved to the CPU, or never left it
+	SwitchesOff                      // it switches autograd off for the rest of the run
+	Trains                           // it runs a backward
+	Differentiates                   // a module of it computes gradients itself, so that it cannot run while autograd is off
 )
 
 // Project is what the files of a project show together.
@@ -50,24 +54,28 @@ func (p *Project) silences(f Finding) bool {
 
 // advisedSince is the first PyTorch that has what a rule advises.
 var advisedSince = map[string][2]int{
+	"LM003": {0, 4},  // torch.no_grad: https://github.com/pytorch/pytorch/releases/tag/v0.4.0
 	"LM025": {2, 3},  // torch.amp.GradScaler: https://github.com/pytorch/pytorch/blob/v2.3.0/torch/amp/grad_scaler.py
 	"LM032": {1, 7},  // gradient_as_bucket_view: https://github.com/pytorch/pytorch/blob/v1.7.0/torch/nn/parallel/distributed.py
 	"LM036": {1, 11}, // use_reentrant: https://github.com/pytorch/pytorch/blob/v1.11.0/torch/utils/checkpoint.py
 }
 
-// settle is the severity of a finding after what it rests on was looked up. Tensors go back to a GPU only where they were saved from one,
-// and nothing is recorded once autograd is off.
-func (p *Project) settle(f Finding) Severity {
+// settle is a finding after what it rests on was looked up. Tensors go back to a GPU only where they were saved from one, nothing is recorded once
+// autograd is off, a wrapper around a model matters where something is trained, and a forward that computes gradients itself needs autograd.
+func (p *Project) settle(f Finding) Finding {
 	if p == nil {
-		return f.Severity
+		return f
 	}
 	switch {
-	case f.Needs&SavesModel != 0 && p.Traits&SavesModel == 0, f.Needs&SavesOnCPU != 0 && p.Traits&SavesOnCPU != 0:
-		return Note
+	case f.Needs&SavesModel != 0 && p.Traits&SavesModel == 0, f.Needs&SavesOnCPU != 0 && p.Traits&SavesOnCPU != 0, f.Needs&Trains != 0 && p.Traits&Trains == 0:
+		f.Severity = Note
+	case f.Needs&Differentiates != 0 && p.Traits&Differentiates != 0:
+		f.Severity, f.Repair = Note, nil
+		f.Fix = "first see whether its forward computes gradients itself, as a module of this project does with torch.autograd.grad or enable_grad: then it needs autograd. If it does not, " + f.Fix
 	case f.Needs&SwitchesOff != 0 && p.Traits&SwitchesOff != 0:
-		return min(f.Severity, Warning)
+		f.Severity = min(f.Severity, Warning)
 	}
-	return f.Severity
+	return f
 }
 
 // traits looks a file through for what matters elsewhere.
@@ -81,10 +89,39 @@ func traits(m *flow.Module) Trait {
 				out |= SwitchesOff
 			case c.Name == "torch.save" && len(c.Node.Args) > 0 && savesWeights(c):
 				out |= savedFrom(s, c, touches)
+			case (c.Method == "backward" || c.Method == "manual_backward") && !s.OwnBackward(c):
+				out |= Trains
 			}
 		}
 	}
+	if modulesDifferentiate(m) {
+		out |= Differentiates
+	}
 	return out
+}
+
+// modulesDifferentiate tells whether a method of a module computes gradients, itself or through functions of the project, or switches autograd on.
+func modulesDifferentiate(m *flow.Module) bool {
+	if !contains(m.File.Source, "grad", "register_hook", "torch.func") {
+		return false
+	}
+	for _, fn := range m.All {
+		if fn.Class == nil || fn.Scope == nil || !fn.Class.Module && fn.Class.Methods["forward"] == nil || fn.Class.Derives("Function") {
+			continue
+		}
+		if m.Reaches(fn, "grad") || slices.ContainsFunc(fn.Scope.Calls, differentiates) || slices.ContainsFunc(fn.Node.Decorators, func(d pysource.Expr) bool {
+			return words(d, func(w string) bool { return w == "enable_grad" })
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// differentiates recognises what cannot run, or gives something else, while autograd is off.
+func differentiates(c *flow.Call) bool {
+	return strings.HasPrefix(c.Name, "torch.autograd.grad") || strings.HasPrefix(c.Name, "torch.func.") || strings.HasPrefix(c.Name, "functorch.") ||
+		strings.HasPrefix(c.Name, "torch.autograd.functional.") || c.Method == "enable_grad" || c.Method == "register_hook" || isTrue(keyword(c.Node, "create_graph"))
 }
 
 // savesWeights tells whether what is saved is, or holds, a model's weights.

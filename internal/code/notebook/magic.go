@@ -30,11 +30,16 @@ var (
 // pythonLines turns the lines of a cell into lines of Python, one for one. A cell in another language becomes no lines at all.
 func pythonLines(text string) []pythonLine {
 	lines := strings.Split(text, "\n")
+	indent := leadingIndent(lines)
 	var out []pythonLine
 	var state logical
 	started, foreign := false, false // foreign: inside a command that a backslash continues
 	for _, l := range lines {
 		p := pythonLine{text: l, length: len(l)}
+		if indent != "" && strings.HasPrefix(l, indent) {
+			l = l[len(indent):]
+			p.text, p.cut = l, len(indent)
+		}
 		trimmed := strings.TrimSpace(l)
 		if !started && trimmed != "" {
 			started = true
@@ -42,7 +47,7 @@ func pythonLines(text string) []pythonLine {
 				if !pythonCells[firstWord(name)] {
 					return nil
 				}
-				out = append(out, pythonLine{length: len(l), replaced: true})
+				out = append(out, pythonLine{length: p.length, replaced: true})
 				continue
 			}
 		}
@@ -64,6 +69,17 @@ func pythonLines(text string) []pythonLine {
 	return out
 }
 
+// leadingIndent is the indentation of a cell's first line with text, which IPython takes off every line that has it
+// (leading_indent in https://github.com/ipython/ipython/blob/8.29.0/IPython/core/inputtransformer2.py).
+func leadingIndent(lines []string) string {
+	for _, l := range lines {
+		if rest := strings.TrimLeft(l, " \t"); strings.TrimSpace(rest) != "" {
+			return l[:len(l)-len(rest)]
+		}
+	}
+	return ""
+}
+
 func firstWord(s string) string {
 	word, _, _ := strings.Cut(strings.TrimSpace(s), " ")
 	return word
@@ -77,7 +93,7 @@ func withoutMagic(p pythonLine) pythonLine {
 	}
 	indent := p.text[:len(p.text)-len(text)]
 	if m := timed.FindStringSubmatchIndex(text); m != nil && !strings.HasPrefix(text, "%timeit") && indent == "" {
-		p.text, p.cut = text[m[2]:], m[2]
+		p.text, p.cut = text[m[2]:], p.cut+m[2]
 		return p
 	}
 	if m := assigned.FindStringSubmatch(text); m != nil {

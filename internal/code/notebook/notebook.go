@@ -14,12 +14,29 @@ import (
 // Notebook is one that was read.
 type Notebook struct {
 	Source []byte // the Python of all code cells
-	Ends   []int  // where the text of each of those cells ends in Source
+	Cells  []Cell // those cells
 
 	raw   []byte
 	cells []cell
 	lines []line // by line of Source
 }
+
+// Cell is a code cell as far as it is Python.
+type Cell struct {
+	End   int   // where its text ends in Source
+	Shown Shown // what the notebook says of its last run
+}
+
+// Shown is what a notebook keeps of what a cell gave when it ran.
+type Shown uint8
+
+// What a cell may have given.
+const (
+	NotKept   Shown = iota // nothing is kept: it did not run, showed nothing, or its outputs were cleared
+	Result                 // something without a graph
+	WithGraph              // a tensor that names the operation it comes from
+	Failed                 // it ended with an error
+)
 
 // cell is a cell of the JSON; numbers count from 1 over all cells.
 type cell struct {
@@ -27,6 +44,7 @@ type cell struct {
 	kind, language string
 	list           bool // its source is a list of lines, not one string
 	parts          []part
+	shown          Shown
 }
 
 // part is one string of a cell's source.
@@ -71,7 +89,7 @@ func Read(src []byte) (*Notebook, error) {
 			out.WriteByte('\n')
 			at += l.length + 1
 		}
-		n.Ends = append(n.Ends, out.Len())
+		n.Cells = append(n.Cells, Cell{out.Len(), c.shown})
 	}
 	n.Source = out.Bytes()
 	return n, nil

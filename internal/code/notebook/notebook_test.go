@@ -3,6 +3,7 @@ package notebook_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -54,6 +55,8 @@ func TestLinesForIPythonAreLeftOut(t *testing.T) {
 		"s = '''\n!not a command\n%nor this\n'''\n!ls":           "s = '''\n!not a command\n%nor this\n'''\npass\n",
 		"s = \"(\"  # [\n%who":                                   "s = \"(\"  # [\npass\n",
 		"ok = x != 1\nlast = x if x else y":                      "ok = x != 1\nlast = x if x else y\n",
+		"  x = 1\n  if x:\n      y = 2\nz = 3":                   "x = 1\nif x:\n    y = 2\nz = 3\n",
+		"\n \n  !ls\n  x = 1":                                    "\n \npass\nx = 1\n",
 		"%%time\nout = model(x)":                                 "\nout = model(x)\n",
 		"\n%%capture log\nout = model(x)":                        "\n\nout = model(x)\n",
 		"%%bash\necho hello":                                     "",
@@ -184,8 +187,10 @@ func TestAnEditInTheJSONIsTheEditInTheSource(t *testing.T) {
 	word := rapid.SampledFrom([]string{"x = 1", "y = \"é\\n\"", "", "\tpass", "z = '\\u0041'", "print(x, y)", "# \"quoted\" \\ comment"})
 	rapid.Check(t, func(t *rapid.T) {
 		var cells []any
+		indented := false // as a whole: IPython takes the indentation off, and nothing is written into such a cell
 		for range rapid.IntRange(1, 3).Draw(t, "cells") {
 			code := strings.Join(rapid.SliceOfN(word, 1, 4).Draw(t, "lines"), "\n")
+			indented = indented || strings.HasPrefix(strings.TrimLeft(code, "\n"), "\t")
 			var src any = code
 			if rapid.Bool().Draw(t, "list") {
 				src = strings.SplitAfter(code, "\n")
@@ -206,6 +211,9 @@ func TestAnEditInTheJSONIsTheEditInTheSource(t *testing.T) {
 			return // a line's end may be that of a cell, which is no character of it
 		}
 		changed, err := nb.Apply([]pysource.Edit{e})
+		if indented && errors.Is(err, notebook.ErrNotEditable) {
+			return
+		}
 		if err != nil {
 			t.Fatalf("%v: %+v in %q", err, e, nb.Source)
 		}

@@ -132,10 +132,29 @@ func (s *scanner) text(p part) {
 	switch path := s.path(d); {
 	case isSource(path) || len(f) == d+2 && f[d+1].array && isSource(f[d].key):
 		c.parts = append(c.parts, p)
+	case f[d].key == "outputs":
+		s.output(c, d, p.text)
 	case path == "cell_type":
 		c.kind = p.text
 	case path == "language", path == "metadata/vscode/languageId", path == "metadata/kernel", path == "metadata/polyglot_notebook/kernelName":
 		c.language = p.text
+	}
+}
+
+// output takes a string among a cell's outputs for what it says of the last run. A tensor with a graph is printed with its grad_fn
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/_tensor_str.py: _str_intern).
+func (s *scanner) output(c *cell, d int, text string) {
+	f := s.stack[d+1:]
+	if len(f) < 2 || !f[0].array || f[1].array {
+		return
+	}
+	switch {
+	case f[1].key == "output_type" && (text == "error" || text == "pyerr"):
+		c.shown = Failed
+	case f[1].key == "output_type" && (text == "execute_result" || text == "pyout"):
+		c.shown = max(c.shown, Result)
+	case f[1].key == "data" && strings.Contains(text, "grad_fn"):
+		c.shown = max(c.shown, WithGraph)
 	}
 }
 

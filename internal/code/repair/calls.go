@@ -77,7 +77,8 @@ func newAMP(s *site) []lint.Repair {
 		insert += ", "
 	}
 	name := "torch.amp." + flow.Last(s.call.Name)
-	return one("Replace with `"+name+"(\"cuda\")`", true, replace(c.Func, name), pysource.Edit{Start: end + open + 1, End: end + open + 1, Text: insert})
+	safe := flow.Last(s.call.Name) != "GradScaler" // torch.amp.autocast is there since 1.10, torch.amp.GradScaler since 2.3
+	return one("Replace with `"+name+"(\"cuda\")`", safe, replace(c.Func, name), pysource.Edit{Start: end + open + 1, End: end + open + 1, Text: insert})
 }
 
 // cloneTensor copies a tensor the way torch.tensor's own warning asks for.

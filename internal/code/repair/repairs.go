@@ -69,6 +69,9 @@ func keepValue(s *site) []lint.Repair {
 	if uses == differentiated {
 		return nil
 	}
+	if !s.tensor(x) && !s.scalar(x, 5) {
+		return nil // it may be a tuple, a dict or a number
+	}
 	freed := s.found.Severity == lint.Note // after its backward nothing can be differentiated any more
 	var out []lint.Repair
 	if uses == asNumber && s.scalar(x, 5) {

@@ -100,7 +100,7 @@ func bodies(s pysource.Stmt) [][]pysource.Stmt {
 // candidates are the changes to try for a finding, the best first.
 func candidates(m *flow.Module, n *nodes, found lint.Finding) []lint.Repair {
 	make := repairs[found.Rule]
-	if make == nil {
+	if make == nil || found.ByHand {
 		return nil
 	}
 	at := found.Span

@@ -124,6 +124,89 @@ func within(outer, inner pysource.Node) bool {
 	return a.Start <= b.Start && b.End <= a.End
 }
 
+// ofTensors are methods and attributes that lists, tuples, dicts and numbers do not have.
+var ofTensors = map[string]bool{
+	"detach": true, "cpu": true, "cuda": true, "argmax": true, "max": true, "softmax": true, "sigmoid": true, "log_softmax": true, "view": true, "reshape": true, "squeeze": true,
+	"unsqueeze": true, "mean": true, "sum": true, "size": true, "shape": true, "float": true, "dim": true, "permute": true, "transpose": true, "contiguous": true, "topk": true,
+	"device": true, "dtype": true, "data": true, "backward": true, "item": true, "requires_grad": true, "grad_fn": true, "numel": true, "exp": true, "clamp": true, "norm": true,
+}
+
+// tensor tells whether the source shows that an expression is one tensor: it is computed with, or somewhere in the same body something is done to it
+// that can be done to tensors alone.
+func (s *site) tensor(x pysource.Expr) bool {
+	switch x := x.(type) {
+	case *pysource.Binary, *pysource.Unary:
+		return true
+	case *pysource.Call:
+		a, ok := x.Func.(*pysource.Attribute)
+		return ok && ofTensors[a.Attr] || strings.HasPrefix(s.m.Dotted(x.Func), "torch.") || s.givesTensor(x)
+	}
+	if s.boundToTensor(flow.Key(x)) {
+		return true
+	}
+	key, body := flow.Key(x), s.f.Body
+	if s.scope != nil && s.scope.Func != nil {
+		body = s.scope.Func.Node.Body
+	}
+	return key != "" && anyNode(body, func(n pysource.Node) bool {
+		switch n := n.(type) {
+		case *pysource.Attribute:
+			return flow.Key(n.X) == key && ofTensors[n.Attr]
+		case *pysource.Binary:
+			return flow.Key(n.Left) == key || flow.Key(n.Right) == key
+		case *pysource.Call:
+			return len(n.Args) > 0 && flow.Key(n.Args[0].Value) == key && s.takesTensor(n)
+		}
+		return false
+	})
+}
+
+// boundToTensor tells whether a name is given nothing but calls that give a tensor.
+func (s *site) boundToTensor(key string) bool {
+	if s.scope == nil || key == "" || s.isParameter(key) {
+		return false
+	}
+	bound := 0
+	for _, b := range s.scope.Binds {
+		if b.Name != key {
+			continue
+		}
+		a, ok := b.Node.(*pysource.Assign)
+		c, call := b.Expr.(*pysource.Call)
+		if !ok || !call || len(a.Targets) != 1 || flow.Key(a.Targets[0]) != key || !s.tensor(c) {
+			return false
+		}
+		bound++
+	}
+	return bound > 0
+}
+
+// givesTensor tells whether a call runs a loss, or a model that is known to give one tensor: a layer of PyTorch other than those that give a state as well, or
+// a forward of the project that was followed.
+func (s *site) givesTensor(x *pysource.Call) bool {
+	c := s.known.calls[x.Pos()]
+	if c != nil && c.Callee.Kind == flow.Criterion && len(c.Result.Items) == 0 {
+		return true
+	}
+	if c == nil || c.Callee.Kind != flow.Model {
+		return false
+	}
+	if layer, ok := strings.CutPrefix(c.Callee.Class, "torch.nn."); ok {
+		return layer == "Linear" || layer == "Sequential" || strings.HasPrefix(layer, "Conv") || strings.HasPrefix(layer, "Embedding") || strings.HasSuffix(layer, "Norm")
+	}
+	facts := c.Scope.Forward(c)
+	return facts != nil && facts.Return.Kind == flow.Tensor && len(facts.Return.Items) == 0
+}
+
+// takesTensor tells whether the first argument of a call is a tensor: of a function of PyTorch, or of a loss.
+func (s *site) takesTensor(c *pysource.Call) bool {
+	name := s.m.Dotted(c.Func)
+	if a, ok := c.Func.(*pysource.Attribute); ok && (a.Attr == "backward" || a.Attr == "scale") { // accelerator.backward(loss), scaler.scale(loss)
+		return true
+	}
+	return lossFunction(name) || strings.HasPrefix(name, "torch.") && !strings.HasPrefix(name, "torch.save") || strings.HasPrefix(flow.Last(flow.Key(c.Func)), "crit")
+}
+
 // lossFunctions of torch.nn.functional give a scalar unless they are told otherwise
 // (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/nn/functional.py: reduction: str = "mean").
 func lossFunction(dotted string) bool {

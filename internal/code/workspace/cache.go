@@ -75,7 +75,7 @@ const (
 const checksum = 8
 
 // cacheFormat changes when entries are written differently.
-const cacheFormat = "plimsoll lint cache 5\n"
+const cacheFormat = "plimsoll lint cache 6\n"
 
 // MemoryCache is one that is not kept.
 func MemoryCache() *Cache {

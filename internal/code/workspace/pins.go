@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +11,13 @@ import (
 
 // pinned finds the release of PyTorch that a file of requirements holds fast, or its upper bound: torch==1.8.1, pytorch=1.9, "torch<1.11".
 var pinned = regexp.MustCompile(`(?m)^[^#\n]*?(?:^|[\s"'\[-])(?:py)?torch\s*(==|=|~=|<=|<)\s*["']?v?(\d+)\.(\d+)`)
+
+// told finds releases of PyTorch in a page about the project: "PyTorch 1.8.0", "pytorch (tested on 1.7.1)", "torch==1.4". bound are words that
+// make one the oldest of several.
+var (
+	told  = regexp.MustCompile(`(?i)\b(?:py)?torch[\]*_\x60:]*(?:\s+version)?\s*(?:[=:(]+|\(?tested (?:on|with)(?: pytorch)?)?\s*v?(\d)\.(\d+)`)
+	bound = regexp.MustCompile(`(?i)(?:>=?|≥|at least|minimum)[^.\n]{0,12}$|^[\d.]*\s*(?:\+|\(?(?:or|and)\s+(?:above|later|newer|higher|greater|up))`)
+)
 
 // maxPinFile bounds a file that is looked through for requirements, and maxPinFolders how far above a source they are looked for.
 const (
@@ -46,17 +54,11 @@ func (w *Workspace) torch(dir string) (major, minor int, ok bool) {
 		if readErr != nil {
 			return 0, 0, false
 		}
-		for _, e := range entries {
-			if !requirements(e.Name()) || e.IsDir() {
-				continue
-			}
-			if info, err := e.Info(); err != nil || !info.Mode().IsRegular() || info.Size() > maxPinFile {
-				continue
-			}
-			text, _ := os.ReadFile(filepath.Join(dir, e.Name()))
-			if major, minor, ok := pin(text); ok {
-				return major, minor, true
-			}
+		if major, minor, ok := fromFiles(dir, entries, requirements, pin); ok {
+			return major, minor, true
+		}
+		if major, minor, ok := fromFiles(dir, entries, page, tellsOf); ok {
+			return major, minor, true
 		}
 		_, gitErr := os.Stat(filepath.Join(dir, ".git"))
 		if parent := filepath.Dir(dir); gitErr != nil && parent != dir {
@@ -66,6 +68,46 @@ func (w *Workspace) torch(dir string) (major, minor int, ok bool) {
 		break
 	}
 	return 0, 0, false
+}
+
+// fromFiles reads the first release that a file of a folder with such a name tells.
+func fromFiles(dir string, entries []os.DirEntry, wanted func(string) bool, read func([]byte) (int, int, bool)) (major, minor int, ok bool) {
+	for _, e := range entries {
+		if !wanted(e.Name()) || e.IsDir() {
+			continue
+		}
+		if info, err := e.Info(); err != nil || !info.Mode().IsRegular() || info.Size() > maxPinFile {
+			continue
+		}
+		text, _ := os.ReadFile(filepath.Join(dir, e.Name()))
+		if major, minor, ok := read(text); ok {
+			return major, minor, true
+		}
+	}
+	return 0, 0, false
+}
+
+// page knows the names of files that say what a project is.
+func page(name string) bool {
+	n := strings.ToLower(name)
+	return strings.HasPrefix(n, "readme") || strings.HasPrefix(n, "install") && strings.HasSuffix(n, ".md")
+}
+
+// tellsOf reads the newest PyTorch that a page names; one that names a release as the oldest of several tells nothing.
+func tellsOf(text []byte) (major, minor int, ok bool) {
+	for line := range bytes.Lines(text) {
+		for _, m := range told.FindAllSubmatchIndex(line, -1) {
+			if bound.Match(line[:m[0]]) || bound.Match(line[m[1]:]) {
+				return 0, 0, false
+			}
+			a, _ := strconv.Atoi(string(line[m[2]:m[3]]))
+			b, _ := strconv.Atoi(string(line[m[4]:m[5]]))
+			if !ok || a > major || a == major && b > minor {
+				major, minor, ok = a, b, true
+			}
+		}
+	}
+	return major, minor, ok
 }
 
 // requirements knows the names of files that say what a project is installed with.

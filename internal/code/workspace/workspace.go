@@ -348,13 +348,13 @@ func (w *Workspace) report(path string, src []byte, lookup flow.Lookup) (*lint.R
 	if err != nil {
 		return lint.Unreadable(path, err), nil
 	}
-	report := lint.CheckCells(path, nb.Source, nb.Ends, lookup)
+	report := lint.CheckCells(path, nb, lookup)
 	repair.Offer(repair.Unit{Path: path, Source: nb.Source, Lookup: lookup, Check: func(edits []pysource.Edit) *lint.Report {
 		changed, err := editNotebook(nb, edits)
 		if err != nil {
 			return nil
 		}
-		return lint.CheckCells(path, changed.Source, changed.Ends, lookup)
+		return lint.CheckCells(path, changed, lookup)
 	}}, report)
 	report.Place(nb)
 	return report, nil

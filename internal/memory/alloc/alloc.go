@@ -131,7 +131,8 @@ type Allocator struct {
 
 // New gives an allocator that holds nothing yet.
 func New(p Policy) *Allocator {
-	a := &Allocator{policy: p, blocks: make([]block, 1, 1024), live: make([]ref, p.IDs)}
+	// About an eighth of what a training run ever asks for is there at a time.
+	a := &Allocator{policy: p, blocks: make([]block, 1, max(1024, p.IDs/8)), segments: make([]segment, 0, max(64, p.IDs/64)), live: make([]ref, p.IDs)}
 	a.conf = p.Conf.resolved()
 	if a.policy.Total == 0 {
 		a.policy.Total = units.TiB

@@ -12,7 +12,7 @@ import (
 // LoRA says which linear layers get low-rank adapters, as PEFT attaches them. It was checked with the rows that PEFT publishes (scripts/peft.sh).
 type LoRA struct {
 	Rank    int
-	Targets []string // last names of modules: q_proj, v_proj; "all-linear": every one but the head
+	Targets []string // ends of module names: q_proj, self_attn.v_proj; "all-linear": every one but the head
 	Dropout float64
 	NF4     bool // the base is quantized to four bits (bitsandbytes, double quantization)
 	Int8    bool // the base is quantized to eight bits (bitsandbytes, LLM.int8())
@@ -47,7 +47,7 @@ func (m *Module) AttachLoRA(o LoRA) error {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
-		head := name == "lm_head" || strings.HasSuffix(name, "classifier") || strings.HasSuffix(name, "score")
+		head := l.head || name == "lm_head" || strings.HasSuffix(name, "classifier") || strings.HasSuffix(name, "score")
 		if (o.NF4 || o.Int8) && !head {
 			l.packed, l.int8, l.torchao = true, o.Int8, o.Torchao
 			l.Weight.DType = m.dtype
@@ -56,7 +56,7 @@ func (m *Module) AttachLoRA(o LoRA) error {
 				l.Weight.packed = units.Bytes(l.Weight.Numel() + 4*out)
 			}
 		}
-		if !slices.Contains(o.Targets, name) && (!slices.Contains(o.Targets, "all-linear") || head) {
+		if !o.meets(l.path) && (!slices.Contains(o.Targets, "all-linear") || head) {
 			continue
 		}
 		l.lora = l.adapt(o)
@@ -68,6 +68,12 @@ func (m *Module) AttachLoRA(o LoRA) error {
 			strings.Join(o.Targets, ","), strings.Join(names, ", "))
 	}
 	return nil
+}
+
+// meets tells whether a module is named as a target: by its whole name or the end of it, from a dot on
+// (https://github.com/huggingface/peft/blob/v0.18.0/src/peft/tuners/tuners_utils.py, check_target_module_exists).
+func (o LoRA) meets(path string) bool {
+	return slices.ContainsFunc(o.Targets, func(t string) bool { return path == t || strings.HasSuffix(path, "."+t) })
 }
 
 func (l *LinearModule) adapt(o LoRA) *adapter {
@@ -145,8 +151,11 @@ func (l *LinearModule) dora(x, base *Tensor) *Tensor {
 	})
 	scale := c.Let(lora.magnitude.Div(norm).View(1, out))
 	delta := c.Let(Linear(Linear(x, lora.a, nil), lora.b, nil))
-	if lora.dropout > 0 {
+	switch {
+	case lora.dropout > 0:
 		base = c.Let(Linear(x, whole, nil))
+	case l.Bias != nil: // the magnitude scales what comes before it
+		base = c.Let(base.Add(l.Bias))
 	}
 	return c.Return(scale.AddScalar().Mul(base).Add(scale.Mul(delta).MulScalar()))
 }

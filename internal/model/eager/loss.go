@@ -28,6 +28,54 @@ func NLLLoss(logp, target *Tensor) *Tensor {
 	return out
 }
 
+// NLLEach is nll_loss with reduction "none": a number for every target.
+func NLLEach(logp, target *Tensor) *Tensor {
+	p := logp.p
+	in := p.raise(logp)
+	p.op = "aten::nll_loss"
+	n := p.record("NllLossBackward0", in)
+	n.save(in, target)
+	out := n.out(p.emptyOf(in.DType, target.Sizes...))
+	p.observe(p.op, in.DType, float64(target.Numel()), target.Bytes(), out.Bytes())
+	n.backward(func(g []*Tensor) []*Tensor { return []*Tensor{p.zerosLike(in.Layout, in.DType)} })
+	drop(in, target)
+	return out
+}
+
+// SoftCrossEntropy is F.cross_entropy with the probabilities of the classes: the mean of what their product with the logarithms sums up to
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/LossNLL.cpp, cross_entropy_loss_prob_target).
+func SoftCrossEntropy(logits, target *Tensor, reduced bool) *Tensor {
+	c := logits.p.Function(logits, target)
+	product := c.Let(c.Let(logits.LogSoftmax(1)).Mul(target))
+	if reduced {
+		return c.Return(c.Let(c.Let(product.Sum(false)).Neg()).DivScalar())
+	}
+	return c.Return(c.Let(product.Sum(false, 1)).Neg())
+}
+
+// EachLoss is a loss of two tensors with reduction "none": the squares, or what else, of all elements. Saves both; on autocast's fp32 list.
+func EachLoss(a, b *Tensor) *Tensor {
+	p := a.p
+	lb, la := p.raise(b), p.raise(a)
+	p.op = "aten::mse_loss"
+	n := p.record("MseLossBackward0", la, lb)
+	n.save(la, lb)
+	out := n.out(p.empty(la.Like(), la.DType))
+	p.observe(p.op, la.DType, 2*float64(la.Numel()), la.Bytes()+stored(lb), out.Bytes())
+	n.backward(func(g []*Tensor) []*Tensor {
+		grads := make([]*Tensor, 2)
+		for i := range grads {
+			if n.needs(i) {
+				grads[i] = p.empty(la.Like(), la.DType)
+				p.observe(n.name, la.DType, float64(la.Numel()), 3*la.Bytes(), la.Bytes())
+			}
+		}
+		return grads
+	})
+	drop(la, lb, a, b)
+	return out
+}
+
 // MSELoss saves both; on autocast's fp32 list. Its scalar keeps the storage of all squares, which it was resized from
 // (measured; aten/src/ATen/native/Loss.cpp, mse_loss_out).
 func MSELoss(a, b *Tensor) *Tensor {

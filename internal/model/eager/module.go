@@ -211,6 +211,7 @@ type LinearModule struct {
 	int8    bool     // to eight bits instead of four
 	torchao bool     // as torchao's NF4Tensor instead of bitsandbytes' packing
 	turned  bool     // transformers' Conv1D: the weight is stored as (in, out)
+	head    bool     // gives the model's output: it is neither adapted nor quantized unless it is named
 }
 
 // Linear registers an nn.Linear.
@@ -233,6 +234,16 @@ func (m *Module) Conv1D(name string, in, out int) *LinearModule {
 	return l
 }
 
+// AsLinear makes an nn.Linear, or a Conv1D (turned), of a module whose parameters are registered, so that it can get adapters.
+func (m *Module) AsLinear(weight, bias *Tensor, turned, head bool) *LinearModule {
+	l := &LinearModule{Module: m, Weight: weight, Bias: bias, turned: turned, head: head}
+	m.root.linears = append(m.root.linears, l)
+	return l
+}
+
+// Adapted tells whether the layer has adapters beside it or a quantized weight.
+func (l *LinearModule) Adapted() bool { return l.lora != nil || l.packed }
+
 // sizes are the numbers of inputs and outputs.
 func (l *LinearModule) sizes() (in, out int) {
 	if l.turned {
@@ -253,7 +264,7 @@ func (l *LinearModule) conv1D(x *Tensor) *Tensor {
 // Forward calls the module.
 func (l *LinearModule) Forward(x *Tensor) *Tensor {
 	switch {
-	case l.lora != nil || l.packed:
+	case l.Adapted():
 		return l.forwardLoRA(x)
 	case l.turned:
 		return l.conv1D(x)

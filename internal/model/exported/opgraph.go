@@ -44,6 +44,9 @@ type Trace struct {
 	Task         string   `json:"task"`        // what the inputs and the loss are those of
 	Created      []Made   `json:"created"`     // parameters and buffers in the order a constructor makes them
 	Checkpoints  []string `json:"checkpoints"` // modules that gradient_checkpointing_enable() checkpoints
+	Linears      []string `json:"linears"`     // modules that are nn.Linear or Conv1D: what adapters are put beside
+	Turned       []string `json:"turned"`      // those of them that are Conv1D, with weights of (inputs, outputs)
+	Head         string   `json:"head"`        // the one that gives the output (get_output_embeddings); empty for none
 	Open         []string `json:"open"`        // sizes that may differ from those of the run
 	Held         []string `json:"held"`        // values that modules refer to when forward is over: they live until the module's next call
 	Routed       bool     `json:"routed"`      // sizes depend on which expert gets a token, which was drawn

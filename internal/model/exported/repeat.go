@@ -289,19 +289,28 @@ func (g *Graph) WithDepth(depth int) *Graph {
 		out.Nodes = append(out.Nodes, c.node(out, g.Nodes[i]))
 	}
 	trace := *g.Trace
-	trace.Created, trace.Checkpoints = nil, nil
+	trace.Created = nil
 	layers, _ := r.created(g)
 	for i, m := range g.Trace.Created {
 		if !c.drops(layers[i]) {
 			trace.Created = append(trace.Created, Made{c.rename(m.Name), m.Elements, m.Width})
 		}
 	}
-	for _, path := range g.Trace.Checkpoints {
-		if !c.drops(r.of(path)) {
-			trace.Checkpoints = append(trace.Checkpoints, c.rename(path))
-		}
+	for _, paths := range []*[]string{&trace.Checkpoints, &trace.Linears, &trace.Turned} {
+		*paths = c.paths(*paths)
 	}
 	out.Trace = &trace
+	return out
+}
+
+// paths are those of modules that are left, under their new names.
+func (c *shortening) paths(all []string) []string {
+	var out []string
+	for _, path := range all {
+		if !c.drops(c.of(path)) {
+			out = append(out, c.rename(path))
+		}
+	}
 	return out
 }
 

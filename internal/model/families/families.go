@@ -31,7 +31,8 @@ type Spec struct {
 	Mask          Mask   // what attention_mask the model is called with
 	UseCache      bool   // the model returns its keys and values; T5 does as its configuration says
 
-	Code setup.Code // whose modelling code; "" is transformers'
+	Code    setup.Code // whose modelling code; "" is transformers'
+	Context int        // cards that divide the tokens of a sample; 0 and 1: none
 
 	cache *kvCache // of a decoder
 }

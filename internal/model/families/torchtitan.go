@@ -25,6 +25,9 @@ func newTitan(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error)
 	if s.Task != "causal-lm" {
 		return nil, wrongTask(c, s, "causal-lm")
 	}
+	if s.Context > 1 && s.Seq%(2*s.Context) != 0 { // parallel_dims.seq_len_divisor
+		return nil, fmt.Errorf("%d tokens cannot be divided into two parts for each of %d cards", s.Seq, s.Context)
+	}
 	if c.Bool("tie_word_embeddings") {
 		return nil, fmt.Errorf("torchtitan's Llama has an output layer of its own; this configuration has tie_word_embeddings")
 	}
@@ -47,25 +50,34 @@ func (m *titan) Root() *eager.Module { return m.root }
 // Batch allocates tokens and labels.
 func (m *titan) Batch() []*eager.Tensor {
 	p, s := m.root.Process(), m.spec
-	return []*eager.Tensor{p.Input("input", tensor.Int64, s.Batch, s.Seq), p.Input("labels", tensor.Int64, s.Batch, s.Seq)}
+	tokens := s.Seq / max(1, s.Context)
+	batch := []*eager.Tensor{p.Input("input", tensor.Int64, s.Batch, tokens), p.Input("labels", tensor.Int64, s.Batch, tokens)}
+	if s.Context > 1 { // prepare_context_parallel_input
+		batch = append(batch, p.Input("positions", tensor.Int32, s.Batch, tokens))
+	}
+	return batch
 }
 
 // Forward is the model and, after it, the loss of torchtitan's loop.
 func (m *titan) Forward(batch []*eager.Tensor) (*eager.Tensor, []*eager.Tensor) {
 	c := m.root.Process().Function(batch...)
-	pred := c.Let(m.model(batch[0]))
+	var positions *eager.Tensor
+	if len(batch) > 2 {
+		positions = batch[2]
+	}
+	pred := c.Let(m.model(batch[0], positions))
 	loss := c.Let(m.loss(pred, batch[1]))
 	out := c.ReturnAll(loss, pred)
 	return out[0], out[1:]
 }
 
-func (m *titan) model(tokens *eager.Tensor) *eager.Tensor {
+func (m *titan) model(tokens, positions *eager.Tensor) *eager.Tensor {
 	p := m.root.Process()
-	c := m.root.Enter(tokens)
+	c := m.root.Enter(tokens, positions)
 	h := c.Let(m.embed.Forward(tokens))
 	for _, l := range m.layers {
 		in := h
-		c.Set(&h, layer(p, m.spec.Checkpointing, func() *eager.Tensor { return l.forward(in, m.freqs) }, in, m.freqs))
+		c.Set(&h, layer(p, m.spec.Checkpointing, func() *eager.Tensor { return l.forward(in, m.freqs, positions) }, in, m.freqs, positions))
 	}
 	c.Set(&h, m.norm.forward(h))
 	return c.Return(m.output.Forward(h))
@@ -93,9 +105,9 @@ func newTitanBlock(m *eager.Module, c *hfconfig.Config, s Spec) *titanBlock {
 	return b
 }
 
-func (b *titanBlock) forward(x, freqs *eager.Tensor) *eager.Tensor {
-	c := b.Enter(x, freqs)
-	h := c.Let(x.Add(b.attention.forward(b.attnNorm.forward(x), freqs)))
+func (b *titanBlock) forward(x, freqs, positions *eager.Tensor) *eager.Tensor {
+	c := b.Enter(x, freqs, positions)
+	h := c.Let(x.Add(b.attention.forward(b.attnNorm.forward(x), freqs, positions)))
 	return c.Return(h.Add(b.feed.forward(b.ffNorm.forward(h))))
 }
 
@@ -127,26 +139,27 @@ type titanAttention struct {
 	*eager.Module
 	q, k, v, o  *eager.LinearModule
 	dim, groups int
+	cards       int  // that divide a sample
 	repeats     bool // keys and values are repeated for every query head; later scaled_dot_product_attention does with the few there are
 }
 
 func newTitanAttention(m *eager.Module, c *hfconfig.Config, s Spec) *titanAttention {
 	hidden, heads, kv, dim := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("num_key_value_heads"), headDim(c)
 	return &titanAttention{
-		Module: m, dim: dim, groups: heads / kv, repeats: s.Code == setup.Torchtitan2025,
+		Module: m, dim: dim, groups: heads / kv, cards: s.Context, repeats: s.Code == setup.Torchtitan2025,
 		q: m.Linear("wq", hidden, heads*dim, false), k: m.Linear("wk", hidden, kv*dim, false), v: m.Linear("wv", hidden, kv*dim, false), o: m.Linear("wo", heads*dim, hidden, false),
 	}
 }
 
-func (a *titanAttention) forward(x, freqs *eager.Tensor) *eager.Tensor {
-	c := a.Enter(x, freqs)
+func (a *titanAttention) forward(x, freqs, positions *eager.Tensor) *eager.Tensor {
+	c := a.Enter(x, freqs, positions)
 	batch, seq := x.Dim(0), x.Dim(1)
 	heads := func(l *eager.LinearModule) *eager.Tensor { return c.Let(l.Forward(x)) }
 	q, k, v := heads(a.q), heads(a.k), heads(a.v)
 	for _, t := range []**eager.Tensor{&q, &k, &v} {
 		c.Set(t, (*t).View(batch, seq, -1, a.dim))
 	}
-	qe, ke := titanRotary(q, k, freqs)
+	qe, ke := titanRotary(q, k, freqs, positions)
 	c.Set(&q, qe)
 	c.Set(&k, ke)
 	keys, values := k, v
@@ -156,7 +169,7 @@ func (a *titanAttention) forward(x, freqs *eager.Tensor) *eager.Tensor {
 	c.Set(&q, q.Transpose(1, 2))
 	c.Set(&k, keys.Transpose(1, 2))
 	c.Set(&v, values.Transpose(1, 2))
-	out := c.Let(eager.ScaledDotProduct(q, k, v, eager.Attention{Causal: true, GQA: !a.repeats && a.groups > 1}))
+	out := c.Let(eager.RingAttention(q, k, v, eager.Attention{Causal: true, GQA: !a.repeats && a.groups > 1}, a.cards))
 	c.Set(&out, out.Transpose(1, 2).Contiguous())
 	c.Set(&out, out.View(batch, seq, -1))
 	return c.Return(a.o.Forward(out))
@@ -171,17 +184,26 @@ func titanRepeat(x *eager.Tensor, times int) *eager.Tensor {
 }
 
 // titanRotary is apply_rotary_emb: products of complex numbers in fp32.
-func titanRotary(q, k, freqs *eager.Tensor) (*eager.Tensor, *eager.Tensor) {
-	c := q.Process().Function(q, k, freqs)
+func titanRotary(q, k, freqs, positions *eager.Tensor) (*eager.Tensor, *eager.Tensor) {
+	c := q.Process().Function(q, k, freqs, positions)
 	complex := func(x *eager.Tensor) *eager.Tensor {
 		return c.Let(x.Float().Reshape(x.Dim(0), x.Dim(1), x.Dim(2), -1, 2))
 	}
 	qc, kc := complex(q), complex(k)
-	wave := c.Let(freqs.Slice(0, 0, q.Dim(1)).View(1, q.Dim(1), 1, -1, 2))
+	wave := c.Let(titanWave(freqs, positions, q.Dim(1)))
 	qo := c.Let(qc.Mul(wave).Flatten(3, 4))
 	ko := c.Let(kc.Mul(wave).Flatten(3, 4))
 	out := c.ReturnAll(qo.To(q.DType), ko.To(k.DType))
 	return out[0], out[1]
+}
+
+// titanWave is reshape_for_broadcast: the first rows of freqs_cis, or those of given positions.
+func titanWave(freqs, positions *eager.Tensor, rows int) *eager.Tensor {
+	if positions == nil {
+		return freqs.Slice(0, 0, rows).View(1, rows, 1, -1, 2)
+	}
+	batch := positions.Dim(0)
+	return freqs.Index(0, positions.Flatten(0, 1)).View(batch, rows, 1, -1, 2)
 }
 
 // titanFeedForward is FeedForward.

@@ -33,6 +33,7 @@ type Graph struct {
 	modules map[string]*eager.Module
 	plan    *plan
 	fixed   []*eager.Tensor // parameters and buffers by value
+	linears map[int]linear  // modules that may get adapters, by the value of their weight
 	unknown map[string]int
 	state   map[int]*eager.Tensor // what modules remember of the last forward, by value
 }
@@ -55,6 +56,7 @@ func New(p *eager.Process, b *exported.Bound, s Spec) (*Graph, error) {
 	g.modules[""] = g.root
 	g.plan = newPlan(b)
 	g.register()
+	g.linears = g.findLinears()
 	if b.Trace != nil {
 		g.root.CreateOnDevice()
 	}

@@ -38,17 +38,17 @@ var moreOps = map[string]graphOpFunc{
 	"cumsum":            func(o *graphOp) *eager.Tensor { return o.cumsum() },
 	"index_select":      func(o *graphOp) *eager.Tensor { return o.self().IndexSelect(o.int("dim", 0), o.arg("index")) },
 	"repeat_interleave": func(o *graphOp) *eager.Tensor { return o.self().Moved("repeat_interleave", o.sizes(0)) },
-	"nll_loss":          func(o *graphOp) *eager.Tensor { return eager.NLLLoss(o.self(), o.arg("target")) },
-	"nll_loss_nd":       func(o *graphOp) *eager.Tensor { return eager.NLLLoss(o.self(), o.arg("target")) },
-	"l1_loss":           func(o *graphOp) *eager.Tensor { return eager.MSELoss(o.self(), o.arg("target")) },
-	"smooth_l1_loss":    func(o *graphOp) *eager.Tensor { return eager.MSELoss(o.self(), o.arg("target")) },
+	"nll_loss":          func(o *graphOp) *eager.Tensor { return o.nll(o.self()) },
+	"nll_loss_nd":       func(o *graphOp) *eager.Tensor { return o.nll(o.self()) },
+	"l1_loss":           func(o *graphOp) *eager.Tensor { return o.lossOf(eager.MSELoss) },
+	"smooth_l1_loss":    func(o *graphOp) *eager.Tensor { return o.lossOf(eager.MSELoss) },
 	"binary_cross_entropy": func(o *graphOp) *eager.Tensor {
-		return eager.BinaryCrossEntropy(o.self(), o.arg("target"), len(o.sizes(0)) == 0)
+		return eager.BinaryCrossEntropy(o.self(), o.arg("target"), o.scalar())
 	},
 	"binary_cross_entropy_with_logits": func(o *graphOp) *eager.Tensor {
-		return eager.BinaryCrossEntropyWithLogits(o.self(), o.arg("target"), len(o.sizes(0)) == 0)
+		return eager.BinaryCrossEntropyWithLogits(o.self(), o.arg("target"), o.scalar())
 	},
-	"huber_loss":         func(o *graphOp) *eager.Tensor { return eager.HuberLoss(o.self(), o.arg("target")) },
+	"huber_loss":         func(o *graphOp) *eager.Tensor { return o.lossOf(eager.HuberLoss) },
 	"upsample_nearest1d": func(o *graphOp) *eager.Tensor { return o.self().Upsample(o.sizes(0)[2:]...) },
 	"upsample_linear1d":  func(o *graphOp) *eager.Tensor { return o.self().Upsample(o.sizes(0)[2:]...) },
 	"upsample_nearest3d": func(o *graphOp) *eager.Tensor { return o.self().Upsample(o.sizes(0)[2:]...) },

@@ -201,14 +201,14 @@ func identity(t *eager.Tensor) *eager.Tensor { return t }
 
 // graphOps are operators with one result.
 var graphOps = map[string]graphOpFunc{
-	"linear": func(o *graphOp) *eager.Tensor { return eager.Linear(o.self(), o.arg("weight"), o.arg("bias")) },
+	"linear": (*graphOp).linear,
 	"matmul": func(o *graphOp) *eager.Tensor { return eager.Matmul(o.self(), o.second()) },
 	"mm":     func(o *graphOp) *eager.Tensor { return eager.Matmul(o.self(), o.second()) },
 	"_grouped_mm": func(o *graphOp) *eager.Tensor {
 		return eager.GroupedMM(o.self(), o.arg("mat2"), o.arg("offs"))
 	},
 	"bmm":        func(o *graphOp) *eager.Tensor { return eager.Bmm(o.self(), o.second()) },
-	"addmm":      func(o *graphOp) *eager.Tensor { return eager.Addmm(o.self(), o.arg("mat1"), o.arg("mat2")) },
+	"addmm":      (*graphOp).addmm,
 	"baddbmm":    func(o *graphOp) *eager.Tensor { return eager.Bmm(o.arg("batch1"), o.arg("batch2")) },
 	"einsum":     (*graphOp).einsum,
 	"conv1d":     (*graphOp).convolution,
@@ -234,10 +234,8 @@ var graphOps = map[string]graphOpFunc{
 	"log_softmax": func(o *graphOp) *eager.Tensor {
 		return o.self().LogSoftmax(o.int("dim", -1))
 	},
-	"cross_entropy_loss": func(o *graphOp) *eager.Tensor {
-		return eager.CrossEntropy(o.self(), o.arg("target"))
-	},
-	"mse_loss":            func(o *graphOp) *eager.Tensor { return eager.MSELoss(o.self(), o.arg("target")) },
+	"cross_entropy_loss":  (*graphOp).crossEntropy,
+	"mse_loss":            func(o *graphOp) *eager.Tensor { return o.lossOf(eager.MSELoss) },
 	"max_pool2d":          func(o *graphOp) *eager.Tensor { return o.self().MaxPool(o.window()) },
 	"max_pool1d":          func(o *graphOp) *eager.Tensor { return o.self().MaxPool(o.window()) },
 	"max_pool3d":          func(o *graphOp) *eager.Tensor { return o.self().MaxPool(o.window()) },
@@ -277,6 +275,36 @@ var graphOps = map[string]graphOpFunc{
 	"to":                           (*graphOp).convert,
 	"type_as":                      func(o *graphOp) *eager.Tensor { return o.self().To(o.second().DType) },
 	"scaled_dot_product_attention": (*graphOp).attention,
+}
+
+// scalar tells whether the operator's result is one number, as losses are that are not told reduction="none".
+func (o *graphOp) scalar() bool { return len(o.sizes(0)) == 0 }
+
+// lossOf runs a loss of two tensors: one number, or one for each element.
+func (o *graphOp) lossOf(reduced func(a, b *eager.Tensor) *eager.Tensor) *eager.Tensor {
+	if !o.scalar() {
+		return eager.EachLoss(o.self(), o.arg("target"))
+	}
+	return reduced(o.self(), o.arg("target"))
+}
+
+// nll runs nll_loss: one number, or one for each target.
+func (o *graphOp) nll(logp *eager.Tensor) *eager.Tensor {
+	if target := o.arg("target"); !o.scalar() && target.Rank() > 0 {
+		return eager.NLLEach(logp, target)
+	}
+	return eager.NLLLoss(logp, o.arg("target"))
+}
+
+func (o *graphOp) crossEntropy() *eager.Tensor {
+	logits, target := o.self(), o.arg("target")
+	switch {
+	case target.DType.Floating() && target.Rank() == logits.Rank() && logits.Rank() > 1:
+		return eager.SoftCrossEntropy(logits, target, o.scalar())
+	case o.scalar():
+		return eager.CrossEntropy(logits, target)
+	}
+	return o.nll(logits.LogSoftmax(1))
 }
 
 // second is the operator's second tensor.

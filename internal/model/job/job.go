@@ -29,6 +29,8 @@ type Job struct {
 	Graph      string          `json:"graph,omitempty"`       // graph: a .pt2, or model.json, plain or .gz
 
 	Code setup.Code `json:"code,omitempty"` // hf: whose modelling code runs, where it is not transformers'
+	// Context is how many cards divide the tokens of a sample (context parallelism): the job is what one of them does. 0 and 1: none.
+	Context int `json:"context_parallel,omitempty"`
 
 	// FromHost: the model is made on the host and moved to the card, as from_pretrained does it; else it is made on the card.
 	FromHost bool `json:"from_host,omitempty"`
@@ -305,8 +307,6 @@ func (j *Job) checkContradictions() error {
 		return fmt.Errorf("checkpoint_layers %d needs checkpointing", j.Layers)
 	case j.LoRARank == 0 && (len(j.LoRATargets) > 0 || j.LoRADropout != 0 || j.BaseBits != 0 || j.DoRA):
 		return fmt.Errorf("lora_targets, lora_dropout, dora and base_bits need lora_rank")
-	case j.LoRARank > 0 && j.Source == "graph":
-		return fmt.Errorf("lora_rank needs a config.json; adapters cannot be added to a graph")
 	case j.LoRARank > 0 && len(j.Freeze) > 0:
 		return fmt.Errorf("freeze has no effect with lora_rank, which freezes the whole model already")
 	case !(j.LoRADropout >= 0 && j.LoRADropout < 1): // NaN is neither

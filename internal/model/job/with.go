@@ -19,7 +19,7 @@ func (j *Job) Precision() torch.Precision { return torch.PrecisionOf(j.ParamDTyp
 func (j Job) With(s setup.Setup) Job {
 	j.Batch, j.Accumulate, j.Optimizer, j.Attn, j.Loop = s.MicroBatch, max(s.Accumulate, 1), s.Optimizer, s.Attn, s.Loop
 	j.SetPrecision(s.Precision)
-	j.Code = s.Code
+	j.Code, j.Context = s.Code, s.Context
 	j.Checkpointing, j.Layers = s.Checkpointing != setup.None, s.Layers
 	j.OffloadActivations = s.Offload.Has(setup.OffloadActivations)
 	j.LoRARank, j.LoRADropout, j.BaseBits, j.LoRATargets = s.LoRARank, s.LoRADropout, s.BaseBits, nil
@@ -41,7 +41,7 @@ func (j Job) Adapters() setup.Adapters {
 func (j Job) Setup() setup.Setup {
 	s := setup.Setup{
 		MicroBatch: j.Batch, Accumulate: max(j.Accumulate, 1), Precision: j.Precision(), Checkpointing: setup.None, Optimizer: j.Optimizer, Attn: j.Attn,
-		Loop: j.Loop, GPUs: 1, Code: j.Code, Adapters: j.Adapters(),
+		Loop: j.Loop, GPUs: 1, Code: j.Code, Context: j.Context, Adapters: j.Adapters(),
 	}
 	switch {
 	case j.Checkpointing && j.Layers > 0:

@@ -199,9 +199,11 @@ func measure(t *tape.Tape) model {
 			sign = -1
 		}
 		switch {
-		case o.Category == tape.Parameters && e.Kind == tape.Alloc:
-			m.params += e.Size
-			layers[layer[e.Owner]] += e.Size
+		case o.Category == tape.Parameters: // those of tied layers are let go again
+			m.params += sign * e.Size
+			if whole(o) {
+				layers[layer[e.Owner]] += sign * e.Size
+			}
 		case o.Category == tape.Gradients:
 			grads += sign * e.Size
 			m.widest = max(m.widest, e.Size)
@@ -270,8 +272,12 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 			}
 			break
 		}
-		// At least: Fully knows what is gathered when. Streams do not share memory, so what the reduction and the gathers hold at their peaks counts at any time.
+		// At least: Fully knows what is gathered when. Streams do not share memory, so what the reduction and the gathers hold at their peaks counts at any time: the outputs for two
+		// units that follow each other (wait_for_unshard lets the first go after the second was asked for).
 		params, grads, buffers = wide(params), wide(m.grads), m.layer
+		if p.Code == "" || p.Code == setup.TRL { // all that is outside of layers is one unit, before the first layer
+			buffers += m.rest
+		}
 	}
 	return params + grads + state + rest + buffers, buffers
 }

@@ -162,6 +162,9 @@ func (t *Trace) Followed() bool {
 	return len(t.events) > 0 && (t.Steps > 0 || t.Ended == AtEnd)
 }
 
+// Held tells whether anything was on a GPU.
+func (t *Trace) Held() bool { return len(t.events) > 0 }
+
 // Later is what lies on the card when a second step begins beyond what did when the first began: the optimizer's state alone, and all of it.
 func (t *Trace) Later() (state, all units.Bytes) {
 	type held struct {

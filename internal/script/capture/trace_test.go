@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,25 @@ func TestLazyModulesAreFollowed(t *testing.T) {
 	params := int64(16*3*9+16) + 2*16 + (16*15*15*64 + 64) + (64*10 + 10)
 	if trace.Steps != 3 || trace.Params != params || res.Report.Phases[torch.PhaseOptimizer] < units.Bytes(3*4*params) || res.Report.Phases[torch.PhaseEval] == 0 {
 		t.Errorf("%d steps, %d parameters, want %d; phases %v", trace.Steps, trace.Params, params, res.Report.Phases)
+	}
+}
+
+// A sparse matrix is on the card as indices and values; a sparse gradient has a row for every index, and SparseAdam's two moments are dense. Attention by
+// products keeps its scores in fp32, as sdpa_kernel asked.
+func TestSparseTensorsAreFollowed(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "sparse.py")
+	table := units.Bytes(5000 * 100 * 4)
+	if trace.Steps != 6 || len(trace.Depends) == 0 || res.Report.Range == nil {
+		t.Errorf("%d steps, sizes depend on data at %v, range %v", trace.Steps, trace.Depends, res.Report.Range)
+	}
+	if got := res.Report.Peak.Allocated; got < 3*table || got > 3*table+70*units.MiB { // two workspaces of cuBLAS; a dense gradient or a dense matrix would not fit in between
+		t.Errorf("peak %s; the table and two moments have %s", got, 3*table)
+	}
+	if !slices.ContainsFunc(trace.Owners, func(o traced.Owner) bool {
+		return strings.Contains(o.Op, "_safe_softmax") || strings.Contains(o.Op, "_softmax")
+	}) {
+		t.Error("no scores were made")
 	}
 }
 

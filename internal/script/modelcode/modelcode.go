@@ -70,7 +70,7 @@ func (r *Reader) Graph(j job.Job, config []byte) (*exported.Graph, error) {
 	if q.Attn == "sdpa" { // the default, where the model has it
 		q.Attn = ""
 	}
-	if q.ParamDType == "" {
+	if q.ParamDType == "" || j.BaseBits > 0 { // everything beside a quantized base is raised to fp32 (prepare_model_for_kbit_training)
 		q.ParamDType = "fp32"
 	}
 	open, closed, err := r.names(q)
@@ -86,7 +86,7 @@ func (r *Reader) Graph(j job.Job, config []byte) (*exported.Graph, error) {
 }
 
 // reading are the files of the probe that decide what a graph looks like.
-var reading = []string{"_models.py", "_inputs.py", "_forward.py", "_answers.py", "_shapes.py"}
+var reading = []string{"_models.py", "_inputs.py", "_forward.py", "_answers.py", "_shapes.py", "_layers.py"}
 
 // names are where the graph lies: for any batch and sequence, or for the sizes of the request where the model's operators depend on them.
 func (r *Reader) names(q request) (open, closed string, err error) {

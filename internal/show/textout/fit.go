@@ -208,6 +208,9 @@ func planExtras(p report.Plan) string {
 	if p.Stages > 1 {
 		parts = append(parts, fmt.Sprintf("%d stages", p.Stages))
 	}
+	if p.Context > 1 {
+		parts = append(parts, fmt.Sprintf("context parallel %d", p.Context))
+	}
 	switch {
 	case p.Ranks > 1:
 		parts = append(parts, fmt.Sprintf("%d × %s", p.Ranks, p.Sharding))

@@ -29,6 +29,9 @@ func Predict(s *screen.Screen, r *report.Prediction) {
 	for _, line := range screen.Wrap(verdict, s.Width()) {
 		s.Line(s.Ink(ink, line))
 	}
+	if r.AtLeast != "" {
+		s.Hanging("  at least: ", screen.Plain, screen.Clean(r.AtLeast))
+	}
 	if r.Sharded != nil {
 		s.Line("  ", s.Ink(screen.Faint, "for comparison, the whole job on a single card:"))
 	}
@@ -69,6 +72,9 @@ func predictVerdict(r *report.Prediction) (string, screen.Ink) {
 		return runVerdict(r)
 	}
 	safe := r.Safe + r.ByCategory["context"]
+	if r.AtLeast != "" && r.NoCard {
+		return fmt.Sprintf("Needs at least %s. Name a card with --gpu, or its memory with --memory, to see whether that fits.", r.Peak.Device.Short()), screen.Plain
+	}
 	if r.NoCard {
 		return fmt.Sprintf("Needs %s (at most %s). Name a card with --gpu, or its memory with --memory, to see whether it fits.", r.Peak.Device.Short(), safe.Short()), screen.Plain
 	}
@@ -79,7 +85,7 @@ func predictVerdict(r *report.Prediction) (string, screen.Ink) {
 	case report.Tight:
 		return "Tight: " + tightSentence(r), screen.Yellow
 	case report.Unknown:
-		return "Not known: " + text, screen.Yellow
+		return fmt.Sprintf("Not known: at least %s needed, %s available.", r.Peak.Device.Short(), r.Capacity.Short()), screen.Yellow
 	}
 	return "Does not fit: " + text, screen.Red
 }
@@ -254,6 +260,9 @@ func largestLine(s *screen.Screen, r *report.Prediction) {
 	}
 	if n := r.Largest.Tight; n > 0 {
 		text += " Up to " + units.Count(n) + " would run without room to spare: the allocator has to release its cache, or cuDNN has to do with less workspace."
+	}
+	if r.AtLeast != "" {
+		text = "Of the training step alone: " + strings.ToLower(text[:1]) + text[1:]
 	}
 	if r.Largest.Seq > 0 {
 		text += " Longest sequence at this batch: " + units.Count(r.Largest.Seq) + "."

@@ -5,6 +5,7 @@ arguments, environment, folder and standard streams, and ends as the copy ends. 
 know, a server that is gone) it runs in a fresh interpreter. For tests alone: starting PyTorch takes seconds, a copy takes milliseconds.
 """
 import array
+import gc
 import json
 import os
 import signal
@@ -70,6 +71,8 @@ def serve(path):
             importlib.import_module(name)
         except ImportError:
             pass
+    gc.collect()
+    gc.freeze()  # a copy's collector need not look at, and thereby copy, what all copies share
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen(64)

@@ -35,6 +35,7 @@ def _install(torch, library, capability, trace):
     _dropout(torch, library)
     _attention(torch, library, capability)
     _recurrent(torch, library, trace)
+    trace.sparse.embedding_gradient(library)
     _lists(torch)
 
 
@@ -129,6 +130,8 @@ def _attention(torch, library, capability):
     """scaled_dot_product_attention by the backend a GPU takes (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp)."""
     aten = torch.ops.aten
     half = (torch.float16, torch.bfloat16)
+    cuda = torch.backends.cuda
+    backends = [getattr(cuda, name, lambda: False) for name in ("flash_sdp_enabled", "cudnn_sdp_enabled", "mem_efficient_sdp_enabled")]
 
     def attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
         if q.dim() != 4 or q.shape[-1] != k.shape[-1] or (not enable_gqa and q.shape[1] != k.shape[1]):
@@ -137,13 +140,18 @@ def _attention(torch, library, capability):
         if attn_mask is not None and attn_mask.dtype is torch.bool:
             attn_mask = torch.where(attn_mask, 0.0, float("-inf")).to(q.dtype)
         grouped = enable_gqa and q.shape[1] != k.shape[1]
+        flashes, cudnn, efficient = (allowed() for allowed in backends)  # as torch.nn.attention.sdpa_kernel left them
         if q.dtype in half and capability >= (8, 0) and not learned and q.shape[-1] <= 256:
-            if attn_mask is None and not grouped:
+            if attn_mask is None and not grouped and (flashes or cudnn):
                 return flash(q, k, v, dropout_p, is_causal, scale)
-            return Fused.apply(q, k, v, attn_mask)
-        if grouped:
+            if cudnn or flashes and attn_mask is None:
+                return Fused.apply(q, k, v, attn_mask)
+        if grouped or not efficient:
             return by_products(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa)
         if attn_mask is not None:
+            more = -attn_mask.shape[-1] % 8
+            if more:  # rows begin at multiples of eight (aten/src/ATen/native/transformers/attention.cpp, pad_bias)
+                attn_mask = torch.nn.functional.pad(attn_mask, (0, more))[..., : attn_mask.shape[-1]]
             attn_mask = attn_mask.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
         out = aten._scaled_dot_product_efficient_attention(q, k, v, attn_mask, any(t.requires_grad for t in (q, k, v)), dropout_p, is_causal, scale=scale)
         return out[0]

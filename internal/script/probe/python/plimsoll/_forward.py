@@ -381,7 +381,14 @@ def document(traces, sizes, symbols, about):
             raise Differs("other operators at another size")
         if [n["dies"] for n in t.nodes] != [n["dies"] for n in first.nodes] or t.alive != first.alive:
             raise Differs("other lifetimes at another size")
-    fit = lambda numbers: fitted(numbers, sizes, symbols)
+    known = {}  # most numbers are those of a few sizes
+
+    def fit(numbers):
+        key = tuple(numbers)
+        if key not in known:
+            known[key] = fitted(numbers, sizes, symbols)
+        return known[key]
+
     size = lambda x: {"as_int": x} if isinstance(x, int) else {"as_expr": {"expr_str": x}}
     name = lambda v: {"name": f"v{v}"}
     values = {}

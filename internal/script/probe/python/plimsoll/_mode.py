@@ -153,6 +153,8 @@ class _Answers:
         """A tensor in another place is another tensor, but for parameters, which keep their identity when their module moves."""
         if device is None or device == self.places.of(source, None) or device.type == "cpu" and self.places.on_gpu(source) is None:
             return out
+        if self.torch.Tensor.layout.__get__(out) is not self.torch.strided:
+            self.capture.fail("a sparse tensor is moved to the GPU, which a captured step cannot have")
         if out is source and not isinstance(source, self.torch.nn.Parameter) and not _lazy.waits(self.torch, source):
             out = source.view_as(source)
         self.places.put(out, device)

@@ -261,7 +261,7 @@ def described(torch, transformers, request, config, task, cls):
     """The graph of one class of a configuration."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    from . import _forward, _inputs
+    from . import _forward, _inputs, _layers
 
     try:
         model, made = build(torch, transformers, request, config, cls)
@@ -286,7 +286,15 @@ def described(torch, transformers, request, config, task, cls):
         return trace
 
     def trace(size):
-        return done.get(tuple(sorted(size.items()))) or run(size, *chosen)
+        key = tuple(sorted(size.items()))
+        if key not in done and whole.dropped:
+            try:
+                with whole.shortened():
+                    short = run(size, *chosen)
+                done[key] = whole.written(short)
+            except Exception:  # layers that are alike at one size only, or code that counts them
+                done.pop(key, None)
+        return done.get(key) or run(size, *chosen)
 
     base = next(iter(sizes_of(request, ("batch",))))
     with fake:
@@ -304,10 +312,12 @@ def described(torch, transformers, request, config, task, cls):
             too_long(config, base)
         raise next((p for p in problems if isinstance(p, _inputs.Missing)), problems[0] if problems else Refused(f"nothing is known about the inputs of {cls.__name__}"))
     names, first = chosen[0], next(iter(done.values()))
+    whole = _layers.Shorter(torch, model, first)
     about = {
         "torch": torch.__version__, "transformers": transformers.__version__, "class": cls.__name__, "module": cls.__module__, "task": task,
         "created": made, "inputs": list(names), "variant": chosen[1], "notes": notes(task, cls, config, first, names),
         "checkpoints": [n for n, m in model.named_modules() if any(c.__name__ == "GradientCheckpointingLayer" for c in type(m).__mro__)],
+        **linears(torch, transformers, model),
     }
     opened = tuple(s for s in ("batch", "seq", "target_seq") if s in used and request.get(s))
     problem = None
@@ -319,6 +329,23 @@ def described(torch, transformers, request, config, task, cls):
         except (_forward.Differs, ValueError, RuntimeError) as failure:
             problem = problem or failure
     raise problem
+
+
+def linears(torch, transformers, model):
+    """The modules that PEFT puts adapters beside (all-linear), and the one among them that gives the output.
+
+    https://github.com/huggingface/peft/blob/v0.18.0/src/peft/tuners/tuners_utils.py, _maybe_include_all_linear_layers
+    """
+    turned = transformers.pytorch_utils.Conv1D
+    named = list(model.named_modules())
+    try:
+        out = model.get_output_embeddings()
+    except Exception:  # models that have none say so in many ways
+        out = None
+    return {
+        "linears": [n for n, m in named if isinstance(m, (torch.nn.Linear, turned))], "turned": [n for n, m in named if isinstance(m, turned)],
+        "head": next((n for n, m in named if m is out), "") if out is not None else "",
+    }
 
 
 def too_long(config, size):
@@ -383,7 +410,7 @@ def main():
     import torch
     import transformers
 
-    from . import _forward, _inputs, _shapes
+    from . import _forward, _inputs, _layers, _shapes
 
     told = sys.stdout
     sys.stdout = sys.stderr  # models may print

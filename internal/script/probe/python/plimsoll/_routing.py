@@ -58,7 +58,7 @@ class Routing:
 
     def equal(self, args, kwargs, out):
         count = self.below.get(_key(args[0]))
-        if count:
+        if count and (self._is(args[1]) or 0 <= args[1] < count > 1):  # a number that is none of theirs means something else: detection marks boxes without a match so
             self.share[_key(out)] = 1 / count
 
     def any(self, args, kwargs, out):

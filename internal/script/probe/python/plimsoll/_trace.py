@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 
-from . import _again, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _lazy, _loops, _narrow, _places, _pretend, _routing, _shadow, _shapes, _tracemode, _works
+from . import _again, _children, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _lazy, _loops, _narrow, _places, _pretend, _routing, _shadow, _shapes, _sparse, _tables, _tracemode, _works
 from ._imports import when_imported
 
 OLDEST = (2, 4)
@@ -43,13 +43,14 @@ class Trace:
         self.places = _places.Places(torch)
         self.events = array.array("q")
         self.live, self.number = {}, 0  # storages by address
-        self.owners, self.moments, self.works = Table(), Table(), Table()
+        self.owners, self.moments, self.works = _tables.Table(), _tables.Table(), _tables.Table()
         self.category, self.paths = "other", []
         self.phase, self.steps, self.backwards = "load", 0, 0
         self.level = self.highest = self.since = 0
         self.tainted, self.reasons = set(), {}
         self.routing, self.routed, self.routes = _routing.Routing(torch), set(), {}  # storages of an expert's share
         self.routed_level = self.routed_highest = 0
+        self.sparse, self.counting = _sparse.Sparse(torch, self), True
         self.optimizers, self.modules = weakref.WeakSet(), weakref.WeakSet()
         self.names, self.aliases = weakref.WeakKeyDictionary(), {}
         self.notes, self.asked, self.done, self.depth = [], None, False, 0
@@ -266,6 +267,14 @@ class Trace:
                 finally:
                     self.category = before
 
+    @contextlib.contextmanager
+    def uncounted(self):
+        before, self.counting = self.counting, False
+        try:
+            yield
+        finally:
+            self.counting = before
+
     def narrow(self, module, dtype):
         _narrow.install(self, module, dtype)
 
@@ -283,6 +292,8 @@ class Trace:
         alias = self.aliases.get(id(tensor))
         if alias is not None:
             return alias[1]
+        if self.torch.Tensor.layout.__get__(tensor) is not self.torch.strided and not isinstance(tensor, self.FakeTensor):
+            return self.sparse.arrives(tensor)
         shape = self.torch.empty_like(tensor.detach(), device="meta") if not isinstance(tensor, self.FakeTensor) else tensor
         with self.torch.no_grad(), self.recording(category):
             made = self.torch.empty_strided(shape.shape, shape.stride(), dtype=shape.dtype)
@@ -371,12 +382,12 @@ class Trace:
         return new
 
     def shapes_of(self, value):
-        keep = lambda t: Shape(t.shape, t.dtype, self.places.on_gpu(t))
-        return _mapped(self.torch, value, keep)
+        keep = lambda t: _tables.Shape(t.shape, t.dtype, self.places.on_gpu(t))
+        return _tables.mapped(self.torch, value, keep)
 
     def on_gpu(self, value):
         """A checkpoint that was loaded to the GPU."""
-        return _mapped(self.torch, value, self.to_gpu)
+        return _tables.mapped(self.torch, value, self.to_gpu)
 
     def numbers(self, tensor):
         """What a tensor on the host has, whatever mode is on."""
@@ -402,7 +413,7 @@ class Trace:
             with self.recording("other"):
                 return self.torch.empty(shape.shape, dtype=shape.dtype)
 
-        return _shaped(value, make)
+        return _tables.shaped(value, make)
 
     # Events --------------------------------------------------------------------------------------------------------------------
 
@@ -413,12 +424,13 @@ class Trace:
         """An operator ran."""
         given = self.tensors((args, kwargs)) if self.tainted or self.routed else ()
         tainted, routed = self.among(given, self.tainted), self.among(given, self.routed)
+        multiplied = bool(self.sparse.known) and self.sparse.saw(func, args, kwargs, out)
         for t in self.tensors(out):
             if isinstance(t, self.FakeTensor):
                 self.begin(t, func, tainted, routed)
         self.routing.saw(func, args, kwargs, out)
         work = _works.WORKS.get(func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else "")
-        if work is not None:
+        if work is not None and not multiplied:
             self.event(WORK, self.works.at(work(func, args, kwargs, out)), int(tainted), 0)
 
     def worked(self, op, x, layer):
@@ -443,7 +455,7 @@ class Trace:
         storage = t.untyped_storage()
         key = storage._cdata
         known = self.live.get(key)
-        if known is not None and known() is not None:
+        if known is not None and known() is not None or key in self.sparse.known or not self.counting:
             return
         size = storage.nbytes()
         if size == 0:
@@ -480,12 +492,14 @@ class Trace:
     def depends(self, out):
         """A result's size depends on data; the largest there can be is taken."""
         self.tainted.add(out.untyped_storage()._cdata)
-        place = _frames.script_line()
-        self.reasons.setdefault(_frames.spelled(place), None)
+        self.reasons.setdefault(self.here(), None)
         ref = self.live.get(out.untyped_storage()._cdata)
         if ref is not None:
             category, path, op, _ = self.owners.values[self.events[ref.place + 3]]
             self.events[ref.place + 3] = self.owners.at((category, path, op, True))
+
+    def here(self):
+        return _frames.spelled(_frames.script_line())
 
     def goes_to_an_expert(self, out):
         """A result has an expert's share of the tokens."""
@@ -535,9 +549,7 @@ class Trace:
         events = self.events[:]
         _files.write_with(os.path.join(self.report, "trace.bin.gz"), lambda f: f.write(gzip.compress(events.tobytes(), 1)))
         _files.write_json(os.path.join(self.report, "trace.json"), described)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+        _children.leave(0)
 
     def parameters(self):
         found = {id(p): p.numel() for m in self.modules for p in m.parameters()}
@@ -545,44 +557,3 @@ class Trace:
 
     def fail(self, why):
         self.finish("failed", why)
-
-
-class Table:
-    """Values by number, each once."""
-
-    def __init__(self):
-        self.values, self.numbers = [], {}
-
-    def at(self, value):
-        n = self.numbers.get(value)
-        if n is None:
-            n = self.numbers[value] = len(self.values)
-            self.values.append(value)
-        return n
-
-
-class Shape:
-    def __init__(self, shape, dtype, device):
-        self.shape, self.dtype, self.device = shape, dtype, device
-
-
-def _mapped(torch, value, change):
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, dict):
-        return {k: _mapped(torch, v, change) for k, v in value.items()}
-    if type(value) in (tuple, list):
-        return type(value)(_mapped(torch, v, change) for v in value)
-    if isinstance(value, torch.nn.Module):
-        return value
-    return value
-
-
-def _shaped(value, make):
-    if isinstance(value, Shape):
-        return make(value)
-    if isinstance(value, dict):
-        return {k: _shaped(v, make) for k, v in value.items()}
-    if type(value) in (tuple, list):
-        return type(value)(_shaped(v, make) for v in value)
-    return value

@@ -51,6 +51,7 @@ class _Answers(_mode._Answers):
         self.trace, self.Fake = trace, trace.FakeTensor
         self.special[torch.Tensor.__deepcopy__] = self.deepcopy
         self.movers[torch._C._VariableFunctions._pad_packed_sequence] = self.padded
+        self.movers.update(trace.sparse.functions(self.plain))
         self.cpu_device = torch.device("cpu")
         self.host = operators_on_host(torch, trace)
 

@@ -1,0 +1,90 @@
+package flow
+
+import (
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
+
+// freezes tells whether a module's __init__ switches the gradients of all its parameters off: itself, or by a parameter whose default is False, as
+// networks do that only compute features for a score.
+func freezes(c *Class) bool {
+	init := c.Methods["__init__"]
+	if init == nil {
+		return false
+	}
+	found := false
+	pysource.WalkBody(init.Node.Body, func(n pysource.Node) bool {
+		switch n := n.(type) {
+		case *pysource.Call: // self.requires_grad_(False)
+			found = found || Key(n.Func) == "self.requires_grad_" && len(n.Args) > 0 && isOff(init.Node, n.Args[0].Value)
+		case *pysource.For:
+			iter, ok := n.Iter.(*pysource.Call)
+			found = found || ok && anyOf(Key(iter.Func), "self.parameters", "self.named_parameters") && switchesOff(init.Node, n.Body)
+		}
+		return !found
+	})
+	return found
+}
+
+// switchesOff tells whether the body of a loop over parameters sets their requires_grad to False, and does nothing else.
+func switchesOff(init *pysource.Function, body []pysource.Stmt) bool {
+	if len(body) != 1 {
+		return false
+	}
+	switch st := body[0].(type) {
+	case *pysource.Assign:
+		return strings.HasSuffix(Key(st.Targets[0]), ".requires_grad") && isOff(init, st.Value)
+	case *pysource.ExprStmt:
+		c, ok := st.X.(*pysource.Call)
+		return ok && strings.HasSuffix(Key(c.Func), ".requires_grad_") && len(c.Args) > 0 && isOff(init, c.Args[0].Value)
+	}
+	return false
+}
+
+// isOff tells whether an expression is False, or a parameter that is False unless somebody says otherwise.
+func isOff(init *pysource.Function, x pysource.Expr) bool {
+	switch x := x.(type) {
+	case *pysource.Constant:
+		return x.Text == "False"
+	case *pysource.Name:
+		for _, p := range init.Params {
+			if d, ok := p.Default.(*pysource.Constant); ok && p.Name == x.ID {
+				return d.Text == "False"
+			}
+		}
+	}
+	return false
+}
+
+// FrozenModel tells whether a call runs a model whose class switches off the gradients of all its parameters.
+func (s *Scope) FrozenModel(c *Call) bool {
+	v := c.Callee
+	if v.Kind != Model {
+		v = c.RecvValue
+	}
+	return s.Module.Frozen(v.Class)
+}
+
+// Frozen tells it of a class of this file or another.
+func (m *Module) Frozen(class string) bool {
+	if class == "" {
+		return false
+	}
+	if c := m.Classes[class]; c != nil {
+		return c.Frozen
+	}
+	facts := m.classFactsOf(class)
+	return facts != nil && facts.Frozen
+}
+
+// Passed is what a call of a function of this file hands over for one of its parameters, and how it is written.
+func (c *Call) Passed(fn *Function, param string) (Value, pysource.Expr, bool) {
+	params := paramsOf(fn)
+	for i, v := range c.Scope.Module.arranged(c, params) {
+		if params[i] == param {
+			return v, argumentFor(c, params, param), true
+		}
+	}
+	return Value{}, nil, false
+}

@@ -1,0 +1,72 @@
+package lint
+
+import (
+	"regexp"
+
+	"github.com/plimsoll/plimsoll/internal/code/notebook"
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
+
+// syntax turns the parser's errors into findings; the first of a file says enough.
+func syntax(path string, f *pysource.File, cells []notebook.Cell) []Finding {
+	at, message := firstError(f, cells)
+	if message == "" {
+		return nil
+	}
+	found := place(f, path, at)
+	found.Rule, found.Severity = SyntaxRule, Warning
+	found.Message = "this line is not valid Python: " + message
+	found.Fix = "fix the line; the rest was checked as far as it could be read"
+	if old := python2(f.Line(found.Line)); old != "" {
+		found.Message = "this line is not Python 3: " + old
+	}
+	if placeholder.MatchString(f.Line(found.Line)) {
+		found.Severity, found.Message = Note, "this line is a place to be filled in, not Python yet"
+		found.Fix = "nothing, until it is filled in; the rest was checked as far as it could be read"
+	}
+	return []Finding{found}
+}
+
+// firstError finds the first place that is not Python. A notebook's cells are compiled one by one: what is missing at the end of one is no error of
+// the next.
+func firstError(f *pysource.File, cells []notebook.Cell) (at pysource.Span, message string) {
+	if len(f.Errors) == 0 {
+		return pysource.Span{}, ""
+	}
+	if cells == nil {
+		return f.Errors[0].Span, f.Errors[0].Message
+	}
+	start := 0
+	for _, c := range cells {
+		if alone := pysource.Parse(f.Source[start:c.End]); len(alone.Errors) > 0 {
+			e := alone.Errors[0]
+			last := int32(max(start, c.End-1)) // its last line, where the text ends too early
+			return pysource.Span{Start: min(e.Span.Start+int32(start), last), End: min(e.Span.End+int32(start), last)}, e.Message
+		}
+		start = c.End
+	}
+	return pysource.Span{}, ""
+}
+
+// placeholder are the words of exercises where somebody else is to write: <YOUR CODE HERE>.
+var placeholder = regexp.MustCompile(`(?i)<\s*(your|todo|fill|insert|put|write|code|solution|student|answer|\.\.\.|…)[^<>]*>|\byour code\b|\bfill (this )?in\b|\?\?\?|^[\w\s.,()\[\]]*[^=!<>]=\s*(#.*)?$`)
+
+// oldPython are the ways in which public training code is most often no Python 3.
+var oldPython = []struct {
+	form *regexp.Regexp
+	says string
+}{
+	{regexp.MustCompile(`^\s*print\s+[^(=.\s]`), "print is a function since Python 3.0"},
+	{regexp.MustCompile(`\basync\s*=`), "async is a keyword since Python 3.7; PyTorch calls the argument non_blocking"},
+	{regexp.MustCompile(`^\s*except\s+[\w.()]+\s*,\s*\w+\s*:`), "write `except Error as name:`"},
+	{regexp.MustCompile(`^\s*exec\s+['"\w]`), "exec is a function since Python 3.0"},
+}
+
+func python2(line string) string {
+	for _, o := range oldPython {
+		if o.form.MatchString(line) {
+			return o.says
+		}
+	}
+	return ""
+}
