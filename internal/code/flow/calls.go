@@ -88,7 +88,7 @@ func (f *follower) effects(c *Call) {
 			return
 		}
 		key := Key(innermost(c.Recv))
-		if key == "" || c.Method == "add" && c.RecvValue.IsTensor() || c.RecvValue.Class != "" && f.s.Facts(c) != nil {
+		if key == "" || slices.Contains(f.own, key) || c.Method == "add" && c.RecvValue.IsTensor() || c.RecvValue.Class != "" && f.s.Facts(c) != nil {
 			return
 		}
 		last := len(c.Args) - 1

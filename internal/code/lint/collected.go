@@ -30,7 +30,7 @@ func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 		return
 	}
 	severity, fix := Warning, "move each result as you collect it: `"+p.on(st.Expr, ".cpu()")+"`; what is computed from the results is then on the CPU too (with the Hugging Face Trainer: eval_accumulation_steps, or preprocess_logits_for_metrics)"
-	if st.Kind == flow.Concat || loop.Kind == flow.OtherLoop || stops(loop) || p.meetsGPU(s, st, loop) {
+	if st.Kind == flow.Concat || loop.Kind == flow.OtherLoop || stops(loop) || selected(st.Expr) || p.meetsGPU(s, st, loop) {
 		severity = Note
 		fix = "if memory runs out here, move each result with .cpu() as you collect it, and bring what is computed from them back to the GPU where it meets tensors there"
 	}
@@ -40,6 +40,16 @@ func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 	p.report(st.Node, severity,
 		"`"+st.Base+"` collects `"+p.text(st.Expr)+"` of every batch where the model is: on a GPU, memory grows with the size of the dataset, even without gradients", fix)
 	p.explains(loop)
+}
+
+// selected tells whether an expression takes some elements out of something: how much that is, nobody knows.
+func selected(x pysource.Expr) bool {
+	part, ok := x.(*pysource.Subscript)
+	if !ok {
+		return false
+	}
+	_, mask := part.Index.(*pysource.Compare)
+	return mask
 }
 
 // meetsGPU tells whether what was collected may be combined with something that stays on the GPU, so that on the CPU it would raise "Expected all

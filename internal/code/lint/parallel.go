@@ -37,7 +37,7 @@ func wrappedNames(s *flow.Scope, c *flow.Call) []string {
 // the class that keeps it. What is returned, or kept by a class that trains nothing itself, is trained where some file of the project trains at all.
 func (p *pass) trainsWrapped(s *flow.Scope, c *flow.Call) (known bool, needs Trait) {
 	models := wrappedNames(s, c)
-	if onlyTeaches(s, models) || slices.ContainsFunc(models, standsBeside) {
+	if onlyTeaches(s, models) || slices.ContainsFunc(models, standsBeside) || s.Func != nil && evaluationName(s.Func.Name) && len(p.backwards(s)) == 0 {
 		return false, 0
 	}
 	if p.trainsHere(s, models) {

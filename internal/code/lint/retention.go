@@ -81,11 +81,14 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 			return // kept on purpose: a later backward needs the whole graph
 		}
 		if !b.retain && !b.create {
-			freed = freed || ancestor(p, s, st, b)
+			freed = freed || p.ancestor(s, st, b, maxFilled)
 			partly = true
 		}
 	}
 	what := p.text(st.Expr)
+	if freed && st.Value.Guess && !lossName(st.Expr) {
+		return // nothing says that it is a tensor at all
+	}
 	if freed {
 		p.report(st.Node, Note,
 			"`"+what+"` is kept as a tensor; its activations are gone after backward, but each one still holds its graph's bookkeeping in host memory",
@@ -126,6 +129,11 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	p.explains(loop)
 }
 
+// lossName tells whether an expression names a loss.
+func lossName(x pysource.Expr) bool {
+	return words(x, func(w string) bool { return strings.Contains(strings.ToLower(w), "loss") })
+}
+
 // cutAfter tells whether the loop takes the graph off again after it was added: k = k.data[0], total = total.detach().
 func cutAfter(s *flow.Scope, st *flow.Store, loop *flow.Loop) bool {
 	return slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool {
@@ -152,6 +160,9 @@ func (p *pass) keptByObject(s *flow.Scope, st *flow.Store, backs []backward) {
 		freed = freed || b.value.Shares(st.Value) && !b.retain && !b.create && b.call.Order < st.Order
 	}
 	what := p.text(st.Expr)
+	if freed && st.Value.Guess && !lossName(st.Expr) {
+		return
+	}
 	if freed {
 		p.report(st.Node, Note,
 			"`"+st.Via+"` adds up `"+what+"` as a tensor: its activations are gone after backward, but what it is added to stays on the GPU and holds the bookkeeping of every batch's graph",
@@ -209,8 +220,11 @@ func perBatch(s *flow.Scope, st *flow.Store, loop *flow.Loop) bool {
 	return false
 }
 
-// ancestor tells whether a backward runs over all of what is stored: the stored names go into what it starts from.
-func ancestor(p *pass, s *flow.Scope, st *flow.Store, b backward) bool {
+// maxFilled bounds how far back sums of sums are followed.
+const maxFilled = 3
+
+// ancestor tells whether a backward runs over all of what is stored: the stored names go into what it starts from, or hold nothing but what does.
+func (p *pass) ancestor(s *flow.Scope, st *flow.Store, b backward, depth int) bool {
 	start := pysource.Node(b.call.Recv)
 	if b.call.Recv == nil || !b.call.RecvValue.HasGraph() {
 		start = b.call.Node
@@ -228,13 +242,28 @@ func ancestor(p *pass, s *flow.Scope, st *flow.Store, b backward) bool {
 		for ; key != ""; key = key[:max(0, strings.LastIndexByte(key, '.'))] { // output.loss, then output
 			if s.Holds(key).HasGraph() {
 				found = true
-				all = all && mentionsAny(start, p.derivedFrom(s, key))
+				all = all && (mentionsAny(start, p.derivedFrom(s, key)) || p.filledBy(s, st, key, b, depth))
 				break
 			}
 		}
 		return false
 	})
 	return found && all || !found && b.call.Order < st.Order
+}
+
+// filledBy tells whether all that is added to a list or a sum is what a backward runs over.
+func (p *pass) filledBy(s *flow.Scope, st *flow.Store, key string, b backward, depth int) bool {
+	any := false
+	for _, o := range s.Stores {
+		if o.Base != key || o == st {
+			continue
+		}
+		if depth == 0 || o.Expr == nil || o.Value.HasGraph() && !p.ancestor(s, o, b, depth-1) {
+			return false
+		}
+		any = true
+	}
+	return any
 }
 
 // intoBuffer tells whether the value is written into a place of something that is not known to be a list or dict: a tensor made
