@@ -10,7 +10,7 @@ import (
 
 // evalWithoutNoGrad is LM003.
 func evalWithoutNoGrad(p *pass) {
-	if p.gradOffEverywhere() || modulesDifferentiate(p.m) {
+	if p.gradOffEverywhere() {
 		return
 	}
 	for _, s := range p.m.Scopes {
@@ -112,7 +112,7 @@ func (p *pass) evalScope(s *flow.Scope) {
 		if (switched || byName) && backwardAfter(s, backs, from, key) || p.frozen(key) || p.frozenClass(s, c) {
 			continue
 		}
-		if p.wantsGradients(s) || p.calledWithoutGrad(s) || p.trainedByCaller(s, maxCallers) {
+		if p.wantsGradients(s) || p.calledWithoutGrad(s) || p.trainedByCaller(s, maxCallers) || modulesDifferentiate(p.m) {
 			return
 		}
 		reported[key] = true
