@@ -131,13 +131,13 @@ func (l *LinearModule) forwardLoRA(x *Tensor) *Tensor {
 // (https://github.com/huggingface/peft/blob/0a6cd5a459262e590346d1c2856759cedd14c615/src/peft/tuners/lora/dora.py#L53, and base_result since 0.14).
 func (l *LinearModule) dora(x, base *Tensor) *Tensor {
 	p, lora := x.p, l.lora
-	in, out := l.sizes()
+	_, out := l.sizes()
 	c := p.Function(x, base)
 	if lora.dropout > 0 {
 		x = c.Let(x.Dropout(lora.dropout))
 	}
-	eye := c.Let(p.emptyOf(tensor.Float32, in, in))
-	low := c.Let(Linear(Linear(eye, lora.a, nil), lora.b, nil))
+	low := c.Let(l.loraWeight())
+	c.Set(&low, low.To(x.DType)) // autocast computed it in 16 bits
 	whole := c.Let(l.Weight.To(tensor.Float32))
 	if l.turned {
 		whole = c.Let(whole.Transpose(0, 1))
@@ -158,6 +158,14 @@ func (l *LinearModule) dora(x, base *Tensor) *Tensor {
 		base = c.Let(base.Add(l.Bias))
 	}
 	return c.Return(scale.AddScalar().Mul(base).Add(scale.Mul(delta).MulScalar()))
+}
+
+// loraWeight is get_lora_weight: the product of both matrices, by way of an identity matrix which only its graph keeps.
+func (l *LinearModule) loraWeight() *Tensor {
+	in, _ := l.sizes()
+	c := l.p.Function()
+	eye := c.Let(l.p.emptyOf(tensor.Float32, in, in))
+	return c.Return(Linear(Linear(eye, l.lora.a, nil), l.lora.b, nil))
 }
 
 // base is the frozen layer; packed weights are unpacked whole for the product and again for its gradient (bitsandbytes MatMul4Bit).

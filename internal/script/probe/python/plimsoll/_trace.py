@@ -22,6 +22,7 @@ SECONDS = 120
 MOST_EVENTS = 6_000_000
 ALLOC, FREE, MARK, WORK = range(4)
 RESERVE = "cudnn reserve"
+SLACK = 100  # a call that repeats is run again where this part of the peak more is in use
 
 
 def attach(torch, report):
@@ -132,8 +133,9 @@ class Trace:
             outer = not trace.paths
             if outer:
                 trace.enter_model(module)
-            key = trace.repeats.key(module, args, kwargs) if outer else None
-            known = trace.repeats.result(key, trace.made) if key is not None else None
+            key = trace.repeats.key(module, args, kwargs) if outer or module._modules else None
+            before = trace.level
+            known = trace.repeats.result(key, trace.made, before, trace.highest // SLACK) if key is not None else None
             if known is not None:
                 return known[0]
             trace.paths.append(trace.names.get(module) or type(module).__name__)
@@ -141,7 +143,7 @@ class Trace:
                 out = original(module, *args, **kwargs)
             finally:
                 trace.paths.pop()
-            trace.repeats.ran(key, out)
+            trace.repeats.ran(key, out, before, trace.level)
             return out
 
         nn.Module.__call__ = __call__
