@@ -66,7 +66,7 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 		return
 	}
 	always, sometimes := reset(s, st.Base, loop)
-	if overwritten(st, loop) || always || isTarget(st.Base, loop) || intoBuffer(st) || perBatch(s, st, loop) || trainedLater(s, st, loop) || cutAfter(s, st, loop) {
+	if overwritten(st, loop) || always || isTarget(st.Base, loop) || intoBuffer(st) || perBatch(s, st, loop) || trainedLater(s, st, loop) || cutAfter(s, st, loop) || !loop.Makes(st.Value) {
 		return
 	}
 	freed, partly := st.Value.Freed, false
@@ -97,13 +97,15 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 		return
 	}
 	if partly {
-		severity := Warning
-		if st.Value.Guess {
+		severity, fix := Warning, "keep the number: `"+p.on(st.Expr, ".item()")+"` for a scalar, `.detach()` otherwise"
+		if st.Value.Guess || st.Via != "" {
 			severity = Note
 		}
+		if st.Value.Kind == flow.Container {
+			severity, fix = Note, "keep numbers in it: `.item()` on each tensor that is a scalar, `.detach()` on the others"
+		}
 		p.report(st.Node, severity,
-			"`"+what+"` is kept with its graph: backward freed the model's activations, but not what the operations behind this value saved, and that stays for every batch",
-			"keep the number: `"+p.on(st.Expr, ".item()")+"` for a scalar, `.detach()` otherwise")
+			"`"+what+"` is kept with its graph: backward freed the model's activations, but not what the operations behind this value saved, and that stays for every batch", fix)
 		p.within(s)
 		p.explains(loop)
 		return
