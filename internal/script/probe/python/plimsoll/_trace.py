@@ -54,6 +54,7 @@ class Trace:
         self.sparse, self.counting = _sparse.Sparse(torch, self), True
         self.optimizers, self.modules = weakref.WeakSet(), weakref.WeakSet()
         self.names, self.aliases = weakref.WeakKeyDictionary(), {}
+        self.histories = weakref.WeakKeyDictionary()
         self.notes, self.asked, self.done, self.depth = [], None, False, 0
         self.compiled = False
         # One thread at a time works on tensors without data: their mode has one state for all of them
@@ -237,8 +238,20 @@ class Trace:
         for state in optimizer.state.values():
             for t in self.tensors(state if isinstance(state, dict) else {}):
                 self.claim(t, "optimizer")
+        self.remember(optimizer)
         self.stepped()
         self.enter("other", "other")
+
+    def remember(self, optimizer):
+        """LBFGS keeps up to so many earlier steps and gradients (torch/optim/lbfgs.py, old_stps and old_dirs); how many, only values would tell."""
+        history = optimizer.param_groups[0].get("history_size") if optimizer.param_groups else None
+        if history is None or optimizer in self.histories:
+            return
+        parameters = [p for group in optimizer.param_groups for p in group["params"] if isinstance(p, self.FakeTensor)]
+        with self.torch.no_grad(), self.recording("optimizer"):
+            self.histories[optimizer] = [parameters[0].new_empty(sum(p.numel() for p in parameters)) for _ in range(2 * history)] if parameters else []
+        for t in self.histories[optimizer]:
+            self.depends(t)
 
     def stepped(self):
         """A step has ended: when nothing new has come for a while, the script is not followed further."""
@@ -431,9 +444,22 @@ class Trace:
             if isinstance(t, self.FakeTensor):
                 self.begin(t, func, tainted, routed)
         self.routing.saw(func, args, kwargs, out)
-        work = _works.WORKS.get(func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else "")
-        if work is not None and not multiplied:
-            self.event(WORK, self.works.at(work(func, args, kwargs, out)), int(tainted), 0)
+        name = func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else ""
+        work = _works.WORKS.get(name)
+        work = None if work is None or multiplied else work(func, args, kwargs, out)
+        if work is not None:
+            self.event(WORK, self.works.at(work), int(tainted), 0)
+        if name in _works.IN_ONE_PIECE:
+            self.copied(func, args[: _works.IN_ONE_PIECE[name]], tainted, routed)
+
+    def copied(self, func, given, tainted, routed):
+        """A kernel wants what it is given in one piece: what is not is copied for its time."""
+        made = []
+        for t in given:
+            if isinstance(t, self.FakeTensor) and not t.is_contiguous():
+                with self.uncounted():
+                    made.append(t.new_empty(t.shape))
+                self.begin(made[-1], func, tainted, routed)
 
     def worked(self, op, x, layer):
         """A recurrent layer ran: (steps, batch, features) and its numbers."""
