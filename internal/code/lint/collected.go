@@ -30,7 +30,7 @@ func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || st.Via != "" || nowAndThen(st, loop) || intoBuffer(st) || loop.Kind == flow.OtherLoop && perBatch(s, st, loop) {
 		return
 	}
-	severity, fix := Warning, "move each result as you collect it: `"+p.on(st.Expr, ".cpu()")+"`; what is computed from the results is then on the CPU too (with the Hugging Face Trainer: eval_accumulation_steps, or preprocess_logits_for_metrics)"
+	severity, fix := Warning, "move each result as you collect it: `"+p.on(st.Expr, ".cpu()")+"` (of a tuple or a dict, each tensor in it); what is computed from the results is then on the CPU too (with the Hugging Face Trainer: eval_accumulation_steps, or preprocess_logits_for_metrics)"
 	if st.Kind == flow.Concat || loop.Kind == flow.OtherLoop || stops(loop) || selected(st.Expr) || small(st.Expr) || p.meetsGPU(s, st, loop) {
 		severity = Note
 		fix = "if memory runs out here, move each result with .cpu() as you collect it, and bring what is computed from them back to the GPU where it meets tensors there"

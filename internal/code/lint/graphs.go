@@ -295,7 +295,7 @@ func hookStores(p *pass) {
 			default:
 				p.report(at, Warning,
 					"this hook adds a tensor to a container at every forward, graph and GPU memory included, and no handle.remove() ends it",
-					"empty the container after use and remove the handle; keep `output.detach().cpu()` where no loss is computed from it")
+					"empty the container after use and remove the handle; keep `output.detach().cpu()` (of a tuple, each tensor in it) where no loss is computed from it")
 			}
 		}
 	}
