@@ -34,8 +34,11 @@ func measureWorkspaces(ctx context.Context, env Env, opts doctorOptions) error {
 		return fmt.Errorf("%s: %w", opts.out, err)
 	}
 	table := strings.TrimSuffix(opts.out, ".jsonl.gz") + ".table"
-	data := cudnn.Grow(rows, cudnn.Growth{Card: measured, Trees: 6, Tries: 30, Seed: 1}).Encode()
-	if err := os.WriteFile(table, data, 0o644); err != nil {
+	grown, err := cudnn.Grow(rows, cudnn.Growth{Card: measured, Trees: 6, Tries: 30, Seed: 1})
+	if err != nil {
+		return fmt.Errorf("%s: %w; measure for longer with --minutes", opts.out, err)
+	}
+	if err := os.WriteFile(table, grown.Encode(), 0o644); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(env.Stdout, "%d convolutions measured on %s with cuDNN %d.\n%s has the rows, %s what predict reads:\n  plimsoll predict --workspaces %s …\n",

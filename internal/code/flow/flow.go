@@ -397,7 +397,7 @@ func (m *Module) CallSites(fn *Function) []*Call {
 
 // Int folds an expression to a whole number with what the body's names hold at its end.
 func (s *Scope) Int(x pysource.Expr) (int64, bool) {
-	f := &follower{s.Module, &Scope{Module: s.Module, Func: s.Func, env: s.env}, s.env.fork(), &Context{}}
+	f := &follower{m: s.Module, s: &Scope{Module: s.Module, Func: s.Func, env: s.env}, env: s.env.fork(), ctx: &Context{}}
 	v := f.eval(x)
 	return v.Num, v.HasNum
 }

@@ -159,9 +159,10 @@ func combine(values ...Value) Value {
 		return scalar()
 	}
 	out := Value{}
-	live, small := false, true
+	live, small, sure := false, true, false
 	for _, v := range values {
 		small = small && (v.Reduced || v.Kind == Scalar)
+		sure = sure || v.Carries() && !v.Guess
 		out.Freed, live = out.Freed || v.Freed, live || v.HasGraph() && !v.Freed
 		out.Roots, out.From = union(out.Roots, v.Roots), out.From|v.From
 		out.OnGPU = out.OnGPU || v.OnGPU
@@ -174,6 +175,7 @@ func combine(values ...Value) Value {
 		}
 	}
 	out.Freed = out.Freed && !live
+	out.Guess = out.Carries() && !sure
 	if out.Kind == Scalar && out.Carries() { // a number and what may be a tensor
 		out.Kind, out.OnCPU = Unknown, false
 	}

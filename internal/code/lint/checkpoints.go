@@ -18,7 +18,7 @@ func loadWithoutMap(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
 			place, ok := loader(c)
-			if !ok || splat(c.Node) || p.smallOrInMemory(s, c.Node) || assigned(s, c) {
+			if !ok || splat(c.Node) || p.smallOrInMemory(s, c.Node) || assigned(s, c) || onlyOptimizer(s, c) {
 				continue
 			}
 			target := keyword(c.Node, "map_location")
@@ -49,6 +49,7 @@ func (p *pass) loadWhereSaved(s *flow.Scope, c *flow.Call, gpu bool) {
 	if usedOtherwise(s, c) {
 		fix = "`map_location=\"cpu\"`, then load_state_dict; move what else is used of it to the device it is used on"
 	}
+	reported := len(*p.out)
 	switch {
 	case model && own && startsRanks(s) && !p.sourceHas("xla", "xm.") && !oneRank(s, c):
 		p.report(c.Node, Warning,
@@ -64,6 +65,9 @@ func (p *pass) loadWhereSaved(s *flow.Scope, c *flow.Call, gpu bool) {
 	case model && (s.Func != nil || gpu && movesModel(s, 1<<30)):
 		p.report(c.Node, Note,
 			"without map_location the tensors go to the device they were saved from, whether or not the caller wants them there", fix)
+	}
+	if len(*p.out) > reported && (!handed(s, c) || usedOtherwise(s, c)) {
+		p.byHand() // a whole model, or parts of its own, would have to be moved
 	}
 }
 
@@ -104,6 +108,22 @@ func assigned(s *flow.Scope, load *flow.Call) bool {
 	return slices.ContainsFunc(s.Calls, func(c *flow.Call) bool {
 		return c.Method == "load_state_dict" && c.Order > load.Order-1 && keyword(c.Node, "assign") != nil && !isFalse(keyword(c.Node, "assign"))
 	})
+}
+
+// onlyOptimizer tells whether an optimizer takes what is loaded, and nothing else: it keeps tensors that are on the right device already as its own
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/optim/optimizer.py: _process_value_according_to_param_policy).
+func onlyOptimizer(s *flow.Scope, load *flow.Call) bool {
+	names, taken := loadedAs(s, load), false
+	for _, c := range s.Calls {
+		if c == load || !slices.ContainsFunc(c.Node.Args, func(a pysource.Arg) bool { return mentionsAny(a.Value, names) || partOf(a.Value, load.Node) }) {
+			continue
+		}
+		if c.Method != "load_state_dict" || c.Recv == nil || c.RecvValue.Kind != flow.Optimizer {
+			return false
+		}
+		taken = true
+	}
+	return taken
 }
 
 // usedOtherwise tells whether parts of what is loaded are kept under names of their own: on the CPU they could meet tensors on the GPU.

@@ -99,6 +99,9 @@ func (p *pass) transferIn(body []pysource.Stmt, workers bool, where stage) {
 		p.report(at, severity,
 			what+", and the DataLoader has workers: a forked worker cannot use CUDA (\"Cannot re-initialize CUDA in forked subprocess\"), a spawned one pays for a CUDA context of its own",
 			"return CPU tensors, set pin_memory=True, and move the batch in the training loop with non_blocking=True")
+	case p.onCPUByDefault(body, at):
+		p.report(at, Note, what+", where the caller asks for one: it is there beside the batch that the training works on; with num_workers > 0 it fails",
+			"return CPU tensors, set pin_memory=True, and move the batch in the training loop with non_blocking=True")
 	case where == inInit:
 		p.report(at, Note, "the whole dataset is put on the GPU when it is created; it stays there beside the model",
 			"fine if meant and if num_workers stays 0; otherwise keep it on the CPU and move batches in the loop")
@@ -110,6 +113,21 @@ func (p *pass) transferIn(body []pysource.Stmt, workers bool, where stage) {
 			"samples are moved to the GPU one by one in the dataset: the samples, the batch stacked from them and the batch before it are there together, three batches instead of one; with num_workers > 0 it fails",
 			"return CPU tensors, set pin_memory=True, and move the batch in the training loop with non_blocking=True")
 	}
+}
+
+// onCPUByDefault tells whether a transfer goes where a parameter says, and that is the CPU unless somebody says otherwise.
+func (p *pass) onCPUByDefault(body []pysource.Stmt, at *pysource.Call) bool {
+	for _, fn := range p.m.All {
+		if len(body) == 0 || len(fn.Node.Body) == 0 || fn.Node.Body[0] != body[0] {
+			continue
+		}
+		for _, prm := range fn.Node.Params {
+			if text, ok := prm.Default.(*pysource.String); ok && text.Value == "cpu" && mentions(at, prm.Name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // surelyCUDA tells whether a transfer names CUDA in so many words, not a device that may be the CPU.

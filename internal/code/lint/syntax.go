@@ -49,7 +49,7 @@ func firstError(f *pysource.File, cells []notebook.Cell) (at pysource.Span, mess
 }
 
 // placeholder are the words of exercises where somebody else is to write: <YOUR CODE HERE>.
-var placeholder = regexp.MustCompile(`(?i)<\s*(your|todo|fill|insert|put|write|code|solution|student|answer|\.\.\.|…)[^<>]*>|\byour code\b|\bfill (this )?in\b`)
+var placeholder = regexp.MustCompile(`(?i)<\s*(your|todo|fill|insert|put|write|code|solution|student|answer|\.\.\.|…)[^<>]*>|\byour code\b|\bfill (this )?in\b|\?\?\?|^[\w\s.,()\[\]]*[^=!<>]=\s*(#.*)?$`)
 
 // oldPython are the ways in which public training code is most often no Python 3.
 var oldPython = []struct {

@@ -69,8 +69,8 @@ func keepValue(s *site) []lint.Repair {
 	if uses == differentiated {
 		return nil
 	}
-	if (s.store.Kind == flow.Append || s.store.Kind == flow.Index) && !s.store.Value.Reduced && !s.tensor(x) {
-		return nil // it may be a tuple or a dict
+	if !s.tensor(x) && !s.scalar(x, 5) {
+		return nil // it may be a tuple, a dict or a number
 	}
 	freed := s.found.Severity == lint.Note // after its backward nothing can be differentiated any more
 	var out []lint.Repair
@@ -86,7 +86,7 @@ func keepValue(s *site) []lint.Repair {
 
 // keepOnCPU moves what is collected to the host, where nothing on the GPU meets it later: a note says that something may.
 func keepOnCPU(s *site) []lint.Repair {
-	if s.found.Severity == lint.Note || s.store == nil || s.store.Expr == nil || s.store.Kind == flow.Concat {
+	if s.found.Severity == lint.Note || s.store == nil || s.store.Expr == nil || s.store.Kind == flow.Concat || !s.tensor(s.store.Expr) {
 		return nil
 	}
 	return one(s.titled(s.store.Expr, ".cpu()"), false, with(s.store.Expr, ".cpu()")...)

@@ -128,7 +128,7 @@ func within(outer, inner pysource.Node) bool {
 var ofTensors = map[string]bool{
 	"detach": true, "cpu": true, "cuda": true, "argmax": true, "max": true, "softmax": true, "sigmoid": true, "log_softmax": true, "view": true, "reshape": true, "squeeze": true,
 	"unsqueeze": true, "mean": true, "sum": true, "size": true, "shape": true, "float": true, "dim": true, "permute": true, "transpose": true, "contiguous": true, "topk": true,
-	"device": true, "dtype": true, "data": true, "backward": true, "numel": true, "exp": true, "clamp": true, "norm": true,
+	"device": true, "dtype": true, "data": true, "backward": true, "item": true, "requires_grad": true, "grad_fn": true, "numel": true, "exp": true, "clamp": true, "norm": true,
 }
 
 // tensor tells whether the source shows that an expression is one tensor: it is computed with, or somewhere in the same body something is done to it
@@ -140,6 +140,9 @@ func (s *site) tensor(x pysource.Expr) bool {
 	case *pysource.Call:
 		a, ok := x.Func.(*pysource.Attribute)
 		return ok && ofTensors[a.Attr] || strings.HasPrefix(s.m.Dotted(x.Func), "torch.") || s.givesTensor(x)
+	}
+	if s.boundToTensor(flow.Key(x)) {
+		return true
 	}
 	key, body := flow.Key(x), s.f.Body
 	if s.scope != nil && s.scope.Func != nil {
@@ -158,10 +161,33 @@ func (s *site) tensor(x pysource.Expr) bool {
 	})
 }
 
-// givesTensor tells whether a call runs a model that is known to give one tensor: a layer of PyTorch other than those that give a state as well, or
+// boundToTensor tells whether a name is given nothing but calls that give a tensor.
+func (s *site) boundToTensor(key string) bool {
+	if s.scope == nil || key == "" || s.isParameter(key) {
+		return false
+	}
+	bound := 0
+	for _, b := range s.scope.Binds {
+		if b.Name != key {
+			continue
+		}
+		a, ok := b.Node.(*pysource.Assign)
+		c, call := b.Expr.(*pysource.Call)
+		if !ok || !call || len(a.Targets) != 1 || flow.Key(a.Targets[0]) != key || !s.tensor(c) {
+			return false
+		}
+		bound++
+	}
+	return bound > 0
+}
+
+// givesTensor tells whether a call runs a loss, or a model that is known to give one tensor: a layer of PyTorch other than those that give a state as well, or
 // a forward of the project that was followed.
 func (s *site) givesTensor(x *pysource.Call) bool {
 	c := s.known.calls[x.Pos()]
+	if c != nil && c.Callee.Kind == flow.Criterion && len(c.Result.Items) == 0 {
+		return true
+	}
 	if c == nil || c.Callee.Kind != flow.Model {
 		return false
 	}
@@ -175,6 +201,9 @@ func (s *site) givesTensor(x *pysource.Call) bool {
 // takesTensor tells whether the first argument of a call is a tensor: of a function of PyTorch, or of a loss.
 func (s *site) takesTensor(c *pysource.Call) bool {
 	name := s.m.Dotted(c.Func)
+	if a, ok := c.Func.(*pysource.Attribute); ok && (a.Attr == "backward" || a.Attr == "scale") { // accelerator.backward(loss), scaler.scale(loss)
+		return true
+	}
 	return lossFunction(name) || strings.HasPrefix(name, "torch.") && !strings.HasPrefix(name, "torch.save") || strings.HasPrefix(flow.Last(flow.Key(c.Func)), "crit")
 }
 

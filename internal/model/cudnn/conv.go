@@ -26,26 +26,53 @@ var hopper = sync.OnceValue(func() *Table {
 	return t
 })
 
-// Need is what a pass of a convolution takes in a mode. Without a table Takes is nothing and High what copies of all operands take:
+// Need is what a pass of a convolution takes in a mode, looked up once: a step runs the same shapes again and again. Without a table Takes is nothing and High what copies of all operands take:
 // the two ends between which cuDNN's plans lie.
 func (t *Table) Need(c Conv, p Pass, m Mode) Need {
 	if !c.valid() {
 		return Need{}
 	}
-	role := c.Role(p)
 	if t == nil {
-		one := newTerms(c, role, 1)
+		one := newTerms(c, c.Role(p), 1)
 		return Need{High: units.Bytes(one.base(int(both)*8 + 7))}
 	}
+	key := asked{c, p, m}
+	t.lock.Lock()
+	known, ok := t.known[key]
+	t.lock.Unlock()
+	if ok {
+		return known
+	}
+	known = t.find(c, p, m)
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	if t.known == nil || len(t.known) > mostKnown {
+		t.known = map[asked]Need{}
+	}
+	t.known[key] = known
+	return known
+}
+
+// asked is a question to a table; mostKnown is how many answers are kept, those of many models at once.
+type asked struct {
+	conv Conv
+	pass Pass
+	mode Mode
+}
+
+const mostKnown = 1 << 14
+
+func (t *Table) find(c Conv, p Pass, m Mode) Need {
+	role := c.Role(p)
 	own := newTerms(c, role, t.Card.SMs)
 	v := features(c, role, &own)
 	f := &t.forests[m][role]
-	if len(f.trees) == 0 { // nothing was measured in this mode: what the heuristic takes, or any copy
-		n := t.Need(c, p, Heuristic)
+	if len(f.starts) == 0 { // nothing was measured in this mode: what the heuristic takes, or any copy
+		n := t.find(c, p, Heuristic)
 		n.High, n.Sure = max(n.High, units.Bytes(own.base(int(both)*8+7))), 0
 		return n
 	}
-	takes, low, high, sure := f.answer(&v, &own)
+	takes, low, high, sure := t.answer(f, &v, &own)
 	if m == Trial {
 		takes = max(takes, transformed(c, role))
 		high = max(high, takes, own.tried(c, role))

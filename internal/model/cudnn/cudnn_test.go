@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"maps"
 	"os"
@@ -136,13 +138,15 @@ func TestATableIsGrownFromRows(t *testing.T) {
 	}
 	rows = rows[:min(len(rows), 150)]
 	g := Growth{Card: Card{SMs: 132}, Trees: 2, Tries: 20, Seed: 1}
-	grown := Grow(rows, g).Encode()
-	if again := Grow(rows, g).Encode(); !bytes.Equal(grown, again) {
-		t.Error("the same rows give another table")
-	}
-	table, err := Decode(grown)
-	if err != nil {
-		t.Fatal(err)
+	var table *Table
+	for range 2 {
+		before := table
+		if table, err = Grow(rows, g); err != nil {
+			t.Fatal(err)
+		}
+		if before != nil && !bytes.Equal(table.Encode(), before.Encode()) {
+			t.Error("the same rows give another table")
+		}
 	}
 	if v := Judge(table, rows, Heuristic); v.All.Share() < 0.88 {
 		t.Errorf("a table knows only %.1f %% of the passes it was grown from", 100*v.All.Share())
@@ -280,6 +284,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add(sm90)
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 4 { // past the checksum is where mistakes are
+			data = binary.BigEndian.AppendUint32(slices.Clone(data[:len(data)-4]), crc32.ChecksumIEEE(data[:len(data)-4]))
+		}
 		table, err := Decode(data)
 		if err != nil {
 			return

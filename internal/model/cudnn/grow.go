@@ -2,6 +2,7 @@ package cudnn
 
 import (
 	"cmp"
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -45,8 +46,7 @@ func (s *labelSet) keep(other *labelSet) bool {
 // Grow makes a table of measured rows: for every pass it names each measurement by the formula that explains it,
 // as few different ones as possible, and grows trees that tell which formula a shape follows.
 // Every node asks the best question about a few random features (random forests: Breiman, 2001).
-func Grow(rows []Row, g Growth) *Table {
-	table := &Table{Card: g.Card}
+func Grow(rows []Row, g Growth) (*Table, error) {
 	var samples [modes][passes][]sample
 	for _, r := range rows {
 		c, ok := r.Conv()
@@ -66,20 +66,25 @@ func Grow(rows []Row, g Growth) *Table {
 		}
 	}
 	var wait sync.WaitGroup
+	var all []*grown
 	for m := range samples {
 		for p, measured := range samples[m] {
+			f := &grown{}
+			all = append(all, f)
 			if len(measured) > 0 {
-				wait.Go(func() { table.forests[m][p] = growForest(measured, g, uint64(m)<<8|uint64(p)) })
+				wait.Go(func() { growForest(f, measured, g, uint64(m)<<8|uint64(p)) })
 			}
 		}
 	}
 	wait.Wait()
-	return table
+	if len(all[Forward].trees) == 0 {
+		return nil, errors.New("no convolution was measured")
+	}
+	return Decode(pack(g.Card, all))
 }
 
-func growForest(all []sample, g Growth, salt uint64) forest {
-	f := forest{}
-	named := nameFormulas(all, &f)
+func growForest(f *grown, all []sample, g Growth, salt uint64) {
+	named := nameFormulas(all, f)
 	columns := rankColumns(named)
 	f.trees = make([][]node, g.Trees)
 	var wait sync.WaitGroup
@@ -92,7 +97,6 @@ func growForest(all []sample, g Growth, salt uint64) forest {
 		})
 	}
 	wait.Wait()
-	return f
 }
 
 // column is one feature of all samples: the values that occur, ascending, and of each sample the number of its value.
@@ -128,9 +132,7 @@ func growTree(named []sample, columns *[featureCount]column, labels int, g Growt
 		index[i] = int32(i)
 	}
 	gr.grow(index)
-	nodes := merge(gr.nodes)
-	link(nodes)
-	return nodes
+	return merge(gr.nodes)
 }
 
 // explains tells whether a formula gives a measurement: a little closer than an answer has to be, so that formulas are not bent to it.
@@ -144,7 +146,7 @@ func exactly(value, bytes int64) bool {
 }
 
 // nameFormulas gives every sample the formulas that explain it and leaves out those that none does.
-func nameFormulas(all []sample, f *forest) []sample {
+func nameFormulas(all []sample, f *grown) []sample {
 	groups := map[int][]int{}
 	for i, s := range all {
 		groups[s.group] = append(groups[s.group], i)

@@ -40,7 +40,11 @@ func (m *Module) AttachLoRA(o LoRA) error {
 			t.DType = tensor.Float32
 		}
 	}
-	attached := 0
+	targets, attached, err := m.attachStacked(o)
+	if err != nil {
+		return err
+	}
+	o.Targets = targets
 	var names []string
 	for _, l := range m.root.linears {
 		name := l.path[strings.LastIndexByte(l.path, '.')+1:]
@@ -56,7 +60,7 @@ func (m *Module) AttachLoRA(o LoRA) error {
 				l.Weight.packed = units.Bytes(l.Weight.Numel() + 4*out)
 			}
 		}
-		if !o.meets(l.path) && (!slices.Contains(o.Targets, "all-linear") || head) {
+		if !o.meets(l.path) && (!slices.Contains(o.Targets, "all-linear") || head || m.taken(name)) {
 			continue
 		}
 		l.lora = l.adapt(o)
@@ -131,13 +135,13 @@ func (l *LinearModule) forwardLoRA(x *Tensor) *Tensor {
 // (https://github.com/huggingface/peft/blob/0a6cd5a459262e590346d1c2856759cedd14c615/src/peft/tuners/lora/dora.py#L53, and base_result since 0.14).
 func (l *LinearModule) dora(x, base *Tensor) *Tensor {
 	p, lora := x.p, l.lora
-	in, out := l.sizes()
+	_, out := l.sizes()
 	c := p.Function(x, base)
 	if lora.dropout > 0 {
 		x = c.Let(x.Dropout(lora.dropout))
 	}
-	eye := c.Let(p.emptyOf(tensor.Float32, in, in))
-	low := c.Let(Linear(Linear(eye, lora.a, nil), lora.b, nil))
+	low := c.Let(l.loraWeight())
+	c.Set(&low, low.To(x.DType)) // autocast computed it in 16 bits
 	whole := c.Let(l.Weight.To(tensor.Float32))
 	if l.turned {
 		whole = c.Let(whole.Transpose(0, 1))
@@ -158,6 +162,14 @@ func (l *LinearModule) dora(x, base *Tensor) *Tensor {
 		base = c.Let(base.Add(l.Bias))
 	}
 	return c.Return(scale.AddScalar().Mul(base).Add(scale.Mul(delta).MulScalar()))
+}
+
+// loraWeight is get_lora_weight: the product of both matrices, by way of an identity matrix which only its graph keeps.
+func (l *LinearModule) loraWeight() *Tensor {
+	in, _ := l.sizes()
+	c := l.p.Function()
+	eye := c.Let(l.p.emptyOf(tensor.Float32, in, in))
+	return c.Return(Linear(Linear(eye, l.lora.a, nil), l.lora.b, nil))
 }
 
 // base is the frozen layer; packed weights are unpacked whole for the product and again for its gradient (bitsandbytes MatMul4Bit).

@@ -37,12 +37,26 @@ func (p *Process) reduceDims(t *Tensor, dims []int, d tensor.DType) *Tensor {
 	return out
 }
 
-// reductionScratch is the global buffer a CUDA reduction asks for where several thread blocks share an output:
-// setReduceConfig and global_memory_size of aten/src/ATen/native/cuda/Reduce.cuh (2.11). Accumulation is in fp32.
+// reductionScratch takes the buffer of a CUDA reduction for its duration.
 func (p *Process) reductionScratch(l tensor.Layout, dims []int, d tensor.DType) {
+	size, counters := p.Device.Reduction(l, dims, d)
+	if size == 0 {
+		return
+	}
+	was := p.category
+	p.category = tape.Workspace
+	buffer := p.alloc(size)
+	p.category = was
+	p.scratch(counters)
+	buffer.release()
+}
+
+// Reduction is the global buffer a CUDA reduction asks for where several thread blocks share an output, and the counters beside it, one for each block of the grid:
+// setReduceConfig, global_memory_size and semaphore_size of aten/src/ATen/native/cuda/Reduce.cuh (2.11). Accumulation is in fp32.
+func (device Device) Reduction(l tensor.Layout, dims []int, d tensor.DType) (buffer, counters units.Bytes) {
 	r := newReduction(l, dims)
 	if r.outputs == 0 || r.inputs <= 1 {
-		return
+		return 0, 0
 	}
 	outVec := 1
 	dim0, dim1 := r.outputs, r.inputs
@@ -64,29 +78,23 @@ func (p *Process) reductionScratch(l tensor.Layout, dims []int, d tensor.DType) 
 	}
 	perThread := func() int { return ceilDiv(r.inputs, stepIn) }
 	if perThread() < height*16 && perThread() < 256 {
-		return // the rows of a block work on different outputs
+		return 0, 0 // the rows of a block work on different outputs
 	}
 	stepIn *= height
-	target := p.Device.SMs * (p.Device.ThreadsPerSM / (width * height))
+	target := device.SMs * (device.ThreadsPerSM / (width * height))
 	grid := ceilDiv(r.outputs/outVec, stepOut)
 	if perThread() < 256 || grid > target {
-		return
+		return 0, 0
 	}
 	blocks := max(min(ceilDiv(target, grid), ceilDiv(perThread(), 16)), ceilDiv(perThread(), 256))
 	if blocks <= 1 {
-		return
+		return 0, 0
 	}
 	size := units.Bytes(max(4, int(d.Width()))) * units.Bytes(r.outputs) * units.Bytes(blocks)
 	if !r.onFastest {
 		size *= units.Bytes(width * outVec)
 	}
-	// Beside the buffer one counter for each block of the grid (semaphore_size).
-	was := p.category
-	p.category = tape.Workspace
-	buffer := p.alloc(size)
-	p.category = was
-	p.scratch(units.Bytes(4 * grid))
-	buffer.release()
+	return size, units.Bytes(4 * grid)
 }
 
 // reduction describes how a tensor's dimensions take part in a reduction, neighbours merged as TensorIterator does.

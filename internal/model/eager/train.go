@@ -114,6 +114,9 @@ func (p *Process) load(m Model, o Options) {
 		}
 	}
 	m.Root().Load()
+	if o.LoRA != nil && o.LoRA.DoRA { // magnitudes are computed with a product (DoraLinearLayer.update_layer)
+		p.useBlas()
+	}
 	if o.ChannelsLast {
 		m.Root().ToChannelsLast()
 	}

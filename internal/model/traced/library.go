@@ -13,7 +13,7 @@ import (
 
 // Work is an operator that takes memory of a library's beside its results.
 type Work struct {
-	Op           string `json:"op"` // mm, addmm, convolution, convolution_backward, rnn_reserve, rnn, rnn_backward
+	Op           string `json:"op"` // mm, addmm, convolution, convolution_backward, rnn_reserve, rnn, rnn_backward, reduce
 	DType        string `json:"dtype"`
 	X            []int  `json:"x"`
 	W            []int  `json:"w"`
@@ -66,6 +66,8 @@ func (l *Library) take(w *Work) (kept, scratch []units.Bytes) {
 			kept = append(kept, cudnn.DropoutState(l.device.SMs))
 		}
 		return kept, l.recurrent(w)
+	case "reduce":
+		return nil, l.reduction(w)
 	}
 	thread := 0
 	if l.backward {
@@ -106,6 +108,31 @@ func (l *Library) recurrent(w *Work) []units.Bytes {
 		return []units.Bytes{believable(r.Workspace())}
 	}
 	return []units.Bytes{believable(r.BackwardWorkspace())}
+}
+
+// reduction is what a sum, mean or norm takes where thread blocks share a result: x has the sizes, stride the strides, w the dimensions that are reduced.
+func (l *Library) reduction(w *Work) []units.Bytes {
+	dtype, ok := types[w.DType]
+	if !ok || len(w.X) == 0 || len(w.X) > 16 || len(w.Stride) != len(w.X) || len(w.W) > len(w.X) {
+		return nil
+	}
+	count := 1
+	for i, n := range w.X {
+		if n < 1 || w.Stride[i] < 0 || w.Stride[i] > maxBytes || n > maxBytes/count {
+			return nil
+		}
+		count *= n
+	}
+	for _, d := range w.W {
+		if d < 0 || d >= len(w.X) {
+			return nil
+		}
+	}
+	buffer, _ := l.device.Reduction(tensor.Layout{Sizes: w.X, Strides: w.Stride}, w.W, dtype)
+	if buffer <= 0 {
+		return nil
+	}
+	return []units.Bytes{believable(buffer)}
 }
 
 // maxSize is more than any dimension of a recurrent layer has.

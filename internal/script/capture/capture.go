@@ -35,6 +35,7 @@ type Request struct {
 	Whole  bool            // follow the loader that feeds the step to the end of its run
 	Epochs int             // of a whole run: passes over the data; 0: as many as the script says
 	Limit  time.Duration   // how long a first training step is waited for; 0: as long as it takes
+	Since  time.Time       // of a trace: when the same command was captured; zero: it was not
 }
 
 // Card is what a script may ask about its card.
@@ -188,7 +189,7 @@ func Trace(r Request, limit time.Duration) (*traced.Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	env := probe.Environ(r.Env, python, probe.Settings{Mode: probe.Trace, Report: dir, Card: card, Seconds: limit.Seconds()})
+	env := probe.Environ(r.Env, python, probe.Settings{Mode: probe.Trace, Report: dir, Card: card, Seconds: limit.Seconds(), Since: r.Since})
 	stop, done := bounded(r.Stop, limit+grace)
 	defer done()
 	begun := time.Now()

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 //go:embed python/sitecustomize.py python/plimsoll/*.py
@@ -67,6 +68,8 @@ type Settings struct {
 	Whole   bool    // of a capture: the script's loader is followed to the end of its run
 	Epochs  int     // of a whole run: passes over the data; 0: as many as the script says
 	Seconds float64 // of a trace: how long the script is followed; 0: as long as the probe thinks right
+
+	Since time.Time // of a trace: when the script was run before, for its capture: folders it has made since are no surprise; zero: it was not
 }
 
 // KeepPeak is the value of Settings.Keep that keeps the peak of a run.
@@ -106,6 +109,9 @@ func Environ(base []string, dir string, s Settings) []string {
 	if s.Seconds > 0 {
 		set["PLIMSOLL_SECONDS"] = strconv.FormatFloat(s.Seconds, 'f', -1, 64)
 	}
+	if !s.Since.IsZero() {
+		set["PLIMSOLL_SINCE"] = strconv.FormatInt(s.Since.Unix(), 10)
+	}
 	path := dir
 	var env []string
 	for _, entry := range base {
@@ -119,7 +125,7 @@ func Environ(base []string, dir string, s Settings) []string {
 		env = append(env, entry)
 	}
 	env = append(env, "PYTHONPATH="+path)
-	for _, name := range []string{"PLIMSOLL_MODE", "PLIMSOLL_REPORT", "PLIMSOLL_RECORD", "PLIMSOLL_FIT", "PLIMSOLL_CARD", "PLIMSOLL_KEEP", "PLIMSOLL_SECONDS", "PLIMSOLL_WHOLE", Mark} {
+	for _, name := range []string{"PLIMSOLL_MODE", "PLIMSOLL_REPORT", "PLIMSOLL_RECORD", "PLIMSOLL_FIT", "PLIMSOLL_CARD", "PLIMSOLL_KEEP", "PLIMSOLL_SECONDS", "PLIMSOLL_SINCE", "PLIMSOLL_WHOLE", Mark} {
 		if set[name] != "" {
 			env = append(env, name+"="+set[name])
 		}

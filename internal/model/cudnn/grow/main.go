@@ -68,7 +68,10 @@ func run(out string, files, judged []string, g cudnn.Growth, whole bool) error {
 		}
 	}
 	fmt.Printf("%d rows, %d kept aside, %d to grow from\n", len(rows), len(aside), len(kept))
-	table := cudnn.Grow(kept, g)
+	table, err := cudnn.Grow(kept, g)
+	if err != nil {
+		return err
+	}
 	judge(table, "kept aside", aside)
 	for i, f := range judged {
 		judge(table, f, seen[i])
@@ -77,7 +80,9 @@ func run(out string, files, judged []string, g cudnn.Growth, whole bool) error {
 		return nil
 	}
 	if whole {
-		table = cudnn.Grow(rows, g)
+		if table, err = cudnn.Grow(rows, g); err != nil {
+			return err
+		}
 	}
 	data := table.Encode()
 	fmt.Printf("%s: %d bytes\n", out, len(data))

@@ -15,7 +15,7 @@ import sys
 import weakref
 from collections import deque
 
-from . import _again, _batches, _files, _frames, _graph, _internals, _lazy, _mode, _places, _pretend, _shapes
+from . import _again, _batches, _children, _files, _frames, _graph, _internals, _lazy, _mode, _places, _pretend, _shapes
 from ._imports import when_imported
 
 OLDEST = (2, 6)  # torch.export with automatic symbols for the batch
@@ -433,9 +433,7 @@ class Capture:
 
     def leave(self, code):
         self.done = True
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        _children.leave(code)
 
     def explain_nothing(self):
         """The script ended before any training step."""

@@ -12,6 +12,7 @@ FRAMES = 3000  # of a spectrogram: 30 seconds, as Whisper takes
 CHANNEL = 8  # a variant: sound has a dimension of channels where it had none, and none where it had one
 CODES = (16, 32, 48)  # variants: several codebooks of tokens for each sample: as more samples, last, or second
 FILM = 64  # a variant: several images of a sample where there was one, one where there was a video
+OWN = 128  # a variant: images have the size that the configuration names, which processors make them
 PAIRS = ("efficientloftr", "lightglue", "superglue")  # match one image with another
 PARTS = ("vision_config", "image_config", "audio_config", "text_config", "encoder_config", "backbone_config", "encoder", "decoder", "speech_config", "audio_encoder", "text_encoder")
 
@@ -69,8 +70,12 @@ def side(config, size, *, parts=True):
 class Maker:
     """Makes inputs by the names that forward functions give them."""
 
-    def __init__(self, torch, config, model, size, dtype, variant=0):
+    def __init__(self, torch, config, model, size, dtype, variant=0, tokens=0):
         self.torch, self.config, self.model, self.size, self.dtype = torch, config, model, size, dtype
+        self.image_tokens = tokens  # of each sample of text: placeholders of an image
+        if variant & OWN:
+            self.size = Sizes({k: v for k, v in size.items() if k != "image"})
+            self.size.used = size.used
         self.variant = variant  # of spectrograms: 1 turns them, 2 has 128 bins, 4 as many as the first linear layer takes; sums do both. Others: below
         self.parameters = inspect.signature(model.forward).parameters
         self.kind = type(model).__name__
@@ -201,10 +206,40 @@ class Maker:
 
     def tokens(self, samples, length):
         """Tokens of text, or of sound: those have one of each codebook."""
+        if self.image_tokens:
+            return self.valued(self.with_image(samples, length))
         books, how = read(self.config, "num_codebooks", "num_channels", parts=False), self.variant & CODES[-1]
         if not how or not isinstance(books, int):
             return self.ids(samples, length)
         return self.ids(*{CODES[0]: (samples * books, length), CODES[1]: (samples, length, books), CODES[2]: (samples, books, length)}[how])
+
+    def with_image(self, samples, length):
+        """Tokens of samples that begin with an image, as processors write them."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        from . import _answers
+
+        if self.image_tokens + 3 > length:
+            raise Missing(f"seq {length} is too short: an image takes {self.image_tokens} tokens; set --seq to more than that")
+        c = self.config
+        with _disable_current_modes():
+            value = self.torch.full((samples, length), _answers.TOKEN)
+            value[:, 2 : 2 + self.image_tokens] = read(c, "image_token_id", "image_token_index", "im_patch_id", parts=False)
+            opens = read(c, "vision_start_token_id", "boi_token_id", "image_start_token_id", parts=False)
+            if isinstance(opens, int):
+                value[:, 1] = opens
+        return value
+
+    def image_sizes(self):
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes():
+            value = self.torch.tensor([list(side(self.config, self.size))] * self.size["batch"])
+        return self.valued(value)
+
+    def shows_images(self):
+        """Whether the job gives every sample of text an image."""
+        return bool(self.size.get("image") or self.variant & OWN) and {"input_ids", "pixel_values"} <= set(self.parameters)
 
     def series(self):
         c, b = self.config, self.size["batch"]
@@ -237,7 +272,7 @@ class Maker:
             "hidden_states": self.hidden, "inputs_embeds": lambda: self.real(*text(), self.width()), "query_embeds": lambda: self.real(b, read(c, "num_query_tokens", default=32), self.width()),
             "encoder_hidden_states": lambda: self.real(b, size["seq"], read(c, "encoder_hidden_size", "cross_attention_hidden_size", default=self.width())),
             "spatial_shapes": self.spatial_shapes, "pixel_attention_mask": lambda: self.ones(b, self.patched()[0] ** 2),
-            "grid_thw": self.grid_thw, "image_grid_thw": self.grid_thw,
+            "grid_thw": self.grid_thw, "image_grid_thw": self.grid_thw, "image_sizes": self.image_sizes,
             "past_values": self.series, "future_values": lambda: self.real(b, read(c, "prediction_length", default=24)),
             "past_time_features": lambda: self.covariates(self.past()), "future_time_features": lambda: self.covariates(read(c, "prediction_length", default=24)),
             "past_observed_mask": lambda: self.real(b, self.past()),
@@ -281,6 +316,10 @@ class Maker:
         """Names of inputs to try, the most likely first."""
         takes = [n for n, p in self.parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         required = [n for n in takes if self.parameters[n].default is inspect.Parameter.empty]
+        if self.shows_images():
+            more = [n for n in takes if n in ("image_grid_thw", "image_sizes", "spatial_shapes", "aspect_ratio_ids", "aspect_ratio_mask", "pixel_position_ids")]
+            sets = dict.fromkeys(tuple(dict.fromkeys(["input_ids", "pixel_values", *required, *m])) for m in (more, []))
+            return [(names, variant) for names in sets for variant in (0, FILM, OWN, OWN | FILM)]
         main = getattr(self.model, "main_input_name", None)
         first = [n for n in ([main] if main in takes else takes[:1]) if n not in required] + required
         text = ["input_ids"] if "input_ids" in takes else []

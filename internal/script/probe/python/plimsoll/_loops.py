@@ -46,7 +46,7 @@ class Short:
     """An iterator over the first batches and the last."""
 
     def __init__(self, iterator, loader, loops):
-        self.__dict__.update(iterator=iterator, loader=loader, loops=loops, count=0, steps=loops.trace.steps, backwards=loops.trace.backwards, last=False, over=False)
+        self.__dict__.update(iterator=iterator, loader=loader, loops=loops, count=0, steps=loops.trace.steps, backwards=loops.trace.backwards, last=False, over=False, endless=_endless(loader))
 
     def __getattr__(self, name):
         return getattr(self.iterator, name)
@@ -60,6 +60,8 @@ class Short:
             raise StopIteration
         if self.last:
             self.end()
+        if self.endless:  # its end is not known: cutting it short would fail a script that only calls next()
+            return next(self.iterator)
         enough = self.count >= BATCHES and (trace.steps - self.steps >= BATCHES or trace.backwards == self.backwards)
         if enough or trace.hurried() and self.count:
             self.__dict__["last"] = True
@@ -92,3 +94,12 @@ class Short:
                 return None
         self.loops.skipped += max(seen - 1, 0)
         return None if last is None else (inner._dataset_fetcher.fetch(last),)
+
+
+def _endless(loader):
+    """Whether a loader's length is not known: its data set is a stream."""
+    try:
+        len(loader)
+        return False
+    except TypeError:
+        return True

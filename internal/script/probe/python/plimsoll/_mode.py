@@ -5,6 +5,8 @@ import threading
 from . import _checks, _lazy
 from ._places import PINNED
 
+MADE_UP = 0.9  # what a number reads as that a tensor without data does not have: neither 1 - x nor log(x) is zero, by which scripts and NAdam divide
+
 
 def enter(torch, capture):
     """Switch the mode on for the rest of the process."""
@@ -74,7 +76,7 @@ class _Answers:
         }
         ones = lambda t: torch.ones(t.shape, dtype=torch.float32 if t.dtype is torch.bfloat16 else t.dtype)
         self.values = {
-            Tensor.item: lambda t: 1.0 if t.dtype.is_floating_point else 0, Tensor.__float__: lambda t: 1.0, Tensor.__int__: lambda t: 1,
+            Tensor.item: lambda t: MADE_UP if t.dtype.is_floating_point else 0, Tensor.__float__: lambda t: MADE_UP, Tensor.__int__: lambda t: 1,
             Tensor.__index__: lambda t: 1, Tensor.__bool__: self.truth,
             Tensor.tolist: lambda t: ones(t).tolist(), Tensor.numpy: lambda t: ones(t).numpy(), Tensor.__array__: lambda t: ones(t).numpy(),
         }

@@ -41,8 +41,8 @@ def configuration(transformers, given):
         return cls.from_dict({k: {n: x for n, x in v.items() if n not in added} if isinstance(v, dict) else v for k, v in given.items()})
 
 
-def heads(transformers, config, wanted):
-    """(task, class) to try, in order: the one asked for, else the one the file names, else those the family has, else the model without a head."""
+def heads(transformers, config, wanted, seen=False):
+    """(task, class) to try, in order: the one asked for, else the one the file names, else those the family has, else the model without a head; seen: samples have images."""
     if wanted and wanted != FEATURES:
         mapping = getattr(transformers, AUTO[wanted])._model_mapping
         if wanted == "causal-lm" and type(config) not in mapping:
@@ -51,7 +51,8 @@ def heads(transformers, config, wanted):
             raise Refused(f"transformers has no {AUTO[wanted]} of {config.model_type}")
         return [(wanted, _classes(mapping[type(config)])[0])]
     out, named = [], " ".join(config.architectures or []).split()
-    for task in ORDER if wanted != FEATURES else []:
+    order = sorted(ORDER, key=lambda task: task != "image-text") if seen else ORDER
+    for task in order if wanted != FEATURES else []:
         auto = getattr(transformers, AUTO[task], None)
         if auto is not None and type(config) in auto._model_mapping:
             out += [(task, c) for c in _classes(auto._model_mapping[type(config)])]
@@ -249,7 +250,7 @@ def describe(request):
     problems = []
     with as_running(torch, transformers):
         config = configuration(transformers, request["config"])
-        for task, cls in heads(transformers, config, request.get("task")):
+        for task, cls in heads(transformers, config, request.get("task"), bool(request.get("image"))):
             try:
                 return described(torch, transformers, request, copy.deepcopy(config), task, cls)
             except Exception as failure:
@@ -275,13 +276,23 @@ def described(torch, transformers, request, config, task, cls):
     autocast = getattr(torch, WORDS[request["autocast"]]) if request.get("autocast") else None
     chosen, done, used = None, {}, set()
 
+    placeholders = {}  # by inputs: tokens that stand for the image of a sample, which the model's code counts
+
     def run(size, inputs, variant):
         with fake:
             sizes = _inputs.Sizes(size)
-            maker = _inputs.Maker(torch, config, model, sizes, dtype, variant)
+            maker = _inputs.Maker(torch, config, model, sizes, dtype, variant, placeholders.get((inputs, variant), 0))
             given = maker.inputs(inputs)
             given.update(maker.labels(task, given))
-        done[tuple(sorted(size.items()))] = trace = _forward.run(torch, fake, model, given, autocast, request.get("routing") == "worst")
+        try:
+            trace = _forward.run(torch, fake, model, given, autocast, request.get("routing") == "worst")
+        except Exception as failure:
+            count = image_tokens(failure, size["batch"])
+            if not count or (inputs, variant) in placeholders:
+                raise
+            placeholders[inputs, variant] = count
+            return run(size, inputs, variant)
+        done[tuple(sorted(size.items()))] = trace
         used.update(sizes.used)
         return trace
 
@@ -315,7 +326,8 @@ def described(torch, transformers, request, config, task, cls):
     whole = _layers.Shorter(torch, model, first)
     about = {
         "torch": torch.__version__, "transformers": transformers.__version__, "class": cls.__name__, "module": cls.__module__, "task": task,
-        "created": made, "inputs": list(names), "variant": chosen[1], "notes": notes(task, cls, config, first, names),
+        "created": made, "inputs": list(names), "variant": chosen[1], "tokens": placeholders.get(chosen, 0),
+        "notes": notes(task, cls, config, first, names, placeholders.get(chosen, 0), chosen[1]),
         "checkpoints": [n for n, m in model.named_modules() if any(c.__name__ == "GradientCheckpointingLayer" for c in type(m).__mro__)],
         **linears(torch, transformers, model),
     }
@@ -344,8 +356,33 @@ def linears(torch, transformers, model):
         out = None
     return {
         "linears": [n for n, m in named if isinstance(m, (torch.nn.Linear, turned))], "turned": [n for n, m in named if isinstance(m, turned)],
-        "head": next((n for n, m in named if m is out), "") if out is not None else "",
+        "head": next((n for n, m in named if m is out), "") if out is not None else "", "stacked": stacked(model),
     }
+
+
+EXPERTS = {  # what the targets of adapters mean in models whose experts are one parameter since transformers 5: parameter, names, how many are joined in it
+    "mixtral": {"gate_up_proj": ["w1", "w3"], "down_proj": ["w2"], "gate.weight": ["gate"]},
+    "qwen2_moe": {"gate_up_proj": ["gate_proj", "up_proj"], "down_proj": ["down_proj"], "gate.weight": ["gate"]},
+}
+
+
+def stacked(model):
+    """The parameters that PEFT adapts as a whole.
+
+    https://github.com/huggingface/peft/blob/v0.19.0/src/peft/utils/transformers_weight_conversion.py, _MOE_TARGET_MODULE_MAPPING
+    """
+    try:
+        from transformers.conversion_mapping import _MODEL_TO_CONVERSION_PATTERN as patterns
+    except ImportError:  # transformers 4: experts are linear layers
+        return []
+    kind = getattr(model.config, "model_type", "")
+    rules = EXPERTS.get("mixtral" if kind == "mixtral" else patterns.get(kind), {})
+    out = []
+    for name, p in model.named_parameters():
+        rule = next((r for r in rules if name.endswith("." + r)), None)
+        if rule and p.dim() in (2, 3) and (p.dim() == 3) == (rule != "gate.weight"):
+            out.append({"name": name, "named": rules[rule], "joined": len(rules[rule])})
+    return out
 
 
 def too_long(config, size):
@@ -357,14 +394,27 @@ def too_long(config, size):
         raise Refused(f"seq {size['seq']}: the model has {most} positions (max_position_embeddings); set --seq {most} or less")
 
 
-def notes(task, cls, config, trace, names):
+def image_tokens(failure, batch):
+    """How many placeholders of an image a sample should have had, where a model says so (get_placeholder_mask of 77 models of transformers 5.17)."""
+    import re
+
+    found = re.search(r"mage features and image tokens do not match.*?features:? *(\d+)", str(failure), re.S)
+    return int(found[1]) // batch if found and int(found[1]) % batch == 0 else 0
+
+
+def notes(task, cls, config, trace, names, tokens=0, variant=0):
     """What the user should know about the step that was read."""
+    from . import _inputs
+
     out = []
+    if "input_ids" in names and "pixel_values" in names:
+        resized = " in the size that the model's configuration names" if variant & _inputs.OWN else ""
+        out.append(f"every sample has one image{resized}" + (f", which takes {tokens} of its tokens" if tokens else ""))
     if trace.objective != "loss":
         out.append(f"{cls.__name__} was run without targets: the step trains the mean of its first output{f' ({trace.objective})' if trace.objective else ''}")
     seen = [what for what, part in (("images", "vision_config"), ("sound", "audio_config")) if getattr(config, part, None) is not None]
     if names == ("input_ids",) and seen:
-        out.append(f"the batch is text alone: {' and '.join(seen)} in it add their own tokens and activations")
+        out.append(f"the batch is text alone: {' and '.join(seen)} in it add their own tokens and activations" + ("; --image 448 gives every sample an image" if "images" in seen else ""))
     return out
 
 

@@ -243,6 +243,7 @@ class Shadow:
         from ._imports import when_imported
 
         when_imported("safetensors.torch", self._safetensors)
+        os.mkdir = _made_before(os.mkdir, float(os.environ.get("PLIMSOLL_SINCE") or "inf"))
 
     def real(self, f, map_location, args, kwargs):
         """A checkpoint that a file really has: read on the host; what goes to the GPU, by the caller's word or the file's, has a shape there and no data."""
@@ -302,3 +303,17 @@ class Entries:
 
     def close(self):
         pass
+
+
+def _made_before(mkdir, since):
+    """The script ran already, up to its first step: a folder that it made then is no reason to fail now."""
+
+    @functools.wraps(mkdir)
+    def mkdir_(path, *args, **kwargs):
+        try:
+            return mkdir(path, *args, **kwargs)
+        except FileExistsError:
+            if not os.path.isdir(path) or os.stat(path).st_ctime < since:
+                raise
+
+    return mkdir_

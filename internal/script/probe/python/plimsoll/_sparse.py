@@ -81,13 +81,15 @@ class Sparse:
             along = 0 if place == len(self.of(sparse[0])) - 1 else -1
             shape = list(pieces[0].shape)
             shape[along] = sum(p.shape[along] for p in pieces)
-            made.append(pieces[0].new_empty(shape))
-            self.trace.begin(made[-1], func, False, False)
+            with self.trace.uncounted():
+                made.append(pieces[0].new_empty(shape))
+            self.trace.begin(made[-1], func, self.trace.among(pieces, self.trace.tainted), False)
         return made
 
     def passing(self, size, like, func):
         """Memory for the time of a kernel, at most this much."""
-        made = like.new_empty(max(size, 1), dtype=self.torch.uint8)
+        with self.trace.uncounted():
+            made = like.new_empty(max(size, 1), dtype=self.torch.uint8)
         self.trace.tainted.add(made.untyped_storage()._cdata)
         self.trace.reasons.setdefault(self.trace.here(), None)
         self.trace.begin(made, func, True, False)

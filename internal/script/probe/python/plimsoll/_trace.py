@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 
-from . import _again, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _lazy, _loops, _narrow, _places, _pretend, _routing, _shadow, _shapes, _sparse, _tables, _tracemode, _works
+from . import _again, _children, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _lazy, _loops, _narrow, _places, _pretend, _routing, _shadow, _shapes, _sparse, _tables, _tracemode, _works
 from ._imports import when_imported
 
 OLDEST = (2, 4)
@@ -22,6 +22,7 @@ SECONDS = 120
 MOST_EVENTS = 6_000_000
 ALLOC, FREE, MARK, WORK = range(4)
 RESERVE = "cudnn reserve"
+SLACK = 100  # a call that repeats is run again where this part of the peak more is in use
 
 
 def attach(torch, report):
@@ -53,6 +54,7 @@ class Trace:
         self.sparse, self.counting = _sparse.Sparse(torch, self), True
         self.optimizers, self.modules = weakref.WeakSet(), weakref.WeakSet()
         self.names, self.aliases = weakref.WeakKeyDictionary(), {}
+        self.histories = weakref.WeakKeyDictionary()
         self.notes, self.asked, self.done, self.depth = [], None, False, 0
         self.compiled = False
         # One thread at a time works on tensors without data: their mode has one state for all of them
@@ -132,8 +134,9 @@ class Trace:
             outer = not trace.paths
             if outer:
                 trace.enter_model(module)
-            key = trace.repeats.key(module, args, kwargs) if outer else None
-            known = trace.repeats.result(key, trace.made) if key is not None else None
+            key = trace.repeats.key(module, args, kwargs) if outer or module._modules else None
+            before = trace.level
+            known = trace.repeats.result(key, trace.made, before, trace.highest // SLACK) if key is not None else None
             if known is not None:
                 return known[0]
             trace.paths.append(trace.names.get(module) or type(module).__name__)
@@ -141,7 +144,7 @@ class Trace:
                 out = original(module, *args, **kwargs)
             finally:
                 trace.paths.pop()
-            trace.repeats.ran(key, out)
+            trace.repeats.ran(key, out, before, trace.level)
             return out
 
         nn.Module.__call__ = __call__
@@ -235,8 +238,20 @@ class Trace:
         for state in optimizer.state.values():
             for t in self.tensors(state if isinstance(state, dict) else {}):
                 self.claim(t, "optimizer")
+        self.remember(optimizer)
         self.stepped()
         self.enter("other", "other")
+
+    def remember(self, optimizer):
+        """LBFGS keeps up to so many earlier steps and gradients (torch/optim/lbfgs.py, old_stps and old_dirs); how many, only values would tell."""
+        history = optimizer.param_groups[0].get("history_size") if optimizer.param_groups else None
+        if history is None or optimizer in self.histories:
+            return
+        parameters = [p for group in optimizer.param_groups for p in group["params"] if isinstance(p, self.FakeTensor)]
+        with self.torch.no_grad(), self.recording("optimizer"):
+            self.histories[optimizer] = [parameters[0].new_empty(sum(p.numel() for p in parameters)) for _ in range(2 * history)] if parameters else []
+        for t in self.histories[optimizer]:
+            self.depends(t)
 
     def stepped(self):
         """A step has ended: when nothing new has come for a while, the script is not followed further."""
@@ -429,9 +444,22 @@ class Trace:
             if isinstance(t, self.FakeTensor):
                 self.begin(t, func, tainted, routed)
         self.routing.saw(func, args, kwargs, out)
-        work = _works.WORKS.get(func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else "")
-        if work is not None and not multiplied:
-            self.event(WORK, self.works.at(work(func, args, kwargs, out)), int(tainted), 0)
+        name = func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else ""
+        work = _works.WORKS.get(name)
+        work = None if work is None or multiplied else work(func, args, kwargs, out)
+        if work is not None:
+            self.event(WORK, self.works.at(work), int(tainted), 0)
+        if name in _works.IN_ONE_PIECE:
+            self.copied(func, args[: _works.IN_ONE_PIECE[name]], tainted, routed)
+
+    def copied(self, func, given, tainted, routed):
+        """A kernel wants what it is given in one piece: what is not is copied for its time."""
+        made = []
+        for t in given:
+            if isinstance(t, self.FakeTensor) and not t.is_contiguous():
+                with self.uncounted():
+                    made.append(t.new_empty(t.shape))
+                self.begin(made[-1], func, tainted, routed)
 
     def worked(self, op, x, layer):
         """A recurrent layer ran: (steps, batch, features) and its numbers."""
@@ -549,9 +577,7 @@ class Trace:
         events = self.events[:]
         _files.write_with(os.path.join(self.report, "trace.bin.gz"), lambda f: f.write(gzip.compress(events.tobytes(), 1)))
         _files.write_json(os.path.join(self.report, "trace.json"), described)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+        _children.leave(0)
 
     def parameters(self):
         found = {id(p): p.numel() for m in self.modules for p in m.parameters()}

@@ -78,6 +78,13 @@ class _Answers(_mode._Answers):
         mark = tensor.__dict__.get(MARK)
         return mark is not None and mark.type == "cpu"
 
+    def without_data(self, tensor):
+        """Whether a tensor has no data: itself, or what torch.func wrapped it around."""
+        wrapped = self.torch._C._functorch
+        while not isinstance(tensor, self.Fake) and wrapped.is_functorch_wrapped_tensor(tensor):
+            tensor = wrapped.get_unwrapped(tensor)
+        return isinstance(tensor, self.Fake)
+
     def plain(self, function, args, kwargs):
         if getattr(function, "__name__", "") == "__get__":
             return self.followed(function(*args), [a for a in args if isinstance(a, self.Fake)])
@@ -90,7 +97,7 @@ class _Answers(_mode._Answers):
         pinned = kwargs.get("pin_memory")
         if "pin_memory" in kwargs:
             kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
-        unreal = [t for t in self.trace.tensors((args, kwargs)) if isinstance(t, self.Fake)]
+        unreal = list(filter(self.without_data, self.trace.tensors((args, kwargs))))
         to_gpu = device is not None and device.type == "cuda"
         if not unreal and not to_gpu:
             out = function(*args, **kwargs)
@@ -288,7 +295,7 @@ class Bounds:
     def scalar(self, func, args, kwargs):
         self.trace.saw_question()
         kind = args[0].dtype
-        return False if kind is self.torch.bool else 1.0 if kind.is_floating_point else 1
+        return False if kind is self.torch.bool else _mode.MADE_UP if kind.is_floating_point else 1
 
     def index(self, func, args, kwargs):
         """A mask of booleans is as many indices as it has places."""
