@@ -40,7 +40,11 @@ func (m *Module) AttachLoRA(o LoRA) error {
 			t.DType = tensor.Float32
 		}
 	}
-	attached := 0
+	targets, attached, err := m.attachStacked(o)
+	if err != nil {
+		return err
+	}
+	o.Targets = targets
 	var names []string
 	for _, l := range m.root.linears {
 		name := l.path[strings.LastIndexByte(l.path, '.')+1:]
@@ -56,7 +60,7 @@ func (m *Module) AttachLoRA(o LoRA) error {
 				l.Weight.packed = units.Bytes(l.Weight.Numel() + 4*out)
 			}
 		}
-		if !o.meets(l.path) && (!slices.Contains(o.Targets, "all-linear") || head) {
+		if !o.meets(l.path) && (!slices.Contains(o.Targets, "all-linear") || head || m.taken(name)) {
 			continue
 		}
 		l.lora = l.adapt(o)

@@ -22,6 +22,7 @@ type Module struct {
 	root     *Module
 	onDevice bool            // of the root: see CreateOnDevice
 	linears  []*LinearModule // of the root: every nn.Linear, in order
+	stacked  []*Stacked      // of the root: parameters that get adapters as a whole
 	created  []*Tensor       // of the root: everything registered, in order; what is replaced by a tied weight again at that moment
 }
 

@@ -47,6 +47,7 @@ type Trace struct {
 	Linears      []string `json:"linears"`     // modules that are nn.Linear or Conv1D: what adapters are put beside
 	Turned       []string `json:"turned"`      // those of them that are Conv1D, with weights of (inputs, outputs)
 	Head         string   `json:"head"`        // the one that gives the output (get_output_embeddings); empty for none
+	Stacked      []Stack  `json:"stacked"`     // weights of experts in one parameter that PEFT puts adapters beside in place of linear layers
 	Open         []string `json:"open"`        // sizes that may differ from those of the run
 	Held         []string `json:"held"`        // values that modules refer to when forward is over: they live until the module's next call
 	Routed       bool     `json:"routed"`      // sizes depend on which expert gets a token, which was drawn
@@ -57,6 +58,13 @@ type Trace struct {
 func (t *Trace) Fits(seq, target bool) bool {
 	open := func(name string) bool { return slices.Contains(t.Open, name) }
 	return open("batch") && (!seq || open("seq")) && (!target || open("target_seq"))
+}
+
+// Stack is a parameter that holds the matrices of all experts, or of a router.
+type Stack struct {
+	Name   string   `json:"name"`
+	Named  []string `json:"named"`  // targets that mean it
+	Joined int      `json:"joined"` // matrices side by side in each: the rank is as many times larger
 }
 
 // Made is a parameter or buffer that a constructor makes. Without a name, another one takes its place (tied weights).

@@ -1,9 +1,11 @@
 package graphrun
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/plimsoll/plimsoll/internal/model/eager"
+	"github.com/plimsoll/plimsoll/internal/model/exported"
 )
 
 // linear is a module that adapters can be put beside.
@@ -58,4 +60,52 @@ func (o *graphOp) addmm() *eager.Tensor {
 		return l.Forward(o.arg("mat1"))
 	}
 	return eager.Addmm(o.self(), o.arg("mat1"), o.arg("mat2"))
+}
+
+// findStacked makes adaptable parameters of those that a trace names as such.
+func (g *Graph) findStacked() map[int]*eager.Stacked {
+	if g.Trace == nil || len(g.Trace.Stacked) == 0 {
+		return nil
+	}
+	byName := map[string]exported.Stack{}
+	for _, s := range g.Trace.Stacked {
+		byName[s.Name] = s
+	}
+	out := map[int]*eager.Stacked{}
+	for _, at := range g.Inputs {
+		s, ok := byName[g.Values[at].FQN]
+		if t := g.fixed[at]; ok && t != nil && (t.Rank() == 2 || t.Rank() == 3) {
+			out[at] = g.module(parent(s.Name)).AsStacked(t, s.Named, s.Joined)
+		}
+	}
+	return out
+}
+
+// addAdapters adds adapters to the parameters that an operator reads, once for the call of their module.
+func (r *graphRun) addAdapters(pn *planNode) {
+	if len(r.stacked) == 0 {
+		return
+	}
+	for _, a := range pn.Args {
+		for _, v := range a.Values {
+			if s := r.stacked[v]; s != nil && s.On() && r.sums[v] == nil {
+				if r.sums == nil {
+					r.sums = map[int]*eager.Tensor{}
+				}
+				r.sums[v] = s.Adapted().Retain()
+				r.vals[v] = r.sums[v]
+			}
+		}
+	}
+}
+
+// forgetSums lets parameters plus adapters go when the call of their module is over; "": all of them.
+func (r *graphRun) forgetSums(path string) {
+	for _, v := range slices.Sorted(maps.Keys(r.sums)) {
+		if path == "" || parent(r.Values[v].FQN) == path {
+			r.sums[v].Release()
+			delete(r.sums, v)
+			r.vals[v] = r.fixed[v]
+		}
+	}
 }

@@ -356,8 +356,33 @@ def linears(torch, transformers, model):
         out = None
     return {
         "linears": [n for n, m in named if isinstance(m, (torch.nn.Linear, turned))], "turned": [n for n, m in named if isinstance(m, turned)],
-        "head": next((n for n, m in named if m is out), "") if out is not None else "",
+        "head": next((n for n, m in named if m is out), "") if out is not None else "", "stacked": stacked(model),
     }
+
+
+EXPERTS = {  # what the targets of adapters mean in models whose experts are one parameter since transformers 5: parameter, names, how many are joined in it
+    "mixtral": {"gate_up_proj": ["w1", "w3"], "down_proj": ["w2"], "gate.weight": ["gate"]},
+    "qwen2_moe": {"gate_up_proj": ["gate_proj", "up_proj"], "down_proj": ["down_proj"], "gate.weight": ["gate"]},
+}
+
+
+def stacked(model):
+    """The parameters that PEFT adapts as a whole.
+
+    https://github.com/huggingface/peft/blob/v0.19.0/src/peft/utils/transformers_weight_conversion.py, _MOE_TARGET_MODULE_MAPPING
+    """
+    try:
+        from transformers.conversion_mapping import _MODEL_TO_CONVERSION_PATTERN as patterns
+    except ImportError:  # transformers 4: experts are linear layers
+        return []
+    kind = getattr(model.config, "model_type", "")
+    rules = EXPERTS.get("mixtral" if kind == "mixtral" else patterns.get(kind), {})
+    out = []
+    for name, p in model.named_parameters():
+        rule = next((r for r in rules if name.endswith("." + r)), None)
+        if rule and p.dim() in (2, 3) and (p.dim() == 3) == (rule != "gate.weight"):
+            out.append({"name": name, "named": rules[rule], "joined": len(rules[rule])})
+    return out
 
 
 def too_long(config, size):
