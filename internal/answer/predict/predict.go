@@ -354,6 +354,8 @@ func checkInput(j job.Job, b *exported.Bound) error {
 
 func options(j job.Job) eager.Options {
 	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == setup.Plain || j.Loop == setup.Script || j.Loop == setup.Kept, LossOnly: j.Loop == setup.LossOnly, Rebound: j.Loop == setup.Script, Kept: j.Loop == setup.Kept, ZeroLate: j.ZeroGrad == "before-backward", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, InBackward: j.InBackward, FloatOutputs: j.FloatOutputs, SavedOnHost: j.OffloadActivations}
+	frozen := j.LoRARank > 0 || len(j.Freeze) > 0
+	o.InputGrads = frozen && j.Checkpointing && !j.InBackward && (j.Code == "" || j.Code == setup.TRL)
 	if j.Autocast != "" {
 		o.Autocast = elementTypes[j.Autocast]
 		o.Scaler = j.Autocast == torch.FP16

@@ -20,9 +20,10 @@ import (
 
 // Process is one Python process that trains on one card.
 type Process struct {
-	Benchmark *Benchmark // of cuDNN; nil: off
-	Device    Device
-	Observe   func(Work) // called for every entry of the stream of work, where set
+	inputGrads bool       // see Options.InputGrads
+	Benchmark  *Benchmark // of cuDNN; nil: off
+	Device     Device
+	Observe    func(Work) // called for every entry of the stream of work, where set
 
 	// CheckpointFirst limits checkpointing to that many calls of every forward pass; 0: all of them. They are the first ones, or those that come first in
 	// CheckpointOrder (calls, from 0). Of layers that are alike early ones are right: they run again when the activations of later ones are gone.

@@ -42,6 +42,10 @@ type Options struct {
 
 	ChannelsLast bool  // the model is converted after it was loaded
 	LoRA         *LoRA // adapters instead of the model's own parameters
+
+	// InputGrads: what the input embeddings give requires a gradient, though they are frozen: gradient_checkpointing_enable() asks for it
+	// (https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/modeling_utils.py, enable_input_require_grads). The tensor is a leaf then, and has a gradient of its own.
+	InputGrads bool
 }
 
 // Names of the phases; a Mark begins each.
@@ -103,6 +107,7 @@ func (p *Process) Evaluate(m Model, o Options, batches int) error {
 
 // load puts a model on the card, ready to be trained.
 func (p *Process) load(m Model, o Options) {
+	p.inputGrads = o.InputGrads
 	p.Mark(tape.Moment{Phase: PhaseLoad})
 	if o.LoRA != nil {
 		if err := m.Root().AttachLoRA(*o.LoRA); err != nil {

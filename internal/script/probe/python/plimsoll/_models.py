@@ -353,7 +353,8 @@ def linears(torch, transformers, model):
     https://github.com/huggingface/peft/blob/v0.18.0/src/peft/tuners/tuners_utils.py, _maybe_include_all_linear_layers
     """
     turned = transformers.pytorch_utils.Conv1D
-    named = list(model.named_modules())
+    named, names = list(model.named_modules()), {id(p): n for n, p in model.named_parameters()}
+    weights = {n: names.get(id(m.weight)) for n, m in named if isinstance(m, (torch.nn.Linear, turned))}
     try:
         out = model.get_output_embeddings()
     except Exception:  # models that have none say so in many ways
@@ -361,7 +362,22 @@ def linears(torch, transformers, model):
     return {
         "linears": [n for n, m in named if isinstance(m, (torch.nn.Linear, turned))], "turned": [n for n, m in named if isinstance(m, turned)],
         "head": next((n for n, m in named if m is out), "") if out is not None else "", "stacked": stacked(model),
+        "embeddings": embeddings(transformers, model), "tied": {n: w for n, w in weights.items() if w and w != f"{n}.weight"},
     }
+
+
+def embeddings(transformers, model):
+    """The modules whose results require gradients once gradient_checkpointing_enable() was called."""
+    if getattr(model, "main_input_name", "") != "input_ids":
+        return []
+    found = set()
+    for m in model.modules():
+        if isinstance(m, transformers.PreTrainedModel):
+            try:
+                found.add(id(m.get_input_embeddings()))
+            except Exception:  # parts without any say so in many ways
+                continue
+    return [n for n, m in model.named_modules() if id(m) in found]
 
 
 EXPERTS = {  # what the targets of adapters mean in models whose experts are one parameter since transformers 5: parameter, names, how many are joined in it
