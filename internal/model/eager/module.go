@@ -309,20 +309,16 @@ func (m *Module) Embedding(name string, rows, width int, padding bool) *Embeddin
 // Forward calls the module.
 func (e *EmbeddingModule) Forward(indices *Tensor) *Tensor {
 	c := e.Enter(indices)
-	out := Embedding(indices, e.Weight, e.Padding)
-	if slices.Contains(inputEmbeddings, e.path[strings.LastIndexByte(e.path, '.')+1:]) {
-		out.AsInput()
-	}
-	return c.Return(out)
+	return c.Return(Embedding(indices, e.Weight, e.Padding))
 }
 
-// inputEmbeddings are the names that get_input_embeddings() gives in the built-in families.
-var inputEmbeddings = []string{"embed_tokens", "wte", "word_embeddings", "embed_in", "shared"}
+// NameInputs says that the model tells with AsInput which results are those of its input embeddings; otherwise they are those of the first table.
+func (m *Module) NameInputs() { m.p.named = true }
 
 // AsInput says that a tensor is what the model's input embeddings give: where they are frozen and layers are checkpointed, it requires a gradient all the same.
 func (t *Tensor) AsInput() {
 	if t.p.inputGrads && t.p.grad && t.node == nil {
-		t.requires = true
+		t.RequireGrad()
 	}
 }
 

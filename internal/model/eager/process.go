@@ -20,15 +20,19 @@ import (
 
 // Process is one Python process that trains on one card.
 type Process struct {
-	inputGrads bool       // see Options.InputGrads
-	Benchmark  *Benchmark // of cuDNN; nil: off
-	Device     Device
-	Observe    func(Work) // called for every entry of the stream of work, where set
+	Benchmark *Benchmark // of cuDNN; nil: off
+	Device    Device
+	Observe   func(Work) // called for every entry of the stream of work, where set
 
 	// CheckpointFirst limits checkpointing to that many calls of every forward pass; 0: all of them. They are the first ones, or those that come first in
 	// CheckpointOrder (calls, from 0). Of layers that are alike early ones are right: they run again when the activations of later ones are gone.
 	CheckpointFirst int
 	CheckpointOrder []int
+
+	tokens     *Tensor // the first table that was looked up
+	inputGrads bool    // what is found there has gradients
+	named      bool    // the model says itself which results are those of input embeddings
+	uncached   bool    // autocast keeps no casts of parameters
 
 	dropout bool // the state of dropout between recurrent layers was made
 	tape    tape.Tape

@@ -60,6 +60,9 @@ func New(p *eager.Process, b *exported.Bound, s Spec) (*Graph, error) {
 	g.linears, g.stacked = g.findLinears(), g.findStacked()
 	if b.Trace != nil {
 		g.root.CreateOnDevice()
+		if b.Trace.Embeddings != nil {
+			g.root.NameInputs()
+		}
 	}
 	return g, nil
 }
