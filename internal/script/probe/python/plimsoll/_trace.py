@@ -439,7 +439,7 @@ class Trace:
 
     def saw(self, func, args, kwargs, out):
         """An operator ran."""
-        given = self.tensors((args, kwargs)) if self.tainted or self.routed else ()
+        given = self.tensors((args, kwargs)) if self.tainted or self.routed or self.counts else ()
         tainted, routed = self.among(given, self.tainted), self.among(given, self.routed)
         if self.counts and not given and not tainted:
             tainted = any(isinstance(t, self.FakeTensor) and not self.counts.isdisjoint(t.shape) for t in self.tensors(out))
