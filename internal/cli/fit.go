@@ -223,6 +223,7 @@ func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) 
 func (o *fitOptions) loop(r *plan.Request) {
 	r.Job.Code = planfile.Code(o.Write)
 	r.Job.FloatOutputs = r.Source.Config != nil && planfile.FloatOutputs(o.Write)
+	r.Job.UncachedCasts = planfile.UncachedCasts(o.Write)
 	if mask := planfile.Mask(o.Write); r.Job.AttentionMask == "" {
 		r.Job.AttentionMask = mask
 	}

@@ -129,9 +129,41 @@ func (s *search) bound(p point) units.Bytes {
 	if b, ok := s.bounds[k]; ok {
 		return b
 	}
-	b := s.atLeastNeeded(k)
-	s.bounds[k] = b
+	b := s.ofFewer(k)
+	if b <= s.room {
+		b = s.atLeastNeeded(k)
+		s.bounds[k] = b
+	}
 	return b
+}
+
+// ofFewer is the bound of fewer samples in as many micro-batches where that is too much already; 0 where it is not. The fewest and those in the middle are asked: one recording then rules out all
+// larger ones.
+func (s *search) ofFewer(k point) units.Bytes {
+	if k.Checkpointing == setup.Selective {
+		return 0
+	}
+	var fewer []point
+	for _, n := range s.r.batches(k) {
+		f := k
+		if f.MicroBatch = n; n < k.MicroBatch && min(s.times(f), 2) == k.Accumulate {
+			fewer = append(fewer, f)
+		}
+	}
+	if len(fewer) == 0 {
+		return 0
+	}
+	for _, f := range []point{fewer[0], fewer[len(fewer)/2]} {
+		b, ok := s.bounds[f]
+		if !ok {
+			b = s.atLeastNeeded(f)
+			s.bounds[f] = b
+		}
+		if b > s.room {
+			return b
+		}
+	}
+	return 0
 }
 
 func (s *search) boundKey(p point) point {

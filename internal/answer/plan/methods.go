@@ -60,7 +60,10 @@ func Compare(r Request) (*report.Fit, Request, error) {
 			chosen = i
 		}
 	}
-	fit := asked[chosen].fit
+	fit, err := asked[chosen].search.answer()
+	if err != nil {
+		return nil, r, err
+	}
 	fit.Methods = all
 	return fit, asked[chosen].asked, nil
 }
@@ -68,7 +71,7 @@ func Compare(r Request) (*report.Fit, Request, error) {
 // compared is one way to fine-tune, searched.
 type compared struct {
 	asked  Request
-	fit    *report.Fit
+	search *search
 	method report.Method
 	err    error
 }
@@ -77,16 +80,20 @@ type compared struct {
 func (r Request) compare(a setup.Adapters, changes string) compared {
 	setAdapters(&r.Job, a)
 	r.Notes = NewNotes(r.Source, r.Machine)
-	fit, err := Find(r)
+	s, err := newSearch(r)
+	if err == nil {
+		err = s.run()
+	}
 	if err != nil {
 		return compared{err: err}
 	}
-	m := report.Method{Name: a.Method(), Changes: changes, Fits: AnyFits(fit), Adapters: a}
+	plans := s.ordered()
+	m := report.Method{Name: a.Method(), Changes: changes, Fits: len(plans) > 0, Adapters: a}
 	r.reach(&m)
 	if m.Fits {
-		m.TokensPerSecond = float64(fit.Effective*r.Job.Seq) / (fit.Plans[0].StepMS / 1000)
+		m.TokensPerSecond = float64(s.r.Effective*r.Job.Seq) / plans[0].took.total
 	}
-	return compared{r, fit, m, nil}
+	return compared{r, s, m, nil}
 }
 
 func setAdapters(j *job.Job, a setup.Adapters) { *j = j.With(withAdapters(*j, a)) }

@@ -83,7 +83,9 @@ func (s *search) ahead(c candidate) {
 	var keys []point
 	for _, c := range next {
 		for _, v := range c.points() {
-			keys = append(keys, s.boundKey(v.point))
+			if k := s.boundKey(v.point); s.ofFewer(k) <= s.room {
+				keys = append(keys, k)
+			}
 		}
 	}
 	fetch(keys, s.bounds, s.atLeastNeeded)

@@ -96,6 +96,12 @@ func (r *Request) fill(layers int) error {
 	}
 	r.fillNumerics()
 	a := &r.Axes
+	if c := r.Source.Config; c != nil && c.Family.Eager {
+		if len(a.Attn) > 0 && !slices.Contains(a.Attn, setup.EagerAttention) {
+			return fmt.Errorf("transformers has no %s attention for %s; --attn %s", a.Attn[0], c.Type, setup.EagerAttention)
+		}
+		r.Job.Attn, a.Attn = setup.EagerAttention, []setup.Attention{setup.EagerAttention}
+	}
 	if len(a.Attn) == 0 {
 		a.Attn = distinct(r.Job.Attn, setup.SDPA)
 		if r.Source.Graph != nil {

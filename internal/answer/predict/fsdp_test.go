@@ -2,6 +2,7 @@ package predict
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/gpu"
@@ -15,6 +16,8 @@ import (
 )
 
 const llama8B = `{"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,"vocab_size":128256,"max_position_embeddings":8192,"tie_word_embeddings":false}`
+
+const mistral1B = `{"model_type":"mistral","hidden_size":2304,"intermediate_size":6144,"num_hidden_layers":18,"num_attention_heads":18,"num_key_value_heads":6,"head_dim":128,"vocab_size":32768,"max_position_embeddings":32768,"sliding_window":null,"tie_word_embeddings":false}`
 
 // h100 is the card of the public rows.
 func h100(tb testing.TB) gpu.Card {
@@ -68,7 +71,7 @@ func TestFullyShardedRows(t *testing.T) {
 	}
 }
 
-// DeepSpeed's bf16 engine keeps a master, and two moments in fp32: 12 bytes per parameter over the ranks, where plain PyTorch's state has 4.
+// DeepSpeed keeps masters beside the parameters, and two moments. Of its bf16 engine they are fp32, 12 bytes per parameter over the ranks, where they would have 6 in the type of the parameters.
 func TestDeepSpeedKeepsMasters(t *testing.T) {
 	t.Parallel()
 	bf16 := func(j *job.Job) { j.Autocast, j.ParamDType, j.Optimizer = "", "bf16", "adamw-fused" }
@@ -84,7 +87,7 @@ func TestDeepSpeedKeepsMasters(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := float64(with.Report.Sharded.Allocated - without.Report.Sharded.Allocated)
-	if want := 8.0 * float64(with.Report.Params) / 8; math.Abs(more/want-1) > 0.02 {
+	if want := 6.0 * float64(with.Report.Params) / 8; math.Abs(more/want-1) > 0.02 {
 		t.Errorf("masters and wider state add %.2f GiB a card, want %.2f", more/float64(units.GiB), want/float64(units.GiB))
 	}
 }
@@ -94,15 +97,21 @@ func TestDeepSpeedKeepsMasters(t *testing.T) {
 func TestRanksOfDeepSpeedAsMeasured(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		config            string
-		kind              setup.Sharding
-		ranks, batch, seq int
-		measured          units.Bytes
+		config             string
+		kind               setup.Sharding
+		ranks, batch, seq  int
+		measured, reserved units.Bytes
+		off                float64
 	}{
-		"stage 1, llama": {llama1B, setup.ZeRO1, 4, 2, 2048, 24263931904},
-		"stage 2, llama": {llama1B, setup.ZeRO2, 4, 2, 2048, 21439389696},
-		"stage 1, qwen":  {qwen06B, setup.ZeRO1, 8, 4, 1024, 21333328384},
-		"stage 2, qwen":  {qwen06B, setup.ZeRO2, 8, 4, 1024, 19452379136},
+		"stage 1, llama": {llama1B, setup.ZeRO1, 4, 2, 2048, 24263931904, 24693964800, 0.005},
+		"stage 2, llama": {llama1B, setup.ZeRO2, 4, 2, 2048, 21439389696, 22592618496, 0.005},
+		"stage 3, llama": {llama1B, setup.ZeRO3, 4, 2, 2048, 22576432128, 25635586048, 0.005},
+		"stage 1, qwen":  {qwen06B, setup.ZeRO1, 8, 4, 1024, 21333328384, 23819452416, 0.005},
+		"stage 2, qwen":  {qwen06B, setup.ZeRO2, 8, 4, 1024, 19452379136, 21330132992, 0.005},
+		"stage 3, qwen":  {qwen06B, setup.ZeRO3, 8, 4, 1024, 20518238720, 23496491008, 0.005},
+		// Not seen before: a model whose head is not its embedding, and one of 16 GB.
+		"stage 3, mistral": {mistral1B, setup.ZeRO3, 8, 2, 2048, 14641266688, 18201182208, 0.005},
+		"stage 2, 8B":      {llama8B, setup.ZeRO2, 8, 1, 1024, 39279152128, 52649000960, 0.02},
 	} {
 		c, err := hfconfig.Parse([]byte(row.config))
 		if err != nil {
@@ -116,8 +125,53 @@ func TestRanksOfDeepSpeedAsMeasured(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if off := float64(r.Report.Sharded.Allocated)/float64(row.measured) - 1; math.Abs(off) > 0.005 {
+		if off := float64(r.Report.Sharded.Allocated)/float64(row.measured) - 1; math.Abs(off) > row.off {
 			t.Errorf("%s: predicted %s, measured %s (%+.2f %%)", name, r.Report.Sharded.Allocated.Short(), row.measured.Short(), 100*off)
+		}
+		if r.Report.Sharded.Safe < row.reserved {
+			t.Errorf("%s: bound %s, but %s were reserved", name, r.Report.Sharded.Safe.Short(), row.reserved.Short())
+		}
+	}
+}
+
+// Ranks of torchtitan 0.2.2 with context parallelism on an H200, PyTorch 2.11: bf16 policy, expandable segments, the first card of its group
+// (docs/measurements/2026-11-16-h200-written-plans.md).
+func TestRanksThatDivideASampleAsMeasured(t *testing.T) {
+	t.Parallel()
+	untied := strings.Replace(llama1B, `"tie_word_embeddings":true`, `"tie_word_embeddings":false`, 1)
+	for name, row := range map[string]struct {
+		config                          string
+		seq, ranks, context, batch, acc int
+		checkpointed                    bool
+		optimizer                       torch.Optimizer
+		measured, reserved              float64 // GiB
+	}{
+		"whole samples":       {untied, 2048, 4, 1, 1, 1, false, "adamw-fused", 10.507, 13.305},
+		"2 cards":             {untied, 4096, 4, 2, 1, 1, false, "adamw-fused", 10.640, 13.430},
+		"2 cards, batch 2":    {untied, 4096, 4, 2, 2, 1, false, "adamw-fused", 16.541, 19.811},
+		"4 cards, accumulate": {untied, 16384, 8, 4, 1, 2, true, "adamw-fused", 9.499, 11.516},
+		"8 cards, 8B":         {llama8B, 32768, 8, 8, 1, 1, true, "adamw", 19.208, 26.000},
+	} {
+		c, err := hfconfig.Parse([]byte(row.config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := job.Job{Source: "hf", Config: []byte("{}"), Task: "causal-lm", Batch: row.batch, Accumulate: row.acc, Seq: row.seq, Context: row.context, Code: setup.Torchtitan, Loop: setup.LossOnly,
+			ParamDType: "bf16", Optimizer: row.optimizer, Checkpointing: row.checkpointed}
+		if err := j.Check(); err != nil {
+			t.Fatal(err)
+		}
+		m := h200(t)
+		m.Conf.Expandable = true
+		r, err := RunPart(j, Source{Config: c}, m, Spread{Plan: shard.Plan{Kind: setup.FSDP2, Ranks: row.ranks, Masters: true, Code: setup.Torchtitan}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := r.Report.Sharded
+		for what, of := range map[string][2]float64{"in use": {float64(got.Allocated), row.measured}, "reserved": {float64(got.Reserved), row.reserved}} {
+			if off := of[0]/float64(units.GiB)/of[1] - 1; math.Abs(off) > 0.001 {
+				t.Errorf("%s: %s %.3f GiB, measured %.3f (%+.2f %%)", name, what, of[0]/float64(units.GiB), of[1], 100*off)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"math"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
@@ -73,5 +74,29 @@ func TestAcceleratesOutputsAreFP32(t *testing.T) {
 	logits := units.Bytes(2 * 1024 * 151936)
 	if more := allocated(setup.Function, true) - allocated(setup.Function, false); more < 2*logits || more > 2*logits+4*units.MiB {
 		t.Errorf("outputs in fp32 take %d bytes more than in bf16; logits have %d elements", more, logits)
+	}
+}
+
+// Lightning's autocast keeps no casts of parameters. OPT 1.3B, 6 × 1024 twice a step, every layer checkpointed: with casts the forward pass would be the highest moment. Measured on an H200 with the file that
+// fit wrote (docs/measurements/2026-11-16-h200-written-plans.md).
+func TestLightningKeepsNoCasts(t *testing.T) {
+	t.Parallel()
+	c, err := hfconfig.Parse([]byte(`{"model_type":"opt","hidden_size":2048,"ffn_dim":8192,"num_hidden_layers":24,"num_attention_heads":32,"vocab_size":50272,"max_position_embeddings":2048,"word_embed_proj_dim":2048,"do_layer_norm_before":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for uncached, want := range map[bool]float64{true: 24.511, false: 26.233} {
+		j := job.Job{Source: "hf", Config: []byte("{}"), Task: "causal-lm", Batch: 6, Accumulate: 2, Seq: 1024, Autocast: "bf16", Optimizer: "adamw-fused", Checkpointing: true, Loop: setup.LossOnly,
+			ZeroGrad: "before-backward", FromHost: true, UncachedCasts: uncached}
+		if err := j.Check(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Run(j, Source{Config: c}, h200(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := float64(r.Report.Peak.Allocated) / float64(units.GiB); math.Abs(got/want-1) > 0.001 {
+			t.Errorf("uncached %v: %.3f GiB, want %.3f", uncached, got, want)
+		}
 	}
 }

@@ -360,7 +360,7 @@ func checkInput(j job.Job, b *exported.Bound) error {
 }
 
 func options(j job.Job) eager.Options {
-	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == setup.Plain || j.Loop == setup.Script || j.Loop == setup.Kept, LossOnly: j.Loop == setup.LossOnly, Rebound: j.Loop == setup.Script, Kept: j.Loop == setup.Kept, ZeroLate: j.ZeroGrad == "before-backward", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, InBackward: j.InBackward, FloatOutputs: j.FloatOutputs, SavedOnHost: j.OffloadActivations}
+	o := eager.Options{Optimizer: j.Optimizer, Accumulate: j.Accumulate, Plain: j.Loop == setup.Plain || j.Loop == setup.Script || j.Loop == setup.Kept, LossOnly: j.Loop == setup.LossOnly, Rebound: j.Loop == setup.Script, Kept: j.Loop == setup.Kept, ZeroLate: j.ZeroGrad == "before-backward", Freeze: j.Freeze, ChannelsLast: j.ChannelsLast, InBackward: j.InBackward, FloatOutputs: j.FloatOutputs, Uncached: j.UncachedCasts, SavedOnHost: j.OffloadActivations}
 	if j.Autocast != "" {
 		o.Autocast = elementTypes[j.Autocast]
 		o.Scaler = j.Autocast == torch.FP16
@@ -369,6 +369,7 @@ func options(j job.Job) eager.Options {
 		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4, Int8: j.BaseBits == 8, DoRA: j.DoRA}
 		o.LoRA.Torchao = j.Code == setup.Torchtune || j.Code == setup.TorchtuneWhole
 		o.LoRA.Half = o.LoRA.Torchao || j.Code == setup.TRL && j.BaseBits > 0
+		o.InputGrads = j.Checkpointing && !o.LoRA.Torchao // the Trainer, TRL and the files that fit writes call it with adapters and checkpointing
 	}
 	return o
 }

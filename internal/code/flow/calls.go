@@ -84,11 +84,11 @@ func (f *follower) ownMethod(name string) bool {
 func (f *follower) effects(c *Call) {
 	switch c.Method {
 	case "append", "extend", "add", "appendleft", "append_", "insert":
-		if len(c.Args) == 0 || c.Recv == nil {
+		if len(c.Args) == 0 || c.Recv == nil || c.Node.Args[len(c.Args)-1].Star > 0 {
 			return
 		}
 		key := Key(innermost(c.Recv))
-		if key == "" || slices.Contains(f.own, key) || c.Method == "add" && c.RecvValue.IsTensor() || c.RecvValue.Class != "" && f.s.Facts(c) != nil {
+		if key == "" || slices.Contains(f.own, key) || c.Method == "add" && c.RecvValue.Kind != Container || c.RecvValue.Class != "" && f.s.Facts(c) != nil {
 			return
 		}
 		last := len(c.Args) - 1

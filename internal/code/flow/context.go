@@ -46,6 +46,20 @@ type Loop struct {
 	Body    []pysource.Stmt
 	Parent  *Loop
 	Ctx     *Context // where the loop itself stands
+
+	before int // model calls that were seen when it began
+}
+
+// Makes tells whether a value comes, at least in part, from a model call in the loop or in one around it: what was there before is not made again.
+func (l *Loop) Makes(v Value) bool {
+	for ; l != nil; l = l.Parent {
+		for _, r := range v.Roots {
+			if r > l.before {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // InnermostLoop is the closest loop around, or nil.

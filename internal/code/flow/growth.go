@@ -80,14 +80,14 @@ func scaled(x pysource.Expr, key string) bool {
 
 // collected takes "outs = [model(x) for x in loader]" for the loop it stands for.
 func (f *follower) collected(s *pysource.Assign, x *pysource.Comprehension, key string) {
-	before := *f.s
+	before, roots := *f.s, f.m.roots
 	v, loader := f.elements(x)
 	*f.s = before
 	if !loader || x.Kind == '(' {
 		return
 	}
 	outer := f.ctx
-	l := &Loop{Kind: LoaderLoop, Node: s, Iter: x.Clauses[0].Iter, Targets: targets(x.Clauses[0].Target), Parent: outer.InnermostLoop(), Ctx: outer}
+	l := &Loop{Kind: LoaderLoop, Node: s, Iter: x.Clauses[0].Iter, Targets: targets(x.Clauses[0].Target), Parent: outer.InnermostLoop(), Ctx: outer, before: roots}
 	f.ctx = &Context{Parent: outer, Loop: l, NoGrad: outer.NoGrad}
 	f.store(&Store{Kind: Append, Node: x, Base: key, Target: s.Targets[0], Value: v, Expr: x.Value})
 	f.ctx = outer

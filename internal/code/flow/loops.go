@@ -139,7 +139,7 @@ func targets(x pysource.Expr) []string {
 }
 
 func (f *follower) loop(l *Loop, enter func(), orelse []pysource.Stmt) {
-	l.Parent, l.Ctx = f.ctx.InnermostLoop(), f.ctx
+	l.Parent, l.Ctx, l.before = f.ctx.InnermostLoop(), f.ctx, f.m.roots
 	if len(f.s.Loops) < maxRecords {
 		f.s.Loops = append(f.s.Loops, l)
 	}

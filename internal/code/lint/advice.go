@@ -56,6 +56,9 @@ func (p *pass) softmaxed(s *flow.Scope, loss *flow.Call) pysource.Node {
 		return nil
 	}
 	if p.isSoftmax(c) {
+		if at := callSite(s, c); at != nil && at.Order > loss.Order {
+			return nil // taken after the loss
+		}
 		return c
 	}
 	site := callSite(s, c)

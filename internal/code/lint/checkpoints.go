@@ -49,6 +49,7 @@ func (p *pass) loadWhereSaved(s *flow.Scope, c *flow.Call, gpu bool) {
 	if usedOtherwise(s, c) {
 		fix = "`map_location=\"cpu\"`, then load_state_dict; move what else is used of it to the device it is used on"
 	}
+	reported := len(*p.out)
 	switch {
 	case model && own && startsRanks(s) && !p.sourceHas("xla", "xm.") && !oneRank(s, c):
 		p.report(c.Node, Warning,
@@ -64,6 +65,9 @@ func (p *pass) loadWhereSaved(s *flow.Scope, c *flow.Call, gpu bool) {
 	case model && (s.Func != nil || gpu && movesModel(s, 1<<30)):
 		p.report(c.Node, Note,
 			"without map_location the tensors go to the device they were saved from, whether or not the caller wants them there", fix)
+	}
+	if len(*p.out) > reported && (!handed(s, c) || usedOtherwise(s, c)) {
+		p.byHand() // a whole model, or parts of its own, would have to be moved
 	}
 }
 

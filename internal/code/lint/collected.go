@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
@@ -29,8 +30,8 @@ func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || st.Via != "" || nowAndThen(st, loop) || intoBuffer(st) || loop.Kind == flow.OtherLoop && perBatch(s, st, loop) {
 		return
 	}
-	severity, fix := Warning, "move each result as you collect it: `"+p.on(st.Expr, ".cpu()")+"`; what is computed from the results is then on the CPU too (with the Hugging Face Trainer: eval_accumulation_steps, or preprocess_logits_for_metrics)"
-	if st.Kind == flow.Concat || loop.Kind == flow.OtherLoop || stops(loop) || selected(st.Expr) || p.meetsGPU(s, st, loop) {
+	severity, fix := Warning, "move each result as you collect it: `"+p.on(st.Expr, ".cpu()")+"` (of a tuple or a dict, each tensor in it); what is computed from the results is then on the CPU too (with the Hugging Face Trainer: eval_accumulation_steps, or preprocess_logits_for_metrics)"
+	if st.Kind == flow.Concat || loop.Kind == flow.OtherLoop || stops(loop) || selected(st.Expr) || small(st.Expr) || p.meetsGPU(s, st, loop) {
 		severity = Note
 		fix = "if memory runs out here, move each result with .cpu() as you collect it, and bring what is computed from them back to the GPU where it meets tensors there"
 	}
@@ -40,6 +41,13 @@ func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 	p.report(st.Node, severity,
 		"`"+st.Base+"` collects `"+p.text(st.Expr)+"` of every batch where the model is: on a GPU, memory grows with the size of the dataset, even without gradients", fix)
 	p.explains(loop)
+}
+
+// small tells whether the name of what is collected promises a number for each sample.
+func small(x pysource.Expr) bool {
+	return slices.ContainsFunc(tokens(flow.Last(flow.Key(x))), func(t string) bool {
+		return oneOf(t, "score", "scores", "psnr", "ssim", "acc", "accuracy", "metric", "loss", "losses", "iou", "proba", "prob", "conf", "confidence", "dist", "distance", "similarity", "error", "label", "labels", "target", "targets")
+	})
 }
 
 // selected tells whether an expression takes some elements out of something: how much that is, nobody knows.

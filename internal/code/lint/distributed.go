@@ -30,6 +30,9 @@ func dataParallel(p *pass) {
 				"DataParallel gathers every output on the first GPU, which in training also holds all gradients and the optimizer state: that card is full before the others",
 				fix)
 			p.needs(needs)
+			if needs != 0 && s.Func.Class == nil {
+				p.within(s) // whoever calls it may only evaluate
+			}
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // evalWithoutNoGrad is LM003.
 func evalWithoutNoGrad(p *pass) {
-	if p.gradOffEverywhere() || modulesDifferentiate(p.m) {
+	if p.gradOffEverywhere() {
 		return
 	}
 	for _, s := range p.m.Scopes {
@@ -112,7 +112,7 @@ func (p *pass) evalScope(s *flow.Scope) {
 		if (switched || byName) && backwardAfter(s, backs, from, key) || p.frozen(key) || p.frozenClass(s, c) {
 			continue
 		}
-		if p.wantsGradients(s) || p.calledWithoutGrad(s) || p.trainedByCaller(s, maxCallers) {
+		if p.wantsGradients(s) || p.calledWithoutGrad(s) || p.trainedByCaller(s, maxCallers) || modulesDifferentiate(p.m) {
 			return
 		}
 		reported[key] = true
@@ -197,7 +197,7 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	severity, cost := Warning, "every activation of this call stays until its result is dropped"
 	if inLoaderLoop(c) && (p.imports("torch") || !c.Callee.Guess) {
 		cost = "each batch keeps all its activations as if it were trained on"
-		if switched && modelRun(c) { // by its name alone it may be anything
+		if switched && modelRun(c) && !everyFew(c) { // by its name alone it may be anything
 			severity = Error
 		}
 	}
@@ -215,8 +215,8 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 		severity, fix = Note, "unless a caller back-propagates what `"+s.Func.Name+"` returns, "+fix
 	case p.remarked(c):
 		severity, fix = Note, "a comment here speaks of no_grad: if nothing speaks against it, "+fix
-	case c.Ctx.InnermostLoop() == nil && slices.ContainsFunc(c.Args, func(v flow.Value) bool { return v.Kind == flow.Leaf }):
-		severity, doubt = Note, false // one batch made up on the spot: a look at the shapes
+	case c.Ctx.InnermostLoop() == nil && p.madeUp(s, c):
+		severity, doubt = Note, false // a look at the shapes
 	default:
 		doubt = false
 	}
@@ -227,6 +227,34 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	if doubt {
 		p.byHand()
 	}
+}
+
+// everyFew tells whether only one iteration in many comes to a call: pictures at every hundredth step.
+func everyFew(c *flow.Call) bool {
+	return slices.ContainsFunc(c.Ctx.Branches(c.Ctx.InnermostLoop()), func(b *flow.Context) bool { return !b.Else && modulus(b.Test) != nil })
+}
+
+// madeUp tells whether a call is given a batch that was made up on the spot.
+func (p *pass) madeUp(s *flow.Scope, c *flow.Call) bool {
+	fills := func(x pysource.Node) bool {
+		found := false
+		pysource.Walk(x, func(n pysource.Node) bool {
+			call, ok := n.(*pysource.Call)
+			found = found || ok && oneOf(p.m.Dotted(call.Func), "torch.randn", "torch.rand", "torch.zeros", "torch.ones", "torch.empty", "torch.randint")
+			return !found
+		})
+		return found
+	}
+	for i, a := range c.Node.Args {
+		if c.Args[i].Kind != flow.Leaf {
+			continue
+		}
+		key := flow.Key(a.Value)
+		if fills(a.Value) || key != "" && slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool { return b.Name == key && b.Expr != nil && fills(b.Expr) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // remarked tells whether a comment beside a call, or above the loop or the statement it stands in, speaks of switching autograd off: whoever wrote it

@@ -285,10 +285,17 @@ func hookStores(p *pass) {
 			if !hookRegistrations[c.Method] || c.Recv == nil || len(c.Node.Args) == 0 {
 				continue
 			}
-			if at := p.keptByHook(s, c.Node.Args[0].Value); at != nil && !removes && !p.emptied(at) {
+			at := p.keptByHook(s, c.Node.Args[0].Value)
+			switch {
+			case at == nil || removes || p.emptied(at):
+			case strings.Contains(c.Method, "backward"):
+				p.report(at, Note,
+					"this hook adds gradients to a container at every backward, and no handle.remove() ends it",
+					"empty the container after use and remove the handle, or keep them on the CPU")
+			default:
 				p.report(at, Warning,
 					"this hook adds a tensor to a container at every forward, graph and GPU memory included, and no handle.remove() ends it",
-					"empty the container after use and remove the handle; keep `output.detach().cpu()` where no loss is computed from it")
+					"empty the container after use and remove the handle; keep `output.detach().cpu()` (of a tuple, each tensor in it) where no loss is computed from it")
 			}
 		}
 	}

@@ -143,9 +143,10 @@ func check(path string, src []byte, cells []notebook.Cell, lookup flow.Lookup) *
 		report.Exports, report.Uses = m.Exports(), m.Uses()
 		return report
 	}
-	report.Findings = append(append(report.Findings, checkModule(m)...), outputsKept(m, cells)...)
+	found, shared := checkModule(m)
+	report.Findings = append(append(report.Findings, found...), outputsKept(m, cells)...)
 	report.Suppressions = suppressions(path, file)
-	report.Traits = traits(m)
+	report.Traits = traits(m, shared.backs)
 	report.Exports, report.Uses = m.Exports(), m.Uses()
 	return report
 }
@@ -179,7 +180,7 @@ func contains(src []byte, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(src, []byte(w)) })
 }
 
-func checkModule(m *flow.Module) []Finding {
+func checkModule(m *flow.Module) ([]Finding, *known) {
 	var out []Finding
 	shared := &known{finder: search(), backs: map[*flow.Scope][]backward{}, derived: map[derivedKey][]string{}}
 	for i := range rules {
@@ -190,7 +191,7 @@ func checkModule(m *flow.Module) []Finding {
 		}
 	}
 	sortFindings(out)
-	return out
+	return out, shared
 }
 
 func sortFindings(findings []Finding) {

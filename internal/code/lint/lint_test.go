@@ -217,6 +217,50 @@ func TestTheCellThatIsNotPythonIsNamed(t *testing.T) {
 	}
 }
 
+// A function that gives a wrapped model is judged by who calls it.
+func TestAWrapperIsJudgedByWhoTrainsIt(t *testing.T) {
+	t.Parallel()
+	files := map[string][]byte{
+		"factory.py": []byte("import torch\nfrom torch import nn\ndef make(path):\n    net = build(path)\n    return nn.DataParallel(net)\n"),
+		"train.py":   []byte("import torch\nfrom other import load\nfor x, y in loader:\n    criterion(model(x), y).backward()\n    optimizer.step()\n    optimizer.zero_grad()\n"),
+		"score.py":   []byte("import torch\nfrom factory import make\nnet = make('a')\nprint(score(net))\n"),
+	}
+	lookup := func(module string) *flow.Exports {
+		if module == "factory" {
+			return lint.Exports("factory.py", files["factory.py"], nil)
+		}
+		return nil
+	}
+	for caller, want := range map[string]string{"score.py": "note", "train.py": "warning"} {
+		var reports []*lint.Report
+		for _, path := range []string{"factory.py", "train.py", "score.py"} {
+			src := files[path]
+			if path == caller && caller == "train.py" {
+				src = append([]byte("from factory import make\nmodel = make('a')\n"), src...)
+			}
+			if path == "score.py" && caller != path {
+				src = []byte("import torch\n")
+			}
+			reports = append(reports, lint.Check(path, src, lookup))
+		}
+		found := reports[0].Choose(lint.Options{Project: lint.Survey(reports)})
+		if len(found) != 1 || found[0].Rule != "LM020" || found[0].Severity.String() != want {
+			t.Errorf("called by %s: %+v", caller, found)
+		}
+	}
+}
+
+func TestAScriptThatTestsByItsNameTrainsNothing(t *testing.T) {
+	t.Parallel()
+	program := []byte("import torch\nfrom torch import nn\nmodel = nn.DataParallel(Net())\ntrainer = GanTrainer(model=model)\ntrainer.test()\n")
+	for path, want := range map[string]string{"projects/age_test.py": "note", "projects/age_train.py": "warning", "demo.py": "note"} {
+		found := lint.Source(path, program, lint.Options{})
+		if len(found) != 1 || found[0].Rule != "LM020" || found[0].Severity.String() != want {
+			t.Errorf("%s: %+v", path, found)
+		}
+	}
+}
+
 // A forward in another file may need autograd: then its evaluation is a note without a repair.
 func TestAModelThatDifferentiatesKeepsItsGraph(t *testing.T) {
 	t.Parallel()

@@ -37,6 +37,9 @@ func wrappedNames(s *flow.Scope, c *flow.Call) []string {
 // the class that keeps it. What is returned, or kept by a class that trains nothing itself, is trained where some file of the project trains at all.
 func (p *pass) trainsWrapped(s *flow.Scope, c *flow.Call) (known bool, needs Trait) {
 	models := wrappedNames(s, c)
+	if p.evaluationFile() {
+		return false, 0
+	}
 	if onlyTeaches(s, models) || slices.ContainsFunc(models, standsBeside) || s.Func != nil && evaluationName(s.Func.Name) && len(p.backwards(s)) == 0 {
 		return false, 0
 	}
@@ -50,15 +53,32 @@ func (p *pass) trainsWrapped(s *flow.Scope, c *flow.Call) (known bool, needs Tra
 	if slices.ContainsFunc(p.m.CallSites(s.Func), func(site *flow.Call) bool { return p.trainsHere(site.Scope, models) }) {
 		return true, 0
 	}
-	if !strings.HasPrefix(name, "self.") && !slices.ContainsFunc(s.Returns, func(r *flow.Exit) bool {
-		return r.X != nil && (around(r.X, c.Node) || name != "" && mentions(r.X, name))
-	}) {
+	if !strings.HasPrefix(name, "self.") && !returnsWrapped(s, c) {
 		return false, 0
 	}
 	if class := s.Func.Class; class != nil && !p.m.ClassDoes(class.Name, "backward") && !trainingName(class.Name) && !containsAny(class.Name, "Base", "Model", "Abstract") {
 		return false, 0
 	}
 	return true, Trains
+}
+
+// evaluationFile tells whether a file evaluates by its name, and trains nothing itself.
+func (p *pass) evaluationFile() bool {
+	name := strings.TrimSuffix(p.m.Path[strings.LastIndexByte(p.m.Path, '/')+1:], ".py")
+	if strings.Contains(strings.ToLower(name), "train") || !evaluationName(name) && !slices.Contains(tokens(name), "demo") {
+		return false
+	}
+	return !slices.ContainsFunc(p.m.Scopes, func(s *flow.Scope) bool {
+		return slices.ContainsFunc(s.Calls, func(c *flow.Call) bool { return c.Method == "backward" || c.Method == "manual_backward" })
+	})
+}
+
+// returnsWrapped tells whether a function hands a wrapper to its callers.
+func returnsWrapped(s *flow.Scope, c *flow.Call) bool {
+	name := wrapperName(s, c.Node)
+	return slices.ContainsFunc(s.Returns, func(r *flow.Exit) bool {
+		return r.X != nil && (around(r.X, c.Node) || name != "" && mentions(r.X, name))
+	})
 }
 
 // onlyTeaches tells whether a body switches one of the models to eval mode or freezes it, and never trains it: a teacher, a loss network.
@@ -125,11 +145,20 @@ func (p *pass) trainsHere(s *flow.Scope, models []string) bool {
 			return true
 		case c.Method == "train" && c.Recv != nil && slices.Contains(models, flow.Key(c.Recv)) && !(len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value)):
 			return true
-		case givenTo(c, models) && (trainingName(c.Method) || c.Result.Class != "" && p.m.ClassDoes(c.Result.Class, "backward")), trainingName(c.Method) && c.Recv != nil && c.RecvValue.Kind != flow.Model:
+		case givenTo(c, models) && (trainingName(c.Method) || c.Result.Class != "" && p.m.ClassDoes(c.Result.Class, "backward")), trainingName(c.Method) && trainer(s, c, models):
 			return true
 		}
 	}
 	return false
+}
+
+// trainer tells whether a method is called on something that trains by its name, or that was given one of the models: not an encoder of labels.
+func trainer(s *flow.Scope, c *flow.Call, models []string) bool {
+	if c.Recv == nil || c.RecvValue.Kind == flow.Model {
+		return false
+	}
+	key := flow.Key(c.Recv)
+	return trainingName(key) || key != "" && slices.ContainsFunc(s.Calls, func(o *flow.Call) bool { return givenTo(o, models) && boundTo(s, o, key) })
 }
 
 // givenTo tells whether a call is given one of the models.

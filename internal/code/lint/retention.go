@@ -66,12 +66,12 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 		return
 	}
 	always, sometimes := reset(s, st.Base, loop)
-	if overwritten(st, loop) || always || isTarget(st.Base, loop) || intoBuffer(st) || perBatch(s, st, loop) || trainedLater(s, st, loop) || cutAfter(s, st, loop) {
+	if overwritten(st, loop) || always || isTarget(st.Base, loop) || intoBuffer(st) || perBatch(s, st, loop) || trainedLater(s, st, loop) || cutAfter(s, st, loop) || !loop.Makes(st.Value) {
 		return
 	}
 	freed, partly := st.Value.Freed, false
 	for _, b := range backs {
-		if b.call.Recv != nil && flow.Key(b.call.Recv) == st.Base && !b.call.Ctx.Inside(loop) && b.call.Order > st.Order {
+		if b.call.Node != st.Node && b.call.Order > st.Order && mentions(b.call.Node, st.Base) {
 			return // the sum itself is back-propagated, on this path or another
 		}
 		if !b.value.Shares(st.Value) {
@@ -92,28 +92,28 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	if freed {
 		p.report(st.Node, Note,
 			"`"+what+"` is kept as a tensor; its activations are gone after backward, but each one still holds its graph's bookkeeping in host memory",
-			"keep the number: `"+p.on(st.Expr, ".item()")+"` for a scalar, `.detach()` otherwise (which does not wait for the GPU)")
+			"keep `"+p.on(st.Expr, ".detach()")+"`, or `.item()` where it is a single number and nothing calls a tensor's methods on it later (it waits for the GPU)")
 		p.within(s)
 		return
 	}
 	if partly {
-		severity := Warning
-		if st.Value.Guess {
-			severity = Note
+		fix := "keep `" + p.on(st.Expr, ".detach()") + "`, or `.item()` where it is a single number and nothing calls a tensor's methods on it later"
+		if st.Value.Kind == flow.Container {
+			fix = "keep it without graphs: `.detach()` on each tensor in it"
 		}
-		p.report(st.Node, severity,
-			"`"+what+"` is kept with its graph: backward freed the model's activations, but not what the operations behind this value saved, and that stays for every batch",
-			"keep the number: `"+p.on(st.Expr, ".item()")+"` for a scalar, `.detach()` otherwise")
+		p.report(st.Node, Note, // how much that is depends on the operations: a sum of losses saves nothing, a product with a mask does
+			"`"+what+"` is kept with its graph: backward freed the model's activations, but not what the operations behind this value may have saved, and that stays for every batch", fix)
+		p.byHand()
 		p.within(s)
 		p.explains(loop)
 		return
 	}
-	if !inObject && p.escapes(s, st) || loop.Kind == flow.OtherLoop && joined(s, st) {
+	if !inObject && p.escapes(s, st) || loop.Kind != flow.LoaderLoop && (joined(s, st) || s.Func != nil && strings.HasPrefix(s.Func.Name, "forward")) {
 		return
 	}
 	severity := Error
 	switch {
-	case st.Value.Guess: // only a name says that it is a tensor with a graph
+	case st.Value.Guess || loop.Kind != flow.LoaderLoop && !evaluates(s): // only a name says that it is a tensor with a graph; or the loop is over the steps of a sequence
 		severity = Note
 	case st.Ctx.NoGrad == flow.Maybe || sometimes || loop.Kind != flow.LoaderLoop || st.Via != "":
 		severity = Warning // the loop may be short
@@ -127,6 +127,13 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	p.within(s)
 	p.needs(SwitchesOff)
 	p.explains(loop)
+}
+
+// evaluates tells whether a body evaluates a model: by its name, or because it switches one to eval mode.
+func evaluates(s *flow.Scope) bool {
+	return s.Func != nil && evaluationName(s.Func.Name) || slices.ContainsFunc(s.Calls, func(c *flow.Call) bool {
+		return c.Method == "eval" && c.RecvValue.Kind == flow.Model && len(c.Node.Args) == 0
+	})
 }
 
 // lossName tells whether an expression names a loss.
@@ -145,12 +152,12 @@ func cutAfter(s *flow.Scope, st *flow.Store, loop *flow.Loop) bool {
 func (p *pass) storeInstead(st *flow.Store) string {
 	_, several := st.Expr.(*pysource.Sequence)
 	if several || st.Value.Kind == flow.Container {
-		return "store the numbers in `" + p.text(st.Expr) + "`, not the tensors: `.item()` (it waits for the GPU) or `.detach()` on each of them"
+		return "store `" + p.text(st.Expr) + "` without graphs: `.detach()` on each tensor in it, or `.item()` where a number is all that is needed"
 	}
 	if !st.Value.Reduced && st.Kind != flow.Accumulate {
 		return "store `" + p.on(st.Expr, ".detach()") + "` (of a tuple or a dict, each tensor in it), with .cpu() where it is large and nothing on the GPU is computed from it"
 	}
-	return "store `" + p.on(st.Expr, ".item()") + "` (a number; it waits for the GPU) or `.detach()`; if the sum is for training, call backward() on each batch instead"
+	return "store `" + p.on(st.Expr, ".detach()") + "`, or `.item()` where it is a single number and nothing calls a tensor's methods on the sum (it waits for the GPU); if the sum is for training, call backward() on each batch instead"
 }
 
 // keptByObject is a value that goes into a meter or a log that self holds, in a method that is called once for each batch.
@@ -166,7 +173,7 @@ func (p *pass) keptByObject(s *flow.Scope, st *flow.Store, backs []backward) {
 	if freed {
 		p.report(st.Node, Note,
 			"`"+st.Via+"` adds up `"+what+"` as a tensor: its activations are gone after backward, but what it is added to stays on the GPU and holds the bookkeeping of every batch's graph",
-			"pass the number: `.item()` (or `.detach()`, which does not wait for the GPU)")
+			"pass `"+p.on(st.Expr, ".detach()")+"`, or `.item()` where nothing calls a tensor's methods on what is added up (it waits for the GPU)")
 	} else {
 		severity := Warning
 		if st.Value.Guess {
@@ -174,7 +181,7 @@ func (p *pass) keptByObject(s *flow.Scope, st *flow.Store, backs []backward) {
 		}
 		p.report(st.Node, severity,
 			"`"+st.Via+"` adds up `"+what+"` with its autograd graph: unless a backward frees it afterwards, every batch's activations stay",
-			"pass the number: `.item()` (or `.detach()`, which does not wait for the GPU)")
+			"pass `"+p.on(st.Expr, ".detach()")+"`, or `.item()` where nothing calls a tensor's methods on what is added up (it waits for the GPU)")
 	}
 	p.within(s)
 }

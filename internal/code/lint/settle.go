@@ -25,6 +25,8 @@ type Project struct {
 	Quiet  map[string]bool                               // functions that only run while autograd is off
 	Traits Trait                                         // of any of its files
 	Torch  func(file string) (major, minor int, ok bool) // the newest PyTorch that the project allows at a file; nil: not known
+
+	called, trained map[string]bool // functions that some file calls, and those that a file that trains calls, itself or through others
 }
 
 // Survey sums the reports of a project up.
@@ -35,7 +37,44 @@ func Survey(reports []*Report) *Project {
 			p.Traits |= r.Traits
 		}
 	}
+	p.called, p.trained = reachedByTraining(reports)
 	return p
+}
+
+// trains tells whether the project trains what a finding is about: where the callers of its function are known, one of them has to.
+func (p *Project) trains(f Finding) bool {
+	return p.Traits&Trains != 0 && (f.Within == "" || !p.called[f.Within] || p.trained[f.Within])
+}
+
+// reachedByTraining follows the calls from files that train; nil where no finding depends on it.
+func reachedByTraining(reports []*Report) (called, trained map[string]bool) {
+	wanted := slices.ContainsFunc(reports, func(r *Report) bool {
+		return r != nil && slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Needs&Trains != 0 && f.Within != "" })
+	})
+	if !wanted {
+		return nil, nil
+	}
+	called, trained = map[string]bool{}, map[string]bool{}
+	calls, queue := map[string][]string{}, []string(nil)
+	for _, r := range reports {
+		if r == nil {
+			continue
+		}
+		for _, u := range r.Uses {
+			called[u.Target] = true
+			calls[u.In] = append(calls[u.In], u.Target)
+			if r.Traits&Trains != 0 {
+				queue = append(queue, u.Target)
+			}
+		}
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		if !trained[queue[0]] {
+			trained[queue[0]] = true
+			queue = append(queue, calls[queue[0]]...)
+		}
+	}
+	return called, trained
 }
 
 // silences tells whether a finding is known not to hold: what its function would record is not recorded.
@@ -67,7 +106,7 @@ func (p *Project) settle(f Finding) Finding {
 		return f
 	}
 	switch {
-	case f.Needs&SavesModel != 0 && p.Traits&SavesModel == 0, f.Needs&SavesOnCPU != 0 && p.Traits&SavesOnCPU != 0, f.Needs&Trains != 0 && p.Traits&Trains == 0:
+	case f.Needs&SavesModel != 0 && p.Traits&SavesModel == 0, f.Needs&SavesOnCPU != 0 && p.Traits&SavesOnCPU != 0, f.Needs&Trains != 0 && !p.trains(f):
 		f.Severity = Note
 	case f.Needs&Differentiates != 0 && p.Traits&Differentiates != 0:
 		f.Severity, f.Repair = Note, nil
@@ -79,17 +118,24 @@ func (p *Project) settle(f Finding) Finding {
 }
 
 // traits looks a file through for what matters elsewhere.
-func traits(m *flow.Module) Trait {
+func traits(m *flow.Module, backs map[*flow.Scope][]backward) Trait {
 	var out Trait
 	touches := contains(m.File.Source, "cuda", "device", "gpu", "GPU", "accelerat", "distributed")
 	for _, s := range m.Scopes {
+		list, known := backs[s]
+		if !known {
+			list = findBackwards(s)
+		}
+		if len(list) > 0 {
+			out |= Trains
+		}
 		for _, c := range s.Calls {
 			switch {
 			case c.Method == "set_grad_enabled" && len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value) && !c.Ctx.Within(func(x *flow.Context) bool { return x.With == c.Node }):
 				out |= SwitchesOff
 			case c.Name == "torch.save" && len(c.Node.Args) > 0 && savesWeights(c):
 				out |= savedFrom(s, c, touches)
-			case (c.Method == "backward" || c.Method == "manual_backward") && !s.OwnBackward(c):
+			case trainsByName(c.Method):
 				out |= Trains
 			}
 		}
@@ -98,6 +144,14 @@ func traits(m *flow.Module) Trait {
 		out |= Differentiates
 	}
 	return out
+}
+
+// trainsByName knows the names of what trains out of sight: train, fit, train_one_epoch.
+func trainsByName(method string) bool {
+	words := tokens(method)
+	return len(words) > 0 && oneOf(words[0], "train", "fit", "finetune") && !slices.ContainsFunc(words, func(w string) bool {
+		return strings.Contains(w, "load") || strings.Contains(w, "data") || oneOf(w, "transform", "set", "test", "split")
+	})
 }
 
 // modulesDifferentiate tells whether a method of a module computes gradients, itself or through functions of the project, or switches autograd on.
@@ -134,7 +188,7 @@ func savesWeights(c *flow.Call) bool {
 // savedFrom tells where weights lie when they are saved: on the CPU where the body says so or the file knows no other device, else where
 // whoever made them put them.
 func savedFrom(s *flow.Scope, c *flow.Call, touches bool) Trait {
-	if bodyHas(s.Body, func(w string) bool { return w == "cpu" }) {
+	if bodyHas(s.Body, func(w string) bool { return w == "cpu" }) || movedToCPU(s) {
 		return SavesOnCPU
 	}
 	given := s.Func != nil && (s.Func.Class != nil || words(c.Node.Args[0].Value, func(w string) bool { return hasParam(s.Func.Node, w) }))
@@ -142,6 +196,17 @@ func savedFrom(s *flow.Scope, c *flow.Call, touches bool) Trait {
 		return SavesModel
 	}
 	return SavesOnCPU
+}
+
+// movedToCPU tells whether a body moves something to the CPU, or makes it there.
+func movedToCPU(s *flow.Scope) bool {
+	cpu := func(x pysource.Expr) bool {
+		text, ok := x.(*pysource.String)
+		return ok && text.Value == "cpu"
+	}
+	return slices.ContainsFunc(s.Calls, func(c *flow.Call) bool {
+		return c.Method == "to" && len(c.Node.Args) > 0 && cpu(c.Node.Args[0].Value) || cpu(keyword(c.Node, "device"))
+	})
 }
 
 // quietFunctions names the functions of a project that only run while autograd is off: every call known stands there, or in such a

@@ -422,7 +422,7 @@ func broadcastBlowup(p *pass) {
 			if p.column(s, a, lookBack) && p.row(s, b, lookBack) || p.row(s, a, lookBack) && p.column(s, b, lookBack) {
 				p.report(c.Node, Warning,
 					"one side has shape (N, 1), the other (N,): they are broadcast to N × N before the loss, memory grows with the square of the batch, and the result is wrong",
-					"give both the same shape: squeeze(1) on one side, or unsqueeze(1) on both")
+					"give both the same shape: squeeze(1) on the one of (N, 1), or unsqueeze(1) on the other")
 			}
 		}
 	}

@@ -86,7 +86,7 @@ func keepValue(s *site) []lint.Repair {
 
 // keepOnCPU moves what is collected to the host, where nothing on the GPU meets it later: a note says that something may.
 func keepOnCPU(s *site) []lint.Repair {
-	if s.found.Severity == lint.Note || s.store == nil || s.store.Expr == nil || s.store.Kind == flow.Concat {
+	if s.found.Severity == lint.Note || s.store == nil || s.store.Expr == nil || s.store.Kind == flow.Concat || !s.tensor(s.store.Expr) {
 		return nil
 	}
 	return one(s.titled(s.store.Expr, ".cpu()"), false, with(s.store.Expr, ".cpu()")...)

@@ -76,7 +76,7 @@ func (p *Process) raise(t *Tensor) *Tensor {
 
 // cachedCast keeps casts of trainable fp32 leaves (aten/src/ATen/autocast_mode.cpp, cached_cast).
 func (p *Process) cachedCast(t *Tensor, d tensor.DType) *Tensor {
-	cacheable := d == p.casting.dtype && t.DType == tensor.Float32 && t.requires && t.leaf && !t.view
+	cacheable := d == p.casting.dtype && t.DType == tensor.Float32 && t.requires && t.leaf && !t.view && !p.uncached
 	if !cacheable {
 		return t.To(d)
 	}

@@ -165,7 +165,7 @@ func (n *Node) forget() {
 	for _, s := range n.saved {
 		switch {
 		case s.frame != nil:
-			s.frame.unref()
+			s.frame.lose(s.index)
 		case s.store != nil:
 			s.store.release()
 		}

@@ -18,11 +18,12 @@ type checkpointFrame struct {
 	seen   map[*storage]bool // while forward runs: what it would have saved, and its arguments
 	run    func() []*Tensor
 	args   []*Tensor
-	given  []slot     // of a call under other hooks (a checkpointed call, the host): where these keep the arguments
-	count  int        // tensors that forward would have saved
-	refs   int        // slots that still point here
-	again  []*storage // recomputed tensors, each until it is handed out
-	module []string   // path of the call
+	given  []slot       // of a call under other hooks (a checkpointed call, the host): where these keep the arguments
+	count  int          // tensors that forward would have saved
+	refs   int          // slots that still point here
+	again  []*storage   // recomputed tensors, each until it is handed out
+	dead   map[int]bool // tensors whose node went before the second run: nobody will ask for them
+	module []string     // path of the call
 	cast   *autocastState
 }
 
@@ -55,8 +56,12 @@ type stopRecomputation struct{ frame *checkpointFrame }
 
 func (h recomputeHook) pack(t *Tensor) slot {
 	f := h.frame
-	t.store.refs++
-	f.again = append(f.again, t.store)
+	if f.dead[len(f.again)] {
+		f.again = append(f.again, nil)
+	} else {
+		t.store.refs++
+		f.again = append(f.again, t.store)
+	}
 	if len(f.again) == f.count {
 		panic(stopRecomputation{f})
 	}
@@ -119,6 +124,22 @@ func (p *Process) Checkpoint(run func() []*Tensor, args ...*Tensor) []*Tensor {
 	f.seen = nil
 	f.unref()
 	return outs
+}
+
+// lose tells that the node of a saved tensor is gone: what was computed again for it goes, and nothing will be (holders are weakly referred to,
+// https://github.com/pytorch/pytorch/blob/v2.11.0/torch/utils/checkpoint.py, _recomputation_hook).
+func (f *checkpointFrame) lose(index int) {
+	switch {
+	case f.again == nil:
+		if f.dead == nil {
+			f.dead = map[int]bool{}
+		}
+		f.dead[index] = true
+	case index < len(f.again) && f.again[index] != nil:
+		f.again[index].release()
+		f.again[index] = nil
+	}
+	f.unref()
 }
 
 func (f *checkpointFrame) unref() {

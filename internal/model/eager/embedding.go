@@ -29,6 +29,12 @@ func Embedding(indices, table *Tensor, padding bool) *Tensor {
 		}
 		return []*Tensor{dense}
 	})
+	if p.tokens == nil {
+		p.tokens = table
+	}
+	if p.inputGrads && p.grad && !p.named && p.tokens == table {
+		out.RequireGrad()
+	}
 	drop(indices, table)
 	return out
 }

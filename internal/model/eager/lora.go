@@ -40,15 +40,19 @@ func (m *Module) AttachLoRA(o LoRA) error {
 			t.DType = tensor.Float32
 		}
 	}
-	attached := 0
+	targets, attached, err := m.attachStacked(o)
+	if err != nil {
+		return err
+	}
+	o.Targets = targets
 	var names []string
 	for _, l := range m.root.linears {
 		name := l.path[strings.LastIndexByte(l.path, '.')+1:]
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
-		head := l.head || name == "lm_head" || strings.HasSuffix(name, "classifier") || strings.HasSuffix(name, "score")
-		if (o.NF4 || o.Int8) && !head {
+		head := l.head || !l.known && (name == "lm_head" || strings.HasSuffix(name, "classifier") || strings.HasSuffix(name, "score"))
+		if tied := l.known && l.Weight.Name != l.path+".weight"; (o.NF4 || o.Int8) && !head && !tied {
 			l.packed, l.int8, l.torchao = true, o.Int8, o.Torchao
 			l.Weight.DType = m.dtype
 			l.Weight.packed = packedNF4(l.Weight.Numel())
@@ -56,7 +60,7 @@ func (m *Module) AttachLoRA(o LoRA) error {
 				l.Weight.packed = units.Bytes(l.Weight.Numel() + 4*out)
 			}
 		}
-		if !o.meets(l.path) && (!slices.Contains(o.Targets, "all-linear") || head) {
+		if !o.meets(l.path) && (!slices.Contains(o.Targets, "all-linear") || head || m.taken(name)) {
 			continue
 		}
 		l.lora = l.adapt(o)

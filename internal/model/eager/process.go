@@ -29,6 +29,11 @@ type Process struct {
 	CheckpointFirst int
 	CheckpointOrder []int
 
+	tokens     *Tensor // the first table that was looked up
+	inputGrads bool    // what is found there has gradients
+	named      bool    // the model says itself which results are those of input embeddings
+	uncached   bool    // autocast keeps no casts of parameters
+
 	dropout bool // the state of dropout between recurrent layers was made
 	tape    tape.Tape
 	owners  map[tape.Owner]uint32

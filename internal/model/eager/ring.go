@@ -3,8 +3,9 @@ package eager
 import "github.com/plimsoll/plimsoll/internal/model/tensor"
 
 // RingAttention is causal scaled_dot_product_attention of one of several cards that divide a sequence (context parallelism): each has its part of q, k and v, gathers the keys and
-// values of all, and merges one attention after the other in fp32. Of the cards, the last one needs most: it looks with all of its queries at the first halves of the others' keys
-// (their load is balanced head to tail). Saved is what one attention saves.
+// values of all, and merges one attention after the other in fp32. It is the first card's: with the later half of its queries it looks at the keys of each other card (their load is
+// balanced head to tail), so that its result is put together from two parts, and saved beside the copy that its layer makes of it. The last card, which has no such turn, needs a little less:
+// on an H200 this was within 0.02 % as rank 0 (docs/measurements/2026-11-16-h200-written-plans.md).
 // https://github.com/pytorch/pytorch/blob/v2.11.0/torch/distributed/tensor/experimental/_context_parallel/_attention.py (_templated_ring_attention)
 func RingAttention(q, k, v *Tensor, a Attention, cards int) *Tensor {
 	b := q.p.attentionBackend(q, k, a)
@@ -24,12 +25,12 @@ type ring struct {
 	cards   int
 }
 
-// turn tells the keys and values of a turn, and whether its products are causal: those of the card itself, then the first halves of each other's.
-func (r ring) turn(i int) (cols int, causal bool) {
+// turn tells the rows of queries of a turn, and whether its products are causal: all of them with the card's own keys, then the later half with each other's.
+func (r ring) turn(i int) (rows int, causal bool) {
 	if i == 0 {
-		return r.k.Dim(2), true
+		return r.q.Dim(2), true
 	}
-	return r.k.Dim(2) / 2, false
+	return r.q.Dim(2) / 2, false
 }
 
 // gathered are copies of keys and values one after the other, and those of all cards, which take their place once they have come.
@@ -55,40 +56,38 @@ func (r ring) rotated(i int) {
 func (r ring) forward() *Tensor {
 	p, q := r.p, r.q
 	p.op = "aten::_scaled_dot_product_attention"
-	n := p.record("ScaledDotProductAttentionBackward0", q, r.k, r.v)
+	n := p.record("ScaledDotProductAttentionBackward0", q, r.k, r.v, nil)
 	n.save(q, r.k, r.v)
 	mine, all := r.gathered()
-	rows := []int{q.Dim(0), q.Dim(1), q.Dim(2)}
-	var block, lse, sum, sumLSE, seed, offset *Tensor // the last attention, and what is merged
+	var block, sum, sumLSE, seed, offset *Tensor // the last attention, and what is merged
 	for i := range r.cards {
 		if i == 1 {
 			drop(mine...)
 		}
 		r.rotated(i)
-		was := []*Tensor{block, lse, seed, offset}
+		was := []*Tensor{block, seed, offset}
 		p.op = "aten::_scaled_dot_product_attention"
+		part := q.first(r.rows(i))
 		seed, offset = p.randomState(r.b)
-		block, lse = p.empty(likeOrder(q, q.Sizes), q.DType), p.emptyOf(tensor.Float32, rows...)
-		if i > 0 {
-			was[1] = nil // merged
-		}
+		block = p.empty(likeOrder(q, part.Sizes), q.DType)
+		lse := p.emptyOf(tensor.Float32, part.Sizes[:3]...)
 		drop(was...)
 		p.work(r.fused(i))
 		if r.b == cudnnBackend {
 			p.scratch(256)
 		}
 		p.op = "aten::_to_copy"
-		wide := p.emptyOf(tensor.Float32, q.Sizes...)
+		wide := p.emptyOf(tensor.Float32, part.Sizes...)
 		p.observe(p.op, tensor.Float32, 0, block.Bytes(), wide.Bytes())
 		if sum == nil {
-			sum, sumLSE, lse = wide, lse, nil
+			sum, sumLSE = wide, lse
 			continue
 		}
 		sum, sumLSE = r.merge(sum, sumLSE, wide, lse)
 	}
 	drop(all)
 	p.op = "aten::_to_copy"
-	out := p.empty(likeOrder(q, q.Sizes), q.DType)
+	out := p.emptyOf(q.DType, q.Sizes...)
 	drop(sum, block)
 	n.save(sumLSE, out, offset, seed)
 	n.out(out)
@@ -97,29 +96,38 @@ func (r ring) forward() *Tensor {
 	return out
 }
 
-// merge adds the attention to some keys to what is there (_SDPAMerger._merge_one): out − sigmoid(lse' − lse) · (out − out').
+func (r ring) rows(i int) int {
+	rows, _ := r.turn(i)
+	return rows
+}
+
+// merge adds the attention of the later half of the queries to what is there: out − sigmoid(lse' − lse) · (out − out'), and puts both halves together (_SDPAMerger._merge_one, _partial_update).
 func (r ring) merge(sum, sumLSE, block, lse *Tensor) (*Tensor, *Tensor) {
 	p := r.p
+	like := func(t *Tensor) *Tensor { return p.emptyOf(tensor.Float32, t.Sizes...) }
 	p.op = "aten::sub"
-	weight := p.emptyOf(tensor.Float32, lse.Sizes...)
-	diff := p.emptyOf(tensor.Float32, sum.Sizes...)
+	weight, diff := like(lse), like(block)
 	p.op = "aten::mul"
-	product := p.emptyOf(tensor.Float32, sum.Sizes...)
+	product := like(block)
 	drop(weight, diff)
 	p.op = "aten::sub"
-	merged := p.emptyOf(tensor.Float32, sum.Sizes...)
+	merged := like(block)
 	drop(product)
-	mergedLSE := p.emptyOf(tensor.Float32, lse.Sizes...)
-	p.work(Work{Op: p.op, Kind: Pass, DType: tensor.Float32, Result: tensor.Float32, Kernels: 6, Read: 6 * sum.Bytes(), Written: 3 * sum.Bytes()})
-	drop(sum, sumLSE, block, lse)
-	return merged, mergedLSE
+	mergedLSE := like(lse)
+	p.op = "aten::cat"
+	wholeLSE := like(sumLSE)
+	drop(sumLSE)
+	whole := like(sum)
+	p.work(Work{Op: p.op, Kind: Pass, DType: tensor.Float32, Result: tensor.Float32, Kernels: 8, Read: 6*block.Bytes() + sum.Bytes(), Written: 3*block.Bytes() + sum.Bytes()})
+	drop(sum, merged, mergedLSE, block, lse)
+	return whole, wholeLSE
 }
 
 // fused is the work of a turn's attention.
 func (r ring) fused(i int) Work {
 	q := r.q
-	cols, causal := r.turn(i)
-	batch, heads, rows, dim := q.Dim(0), q.Dim(1), q.Dim(2), r.v.Dim(-1)
+	rows, causal := r.turn(i)
+	batch, heads, cols, dim := q.Dim(0), q.Dim(1), r.k.Dim(2), r.v.Dim(-1)
 	flops := 4 * float64(batch) * float64(heads) * float64(rows) * float64(cols) * float64(dim)
 	if causal {
 		flops /= 2
@@ -133,13 +141,13 @@ func (r ring) fused(i int) Work {
 // back: gradients are added up in fp32; those of keys and values go round with them (_templated_ring_attention_backward).
 func (r ring) back(n *Node, g *Tensor, out tensor.Layout) []*Tensor {
 	p, q := r.p, r.q
+	wide := func(t *Tensor) *Tensor { return p.emptyOf(tensor.Float32, t.Sizes...) }
 	p.op = "aten::zeros_like"
-	dq := p.emptyOf(tensor.Float32, q.Sizes...)
-	pair := []*Tensor{p.emptyOf(tensor.Float32, r.k.Numel()), p.emptyOf(tensor.Float32, r.v.Numel())} // of keys and values
+	dq, pair := wide(q), []*Tensor{wide(r.k), wide(r.v)} // pair: of keys and values
 	mine, all := r.gathered()
 	both := r.k.Numel() + r.v.Numel()
-	var last []*Tensor    // gradients of the last turn
-	var sent, got *Tensor // what goes to the next card, and what comes from the one before
+	var last []*Tensor         // gradients of the last turn
+	var sent, got, had *Tensor // what goes to the next card, what comes from the one before, and what came in the turn before
 	for i := range r.cards {
 		if i == 1 {
 			drop(mine...)
@@ -148,34 +156,38 @@ func (r ring) back(n *Node, g *Tensor, out tensor.Layout) []*Tensor {
 		work := r.fused(i)
 		work.Op, work.FLOPs, work.Read = "ScaledDotProductAttentionBackward0", 2.5*work.FLOPs, 2*work.Read
 		p.work(work)
-		cols, _ := r.turn(i)
-		now := p.fusedGrads(n, r.b, g, out, q, r.k.first(cols), r.v.first(cols), r.a)
+		part := q.first(r.rows(i))
+		now := p.fusedGrads(n, r.b, g, out, part, r.k, r.v, r.a)
 		drop(last...)
 		last = now
-		p.op = "aten::cat"
 		if i > 0 { // the sum that came from the card before takes the place of what is there
-			drop(sent)
+			drop(sent, had)
 			drop(pair...)
-			pair = []*Tensor{p.emptyOf(tensor.Float32, r.k.Numel()), p.emptyOf(tensor.Float32, r.v.Numel())}
+			pair = nil
 		}
+		p.op = "aten::cat"
 		sent = p.emptyOf(tensor.Float32, both)
 		p.op = "_c10d_functional::all_to_all_single"
-		came := p.emptyOf(tensor.Float32, both)
-		drop(got)
-		got = came
+		had, got = got, p.emptyOf(tensor.Float32, both)
+		if i > 0 {
+			p.op = "aten::cat"
+			whole := wide(q)
+			drop(dq)
+			dq = whole
+		}
 	}
 	p.op = "aten::_to_copy"
 	whole := p.empty(gradLayout(r.b, q), q.DType)
 	drop(dq)
 	narrow := p.emptyOf(r.k.DType, both)
 	grads := []*Tensor{whole, narrow.alias(tensor.Of(r.k.Sizes...)), narrow.alias(tensor.Of(r.v.Sizes...)), nil}
-	drop(narrow, all, sent, got)
+	drop(narrow, all, sent, got, had)
 	drop(pair...)
 	drop(last...)
 	return grads
 }
 
-// first is the shape of the first rows of keys or values.
+// first is the shape of the first rows of queries.
 func (t *Tensor) first(rows int) *Tensor {
 	return &Tensor{p: t.p, Layout: t.Layout.Slice(2, rows, 1), DType: t.DType}
 }

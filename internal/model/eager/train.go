@@ -33,6 +33,7 @@ type Options struct {
 	// FloatOutputs: under autocast, outputs in 16 bits are replaced by copies in fp32 when forward has returned (Accelerate's ConvertOutputsToFp32,
 	// https://github.com/huggingface/accelerate/blob/v1.15.0/src/accelerate/utils/operations.py, around every prepared model's forward).
 	FloatOutputs bool
+	Uncached     bool // autocast runs with cache_enabled=False: every use of a parameter casts it
 	WholeStep    bool // one function does forward, backward and the optimizer's step: its locals die after it
 	Freeze       []string
 	Steps        int  // 0 is 3
@@ -42,6 +43,10 @@ type Options struct {
 
 	ChannelsLast bool  // the model is converted after it was loaded
 	LoRA         *LoRA // adapters instead of the model's own parameters
+
+	// InputGrads: what the input embeddings give requires a gradient, though they are frozen: gradient_checkpointing_enable() asks for it
+	// (https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/modeling_utils.py, enable_input_require_grads). The tensor is a leaf then, and has a gradient of its own.
+	InputGrads bool
 }
 
 // Names of the phases; a Mark begins each.
@@ -104,6 +109,7 @@ func (p *Process) Evaluate(m Model, o Options, batches int) error {
 // load puts a model on the card, ready to be trained.
 func (p *Process) load(m Model, o Options) {
 	p.Mark(tape.Moment{Phase: PhaseLoad})
+	p.inputGrads, p.uncached = o.InputGrads, o.Uncached
 	if o.LoRA != nil {
 		if err := m.Root().AttachLoRA(*o.LoRA); err != nil {
 			panic(refusal{err})

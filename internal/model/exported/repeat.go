@@ -299,6 +299,13 @@ func (g *Graph) WithDepth(depth int) *Graph {
 	for _, paths := range []*[]string{&trace.Checkpoints, &trace.Linears, &trace.Turned} {
 		*paths = c.paths(*paths)
 	}
+	trace.Stacked = nil
+	for _, s := range g.Trace.Stacked {
+		if !c.drops(c.of(s.Name)) {
+			s.Name = c.rename(s.Name)
+			trace.Stacked = append(trace.Stacked, s)
+		}
+	}
 	out.Trace = &trace
 	return out
 }

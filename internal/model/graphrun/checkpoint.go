@@ -89,6 +89,7 @@ func (r *graphRun) span(from, to int) (made map[int]bool, reads []*eager.Tensor)
 
 // letGo releases what a checkpointed call still holds of its own, in the order it was numbered: every run does the same.
 func (r *graphRun) letGo() {
+	r.forgetSums("")
 	for _, v := range slices.Sorted(maps.Keys(r.made)) {
 		if t := r.vals[v]; t != nil {
 			r.vals[v] = nil

@@ -32,8 +32,9 @@ type Graph struct {
 	root    *eager.Module
 	modules map[string]*eager.Module
 	plan    *plan
-	fixed   []*eager.Tensor // parameters and buffers by value
-	linears map[int]linear  // modules that may get adapters, by the value of their weight
+	fixed   []*eager.Tensor        // parameters and buffers by value
+	linears map[string]linear      // modules that may get adapters, by path
+	stacked map[int]*eager.Stacked // parameters that may get adapters as a whole, by value
 	unknown map[string]int
 	state   map[int]*eager.Tensor // what modules remember of the last forward, by value
 }
@@ -56,9 +57,12 @@ func New(p *eager.Process, b *exported.Bound, s Spec) (*Graph, error) {
 	g.modules[""] = g.root
 	g.plan = newPlan(b)
 	g.register()
-	g.linears = g.findLinears()
+	g.linears, g.stacked = g.findLinears(), g.findStacked()
 	if b.Trace != nil {
 		g.root.CreateOnDevice()
+		if b.Trace.Embeddings != nil {
+			g.root.NameInputs()
+		}
 	}
 	return g, nil
 }
@@ -302,8 +306,9 @@ type graphRun struct {
 	p     *eager.Process
 	vals  []*eager.Tensor
 	calls []*eager.Call
-	keys  []int        // ids of the open calls
-	made  map[int]bool // inside a checkpointed call: the values it makes itself
+	keys  []int                 // ids of the open calls
+	made  map[int]bool          // inside a checkpointed call: the values it makes itself
+	sums  map[int]*eager.Tensor // parameters plus their adapters, for the call that reads them, by value
 }
 
 // all runs every operator of the plan in order.
@@ -363,6 +368,7 @@ func (r *graphRun) leave(depth int) {
 	for len(r.calls) > depth {
 		last := len(r.calls) - 1
 		r.calls[last].ReturnAll()
+		r.forgetSums(r.plan.paths[r.keys[last]])
 		r.calls, r.keys = r.calls[:last], r.keys[:last]
 	}
 }
@@ -370,6 +376,7 @@ func (r *graphRun) leave(depth int) {
 // step runs one operator and keeps its results as long as the plan says.
 func (r *graphRun) step(pn *planNode) {
 	defer refuseMisfit(pn)
+	r.addAdapters(pn)
 	op := &graphOp{graphRun: r, node: pn}
 	var outs []*eager.Tensor
 	run := func() { outs = op.run() }
@@ -381,6 +388,9 @@ func (r *graphRun) step(pn *planNode) {
 		r.p.NoGrad(run)
 	} else {
 		run()
+	}
+	if pn.input && len(outs) > 0 && outs[0] != nil {
+		outs[0].AsInput()
 	}
 	for i, t := range outs {
 		if t == nil || i >= len(pn.Outputs) || pn.Outputs[i] < 0 {

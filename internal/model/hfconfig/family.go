@@ -25,6 +25,9 @@ type Family struct {
 	Task      string `json:"task"`      // what it is trained for where the file names no head; causal-lm where empty
 	Labels    int    `json:"labels"`    // the class's default for a classification head; 2 where 0
 
+	// Eager says that transformers has no other attention for it: another attn_implementation is an error (_supports_sdpa, 5.17).
+	Eager bool `json:"eager"`
+
 	TokenHead string `json:"token_head"` // what a decoder's token classifier is called; empty: it has none
 	Uniform   bool   `json:"uniform"`    // its layers are all of one kind
 	// Split says that tensor parallelism cuts its layers by heads and by the width of the MLP (base_model_tp_plan: q, k, v, gate and up by

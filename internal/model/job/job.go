@@ -36,6 +36,8 @@ type Job struct {
 	FromHost bool `json:"from_host,omitempty"`
 	// FloatOutputs: what the model gives back under autocast is copied to fp32, as a model that Accelerate prepared does it.
 	FloatOutputs bool `json:"float_outputs,omitempty"`
+	// UncachedCasts: autocast keeps no casts of parameters (cache_enabled=False), as Lightning's mixed precision does it.
+	UncachedCasts bool `json:"uncached_casts,omitempty"`
 
 	Task       string `json:"task,omitempty"`        // hf: what the model is trained for
 	Loss       string `json:"loss,omitempty"`        // graph that ends in logits: cross-entropy

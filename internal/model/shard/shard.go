@@ -3,7 +3,7 @@
 // It takes the tape of the job on one card and a Plan (DDP, ZeRO, FSDP2, pipeline stages) and returns an Estimate per rank. The arithmetic is
 // analytic: at every instant of the tape, parameters, gradients and optimizer state count by the share the plan leaves on a rank, everything
 // else counts in full, and the plan's own buffers are added (PyTorch 2.11: torch/csrc/distributed/c10d/reducer.hpp, torch/distributed/fsdp;
-// DeepSpeed: runtime/zero). Of DeepSpeed's stages, ranks were measured; the rest was not. Communication libraries' memory outside the allocator is not counted.
+// DeepSpeed: runtime/zero). Of DeepSpeed's stages, ranks were measured; DDP and pipelines were not. Communication libraries' memory outside the allocator is not counted.
 // Refused: fewer than two ranks, and kinds that are not known.
 package shard
 
@@ -233,12 +233,11 @@ func layerOf(module string) string {
 // rank is what a rank holds at an instant, and how much of it are the plan's buffers.
 func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (held, buffers units.Bytes) {
 	share := func(b units.Bytes) units.Bytes { return (b + units.Bytes(p.shards()) - 1) / units.Bytes(p.shards()) }
-	var masters units.Bytes
 	wide := share // of what is kept between steps
 	if p.Masters {
 		wide = func(b units.Bytes) units.Bytes { return share(2 * b) }
-		masters = wide(m.grads) // of what is trained
 	}
+	masters := wide(m.grads) // of what is trained: DeepSpeed has them beside parameters in fp32, too
 	params, grads, state := now[tape.Parameters], now[tape.Gradients], now[tape.Optimizer]
 	rest := now[tape.Activations] + now[tape.Inputs] + now[tape.Workspace] + now[tape.Other]
 	bucket := zeroBucket * p.element()
@@ -288,14 +287,15 @@ func (p Plan) gathered(m model) units.Bytes {
 	return min(m.params, max(zeroLive*p.element(), 2*m.layer+m.rest))
 }
 
-// cached is what a rank's allocator may keep beyond what it would on one card: stage 3 gathers on a stream of its own, whose blocks nothing else reuses; the bucket
-// of stages 1 and 2 comes and goes between other requests. Measured on an H200 as one rank of several (docs/measurements/2026-11-16-h200-written-plans.md).
+// cached is what a rank's allocator may keep beyond what it would on one card. Stage 3 gathers on a stream of its own, whose blocks nothing else reuses. Stages 1 and 2 move the whole model to the card
+// before they copy it into one flat tensor (flatten_dense_tensors_aligned): the parameters' blocks, and those of a rank's part that is cloned and cast, stay behind, and the bucket comes and goes between other
+// requests. Measured on an H200 as one rank of several (docs/measurements/2026-11-16-h200-written-plans.md): 0.4 to 12.5 GiB of stages 1 and 2, never more than this.
 func (p Plan) cached(m model) units.Bytes {
 	switch p.Kind {
 	case setup.ZeRO1, setup.ZeRO2:
-		return zeroBucket * p.element()
-	case setup.ZeRO3:
-		return p.gathered(m)
+		return zeroBucket*p.element() + m.params + m.params/units.Bytes(p.shards())
+	case setup.ZeRO3: // and what parameters are gathered into before they get memory of their own (_all_gather_dtype, _all_gather_sequential)
+		return p.gathered(m) + 2*m.layer + m.widest
 	}
 	return 0
 }
@@ -303,11 +303,11 @@ func (p Plan) cached(m model) units.Bytes {
 // Assumptions are what the numbers of a plan rest on.
 func (p Plan) Assumptions() []string {
 	out := []string{fmt.Sprintf("per rank of %d (%s): computed from the tape of one card, not measured", p.Ranks, p.Kind)}
-	if p.Kind == setup.ZeRO1 || p.Kind == setup.ZeRO2 {
-		out[0] = fmt.Sprintf("per rank of %d (%s): computed from the tape of one card; four such ranks of DeepSpeed 0.19 on an H200 lay within 1 %%", p.Ranks, p.Kind)
+	if p.Kind == setup.ZeRO1 || p.Kind == setup.ZeRO2 || p.Kind == setup.ZeRO3 {
+		out[0] = fmt.Sprintf("per rank of %d (%s): computed from the tape of one card; eleven such ranks of DeepSpeed 0.19 on an H200 lay within 2 %%", p.Ranks, p.Kind)
 	}
 	if _, ok := p.Fully(1); ok {
-		out[0] = fmt.Sprintf("per rank of %d (%s): a tape of its own; ten such ranks on an H200 were within 0.3 %%", p.Ranks, p.Kind)
+		out[0] = fmt.Sprintf("per rank of %d (%s): a tape of its own; thirteen such ranks on an H200 were within 0.3 %%", p.Ranks, p.Kind)
 	}
 	switch p.Kind {
 	case setup.DDP:

@@ -65,7 +65,11 @@ func TestMoreShardingNeverNeedsMore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e.Peak > last && kind != "zero3" { // stage 3 keeps a billion parameters gathered beside its shares
+			masters := units.Bytes(0)
+			if kind == "zero1" { // DeepSpeed has masters, which DDP has not
+				masters = (units.Bytes(layers)*params + units.Bytes(ranks) - 1) / units.Bytes(ranks)
+			}
+			if e.Peak > last+masters && kind != "zero3" { // stage 3 keeps a billion parameters gathered beside its shares
 				t.Errorf("%s needs %d, the plan before it %d", kind, e.Peak, last)
 			}
 			last = e.Peak

@@ -75,15 +75,13 @@ def run_fsdp2():
     """One rank of several: collectives of a fake process group do nothing, memory is that of a rank, time has no communication in it."""
     import torch
     import torch.distributed as dist
-    from torch.distributed.device_mesh import init_device_mesh
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     dist.init_process_group("fake", rank=0, world_size=case["gpus"], store=FakeStore())
-    mesh = init_device_mesh("cuda", (case["gpus"],))
     model = make_model(torch.float32)
     model.set_attn_implementation(case["attn"])
     layers = max((m for m in model.modules() if isinstance(m, torch.nn.ModuleList)), key=len)
-    model = space["shard"](model, layers, mesh)
+    model = space["shard"](model, layers)
     optimizer = space["make_optimizer"](model, lr=1e-5)
     return stepping(lambda: space["train_step"](model, optimizer, batches(), loss_of))
 
