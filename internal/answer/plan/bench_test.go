@@ -50,8 +50,6 @@ func hardRequests(tb testing.TB) map[string]Request {
 	tb.Helper()
 	large := `{"model_type":"llama","hidden_size":8192,"intermediate_size":28672,"num_hidden_layers":80,"num_attention_heads":64,
 		"num_key_value_heads":8,"head_dim":128,"vocab_size":128256,"max_position_embeddings":131072,"tie_word_embeddings":false}`
-	experts := `{"model_type":"mixtral","hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,"vocab_size":32000,
-		"max_position_embeddings":32768,"num_local_experts":8,"num_experts_per_tok":2}`
 	out := map[string]Request{}
 	for name, c := range map[string]struct {
 		config, card string
@@ -61,7 +59,6 @@ func hardRequests(tb testing.TB) map[string]Request {
 		"8B on 8 × RTX 3060":        {"", "rtx-3060-12g", 8},
 		"70B on 8 × A100 40 GB":     {large, "a100-40g", 8},
 		"70B on 64 × RTX 4090":      {large, "rtx-4090", 64},
-		"8 × 7B on 8 × H100":        {experts, "h100-80g", 8},
 		"8B on an RTX 4090":         {"", "rtx-4090", 1},
 		"8B on a B300, all of them": {"", "b300", 1},
 	} {
