@@ -25,9 +25,13 @@ func (f *follower) next() int { f.s.order++; return f.s.order }
 func (f *follower) body(body []pysource.Stmt) {
 	for _, s := range body {
 		f.stmt(s)
-		switch s.(type) {
+		switch s := s.(type) {
 		case *pysource.Return, *pysource.Raise:
 			return // what follows never runs
+		case *pysource.ExprStmt:
+			if c, ok := s.X.(*pysource.Call); ok && anyOf(f.m.Dotted(c.Func), "exit", "quit", "sys.exit", "os._exit") {
+				return
+			}
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 // small tells whether the name of what is collected promises a number for each sample.
 func small(x pysource.Expr) bool {
 	return slices.ContainsFunc(tokens(flow.Last(flow.Key(x))), func(t string) bool {
-		return oneOf(t, "score", "scores", "psnr", "ssim", "acc", "accuracy", "metric", "loss", "losses", "iou", "dist", "distance", "similarity", "error", "label", "labels", "target", "targets")
+		return oneOf(t, "score", "scores", "psnr", "ssim", "acc", "accuracy", "metric", "loss", "losses", "iou", "proba", "prob", "conf", "confidence", "dist", "distance", "similarity", "error", "label", "labels", "target", "targets")
 	})
 }
 

@@ -197,7 +197,7 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	severity, cost := Warning, "every activation of this call stays until its result is dropped"
 	if inLoaderLoop(c) && (p.imports("torch") || !c.Callee.Guess) {
 		cost = "each batch keeps all its activations as if it were trained on"
-		if switched && modelRun(c) { // by its name alone it may be anything
+		if switched && modelRun(c) && !everyFew(c) { // by its name alone it may be anything
 			severity = Error
 		}
 	}
@@ -227,6 +227,11 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	if doubt {
 		p.byHand()
 	}
+}
+
+// everyFew tells whether only one iteration in many comes to a call: pictures at every hundredth step.
+func everyFew(c *flow.Call) bool {
+	return slices.ContainsFunc(c.Ctx.Branches(c.Ctx.InnermostLoop()), func(b *flow.Context) bool { return !b.Else && modulus(b.Test) != nil })
 }
 
 // madeUp tells whether a call is given a batch that was made up on the spot.

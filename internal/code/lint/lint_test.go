@@ -250,6 +250,17 @@ func TestAWrapperIsJudgedByWhoTrainsIt(t *testing.T) {
 	}
 }
 
+func TestAScriptThatTestsByItsNameTrainsNothing(t *testing.T) {
+	t.Parallel()
+	program := []byte("import torch\nfrom torch import nn\nmodel = nn.DataParallel(Net())\ntrainer = GanTrainer(model=model)\ntrainer.test()\n")
+	for path, want := range map[string]string{"projects/age_test.py": "note", "projects/age_train.py": "warning", "demo.py": "note"} {
+		found := lint.Source(path, program, lint.Options{})
+		if len(found) != 1 || found[0].Rule != "LM020" || found[0].Severity.String() != want {
+			t.Errorf("%s: %+v", path, found)
+		}
+	}
+}
+
 // A forward in another file may need autograd: then its evaluation is a note without a repair.
 func TestAModelThatDifferentiatesKeepsItsGraph(t *testing.T) {
 	t.Parallel()

@@ -99,11 +99,11 @@ func (p *pass) transferIn(body []pysource.Stmt, workers bool, where stage) {
 		p.report(at, severity,
 			what+", and the DataLoader has workers: a forked worker cannot use CUDA (\"Cannot re-initialize CUDA in forked subprocess\"), a spawned one pays for a CUDA context of its own",
 			"return CPU tensors, set pin_memory=True, and move the batch in the training loop with non_blocking=True")
-	case p.onCPUByDefault(body, at):
+	case p.onCPUByDefault(body, at) || !p.surelyCUDA(at) && !p.boundToCUDA(at):
 		p.report(at, Note, what+", where the caller asks for one: it is there beside the batch that the training works on; with num_workers > 0 it fails",
 			"return CPU tensors, set pin_memory=True, and move the batch in the training loop with non_blocking=True")
-	case where == inInit:
-		p.report(at, Note, "the whole dataset is put on the GPU when it is created; it stays there beside the model",
+	case where == inInit || keptBySelf(body, at):
+		p.report(at, Note, "the dataset is put on the GPU and stays there beside the model",
 			"fine if meant and if num_workers stays 0; otherwise keep it on the CPU and move batches in the loop")
 	case where == inCollate:
 		p.report(at, Warning, what+": it is there beside the one that the training works on; with num_workers > 0 it fails",
@@ -113,6 +113,37 @@ func (p *pass) transferIn(body []pysource.Stmt, workers bool, where stage) {
 			"samples are moved to the GPU one by one in the dataset: the samples, the batch stacked from them and the batch before it are there together, three batches instead of one; with num_workers > 0 it fails",
 			"return CPU tensors, set pin_memory=True, and move the batch in the training loop with non_blocking=True")
 	}
+}
+
+// keptBySelf tells whether what is moved stays with the dataset: a cache.
+func keptBySelf(body []pysource.Stmt, at *pysource.Call) bool {
+	found := false
+	pysource.WalkBody(body, func(n pysource.Node) bool {
+		a, ok := n.(*pysource.Assign)
+		if !ok || !around(a, at) {
+			return !found
+		}
+		for _, t := range a.Targets {
+			for sub, part := t.(*pysource.Subscript); part; sub, part = t.(*pysource.Subscript) {
+				t = sub.X
+			}
+			found = found || strings.HasPrefix(flow.Key(t), "self.")
+		}
+		return !found
+	})
+	return found
+}
+
+// boundToCUDA tells whether a name in a transfer is given a device that is CUDA, at least where there is one.
+func (p *pass) boundToCUDA(at *pysource.Call) bool {
+	for _, s := range p.m.Scopes {
+		for _, b := range s.Binds {
+			if b.Expr != nil && texts(b.Expr, "cuda") && mentions(at, b.Name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // onCPUByDefault tells whether a transfer goes where a parameter says, and that is the CPU unless somebody says otherwise.

@@ -37,6 +37,9 @@ func wrappedNames(s *flow.Scope, c *flow.Call) []string {
 // the class that keeps it. What is returned, or kept by a class that trains nothing itself, is trained where some file of the project trains at all.
 func (p *pass) trainsWrapped(s *flow.Scope, c *flow.Call) (known bool, needs Trait) {
 	models := wrappedNames(s, c)
+	if p.evaluationFile() {
+		return false, 0
+	}
 	if onlyTeaches(s, models) || slices.ContainsFunc(models, standsBeside) || s.Func != nil && evaluationName(s.Func.Name) && len(p.backwards(s)) == 0 {
 		return false, 0
 	}
@@ -57,6 +60,17 @@ func (p *pass) trainsWrapped(s *flow.Scope, c *flow.Call) (known bool, needs Tra
 		return false, 0
 	}
 	return true, Trains
+}
+
+// evaluationFile tells whether a file evaluates by its name, and trains nothing itself.
+func (p *pass) evaluationFile() bool {
+	name := strings.TrimSuffix(p.m.Path[strings.LastIndexByte(p.m.Path, '/')+1:], ".py")
+	if strings.Contains(strings.ToLower(name), "train") || !evaluationName(name) && !slices.Contains(tokens(name), "demo") {
+		return false
+	}
+	return !slices.ContainsFunc(p.m.Scopes, func(s *flow.Scope) bool {
+		return slices.ContainsFunc(s.Calls, func(c *flow.Call) bool { return c.Method == "backward" || c.Method == "manual_backward" })
+	})
 }
 
 // returnsWrapped tells whether a function hands a wrapper to its callers.

@@ -71,7 +71,7 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	}
 	freed, partly := st.Value.Freed, false
 	for _, b := range backs {
-		if b.call.Recv != nil && flow.Key(b.call.Recv) == st.Base && !b.call.Ctx.Inside(loop) && b.call.Order > st.Order {
+		if b.call.Node != st.Node && b.call.Order > st.Order && mentions(b.call.Node, st.Base) {
 			return // the sum itself is back-propagated, on this path or another
 		}
 		if !b.value.Shares(st.Value) {
@@ -97,25 +97,23 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 		return
 	}
 	if partly {
-		severity, fix := Warning, "keep `"+p.on(st.Expr, ".detach()")+"`, or `.item()` where it is a single number and nothing calls a tensor's methods on it later"
-		if st.Value.Guess || st.Via != "" {
-			severity = Note
-		}
+		fix := "keep `" + p.on(st.Expr, ".detach()") + "`, or `.item()` where it is a single number and nothing calls a tensor's methods on it later"
 		if st.Value.Kind == flow.Container {
-			severity, fix = Note, "keep it without graphs: `.detach()` on each tensor in it"
+			fix = "keep it without graphs: `.detach()` on each tensor in it"
 		}
-		p.report(st.Node, severity,
-			"`"+what+"` is kept with its graph: backward freed the model's activations, but not what the operations behind this value saved, and that stays for every batch", fix)
+		p.report(st.Node, Note, // how much that is depends on the operations: a sum of losses saves nothing, a product with a mask does
+			"`"+what+"` is kept with its graph: backward freed the model's activations, but not what the operations behind this value may have saved, and that stays for every batch", fix)
+		p.byHand()
 		p.within(s)
 		p.explains(loop)
 		return
 	}
-	if !inObject && p.escapes(s, st) || loop.Kind == flow.OtherLoop && joined(s, st) {
+	if !inObject && p.escapes(s, st) || loop.Kind != flow.LoaderLoop && (joined(s, st) || s.Func != nil && strings.HasPrefix(s.Func.Name, "forward")) {
 		return
 	}
 	severity := Error
 	switch {
-	case st.Value.Guess: // only a name says that it is a tensor with a graph
+	case st.Value.Guess || loop.Kind != flow.LoaderLoop && !evaluates(s): // only a name says that it is a tensor with a graph; or the loop is over the steps of a sequence
 		severity = Note
 	case st.Ctx.NoGrad == flow.Maybe || sometimes || loop.Kind != flow.LoaderLoop || st.Via != "":
 		severity = Warning // the loop may be short
@@ -129,6 +127,13 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	p.within(s)
 	p.needs(SwitchesOff)
 	p.explains(loop)
+}
+
+// evaluates tells whether a body evaluates a model: by its name, or because it switches one to eval mode.
+func evaluates(s *flow.Scope) bool {
+	return s.Func != nil && evaluationName(s.Func.Name) || slices.ContainsFunc(s.Calls, func(c *flow.Call) bool {
+		return c.Method == "eval" && c.RecvValue.Kind == flow.Model && len(c.Node.Args) == 0
+	})
 }
 
 // lossName tells whether an expression names a loss.
