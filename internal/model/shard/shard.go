@@ -260,7 +260,7 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 		state = wide(state) + masters
 		if grads > 0 {
 			buffers = max(0, min(rest, m.saved+m.head)+bucket-rest) // the head's gradient is there whole
-			grads = max(share(grads), m.widest) // a rank keeps whole the gradients that its part begins or ends in (copy_grads_in_partition)
+			grads = max(share(grads), m.widest)                     // a rank keeps whole the gradients that its part begins or ends in (copy_grads_in_partition)
 		}
 	case setup.ZeRO3: // bucket and gradients are allocated when the engine is made
 		state, grads = wide(state)+masters, share(m.grads)
