@@ -32,7 +32,7 @@ func TestLintExitsWithThreeForErrorsAlone(t *testing.T) {
 	t.Parallel()
 	dir := project(t, map[string]string{
 		"error.py":   leakyLoop,
-		"warning.py": "import torch\nmodel = torch.nn.DataParallel(model)\n",
+		"warning.py": "import torch\nmodel = torch.nn.DataParallel(model)\noptimizer = torch.optim.SGD(model.parameters(), 0.1)\n",
 		"clean.py":   "import torch\n",
 	})
 	for _, c := range []struct {
