@@ -32,7 +32,7 @@ func TestLintExitsWithThreeForErrorsAlone(t *testing.T) {
 	t.Parallel()
 	dir := project(t, map[string]string{
 		"error.py":   leakyLoop,
-		"warning.py": "import torch\nmodel = torch.nn.DataParallel(model)\noptimizer = torch.optim.SGD(model.parameters(), 0.1)\n",
+		"warning.py": "import torch\nmodel = torch.nn.DataParallel(model)\nfor x, y in loader:\n    criterion(model(x), y).backward()\n    optimizer.step()\n    optimizer.zero_grad()\n",
 		"clean.py":   "import torch\n",
 	})
 	for _, c := range []struct {

@@ -10,6 +10,7 @@ type pythonLine struct {
 	text     string
 	length   int  // of the line in the cell
 	cut      int  // bytes left out at its beginning
+	shifted  bool // its cell is indented as a whole: what is written there would move
 	replaced bool // its text is not that of the cell
 }
 
@@ -35,7 +36,7 @@ func pythonLines(text string) []pythonLine {
 	var state logical
 	started, foreign := false, false // foreign: inside a command that a backslash continues
 	for _, l := range lines {
-		p := pythonLine{text: l, length: len(l)}
+		p := pythonLine{text: l, length: len(l), shifted: indent != ""}
 		if indent != "" && strings.HasPrefix(l, indent) {
 			l = l[len(indent):]
 			p.text, p.cut = l, len(indent)

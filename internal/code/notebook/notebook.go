@@ -84,7 +84,7 @@ func Read(src []byte) (*Notebook, error) {
 		}
 		at := 0
 		for j, l := range pythonLines(c.text()) {
-			n.lines = append(n.lines, line{out.Len(), i, j + 1, at + l.cut, l.replaced || l.cut > 0})
+			n.lines = append(n.lines, line{out.Len(), i, j + 1, at + l.cut, l.replaced || l.shifted || l.cut > 0})
 			out.WriteString(l.text)
 			out.WriteByte('\n')
 			at += l.length + 1

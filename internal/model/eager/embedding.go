@@ -32,7 +32,7 @@ func Embedding(indices, table *Tensor, padding bool) *Tensor {
 	if p.tokens == nil {
 		p.tokens = table
 	}
-	if p.inputGrads && p.grad && p.tokens == table {
+	if p.inputGrads && p.grad && !p.named && p.tokens == table {
 		out.RequireGrad()
 	}
 	drop(indices, table)

@@ -51,8 +51,8 @@ func (m *Module) AttachLoRA(o LoRA) error {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
-		head := l.head || name == "lm_head" || strings.HasSuffix(name, "classifier") || strings.HasSuffix(name, "score")
-		if (o.NF4 || o.Int8) && !head {
+		head := l.head || !l.known && (name == "lm_head" || strings.HasSuffix(name, "classifier") || strings.HasSuffix(name, "score"))
+		if tied := l.known && l.Weight.Name != l.path+".weight"; (o.NF4 || o.Int8) && !head && !tied {
 			l.packed, l.int8, l.torchao = true, o.Int8, o.Torchao
 			l.Weight.DType = m.dtype
 			l.Weight.packed = packedNF4(l.Weight.Numel())

@@ -213,6 +213,7 @@ type LinearModule struct {
 	torchao bool     // as torchao's NF4Tensor instead of bitsandbytes' packing
 	turned  bool     // transformers' Conv1D: the weight is stored as (in, out)
 	head    bool     // gives the model's output: it is neither adapted nor quantized unless it is named
+	known   bool     // whether it does is known, and not told by its name
 }
 
 // Linear registers an nn.Linear.
@@ -237,7 +238,7 @@ func (m *Module) Conv1D(name string, in, out int) *LinearModule {
 
 // AsLinear makes an nn.Linear, or a Conv1D (turned), of a module whose parameters are registered, so that it can get adapters.
 func (m *Module) AsLinear(weight, bias *Tensor, turned, head bool) *LinearModule {
-	l := &LinearModule{Module: m, Weight: weight, Bias: bias, turned: turned, head: head}
+	l := &LinearModule{Module: m, Weight: weight, Bias: bias, turned: turned, head: head, known: true}
 	m.root.linears = append(m.root.linears, l)
 	return l
 }
@@ -309,6 +310,16 @@ func (m *Module) Embedding(name string, rows, width int, padding bool) *Embeddin
 func (e *EmbeddingModule) Forward(indices *Tensor) *Tensor {
 	c := e.Enter(indices)
 	return c.Return(Embedding(indices, e.Weight, e.Padding))
+}
+
+// NameInputs says that the model tells with AsInput which results are those of its input embeddings; otherwise they are those of the first table.
+func (m *Module) NameInputs() { m.p.named = true }
+
+// AsInput says that a tensor is what the model's input embeddings give: where they are frozen and layers are checkpointed, it requires a gradient all the same.
+func (t *Tensor) AsInput() {
+	if t.p.inputGrads && t.p.grad && t.node == nil {
+		t.RequireGrad()
+	}
 }
 
 // DropoutModule is nn.Dropout.

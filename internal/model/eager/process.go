@@ -31,6 +31,7 @@ type Process struct {
 
 	tokens     *Tensor // the first table that was looked up
 	inputGrads bool    // what is found there has gradients
+	named      bool    // the model says itself which results are those of input embeddings
 	uncached   bool    // autocast keeps no casts of parameters
 
 	dropout bool // the state of dropout between recurrent layers was made

@@ -43,7 +43,9 @@ type Options struct {
 
 	ChannelsLast bool  // the model is converted after it was loaded
 	LoRA         *LoRA // adapters instead of the model's own parameters
-	// InputGrads: what the first embedding gives has gradients, whether it is trained or not (transformers: enable_input_require_grads).
+
+	// InputGrads: what the input embeddings give requires a gradient, though they are frozen: gradient_checkpointing_enable() asks for it
+	// (https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/modeling_utils.py, enable_input_require_grads). The tensor is a leaf then, and has a gradient of its own.
 	InputGrads bool
 }
 

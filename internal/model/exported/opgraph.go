@@ -37,21 +37,23 @@ type Graph struct {
 // Trace is what the probe adds to a graph it wrote down while the model ran (script/probe, _forward.py): element types are those of
 // the run, and its operators say when Python let go of their tensors.
 type Trace struct {
-	Torch        string   `json:"torch"`
-	Transformers string   `json:"transformers"`
-	Class        string   `json:"class"`       // of the model
-	Module       string   `json:"module"`      // the file it was read from, as Python imports it
-	Task         string   `json:"task"`        // what the inputs and the loss are those of
-	Created      []Made   `json:"created"`     // parameters and buffers in the order a constructor makes them
-	Checkpoints  []string `json:"checkpoints"` // modules that gradient_checkpointing_enable() checkpoints
-	Linears      []string `json:"linears"`     // modules that are nn.Linear or Conv1D: what adapters are put beside
-	Turned       []string `json:"turned"`      // those of them that are Conv1D, with weights of (inputs, outputs)
-	Head         string   `json:"head"`        // the one that gives the output (get_output_embeddings); empty for none
-	Stacked      []Stack  `json:"stacked"`     // weights of experts in one parameter that PEFT puts adapters beside in place of linear layers
-	Open         []string `json:"open"`        // sizes that may differ from those of the run
-	Held         []string `json:"held"`        // values that modules refer to when forward is over: they live until the module's next call
-	Routed       bool     `json:"routed"`      // sizes depend on which expert gets a token, which was drawn
-	Notes        []string `json:"notes"`       // what a reader of the answer should know about the step
+	Torch        string            `json:"torch"`
+	Transformers string            `json:"transformers"`
+	Class        string            `json:"class"`       // of the model
+	Module       string            `json:"module"`      // the file it was read from, as Python imports it
+	Task         string            `json:"task"`        // what the inputs and the loss are those of
+	Created      []Made            `json:"created"`     // parameters and buffers in the order a constructor makes them
+	Checkpoints  []string          `json:"checkpoints"` // modules that gradient_checkpointing_enable() checkpoints
+	Linears      []string          `json:"linears"`     // modules that are nn.Linear or Conv1D: what adapters are put beside
+	Turned       []string          `json:"turned"`      // those of them that are Conv1D, with weights of (inputs, outputs)
+	Tied         map[string]string `json:"tied"`        // linear layers whose weight is a parameter of another module, and its name
+	Head         string            `json:"head"`        // the one that gives the output (get_output_embeddings); empty for none
+	Embeddings   []string          `json:"embeddings"`  // modules whose results gradient_checkpointing_enable() lets require gradients
+	Stacked      []Stack           `json:"stacked"`     // weights of experts in one parameter that PEFT puts adapters beside in place of linear layers
+	Open         []string          `json:"open"`        // sizes that may differ from those of the run
+	Held         []string          `json:"held"`        // values that modules refer to when forward is over: they live until the module's next call
+	Routed       bool              `json:"routed"`      // sizes depend on which expert gets a token, which was drawn
+	Notes        []string          `json:"notes"`       // what a reader of the answer should know about the step
 }
 
 // Fits tells whether the graph serves any batch and, where the task has them, any length of inputs and targets.

@@ -33,7 +33,7 @@ type Graph struct {
 	modules map[string]*eager.Module
 	plan    *plan
 	fixed   []*eager.Tensor        // parameters and buffers by value
-	linears map[int]linear         // modules that may get adapters, by the value of their weight
+	linears map[string]linear      // modules that may get adapters, by path
 	stacked map[int]*eager.Stacked // parameters that may get adapters as a whole, by value
 	unknown map[string]int
 	state   map[int]*eager.Tensor // what modules remember of the last forward, by value
@@ -60,6 +60,9 @@ func New(p *eager.Process, b *exported.Bound, s Spec) (*Graph, error) {
 	g.linears, g.stacked = g.findLinears(), g.findStacked()
 	if b.Trace != nil {
 		g.root.CreateOnDevice()
+		if b.Trace.Embeddings != nil {
+			g.root.NameInputs()
+		}
 	}
 	return g, nil
 }
@@ -385,6 +388,9 @@ func (r *graphRun) step(pn *planNode) {
 		r.p.NoGrad(run)
 	} else {
 		run()
+	}
+	if pn.input && len(outs) > 0 && outs[0] != nil {
+		outs[0].AsInput()
 	}
 	for i, t := range outs {
 		if t == nil || i >= len(pn.Outputs) || pn.Outputs[i] < 0 {

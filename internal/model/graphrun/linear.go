@@ -11,11 +11,11 @@ import (
 // linear is a module that adapters can be put beside.
 type linear struct {
 	*eager.LinearModule
-	path string
+	weight int // value
 }
 
-// findLinears makes linear layers of the modules that a trace names as such. One whose weight is another's, or none, is left out: it has no memory of its own.
-func (g *Graph) findLinears() map[int]linear {
+// findLinears makes linear layers of the modules that a trace names as such, by their paths. A weight may be that of another module (Tied).
+func (g *Graph) findLinears() map[string]linear {
 	if g.Trace == nil {
 		return nil
 	}
@@ -23,9 +23,13 @@ func (g *Graph) findLinears() map[int]linear {
 	for _, at := range g.Inputs {
 		byName[g.Values[at].FQN] = at
 	}
-	out := map[int]linear{}
+	out := map[string]linear{}
 	for _, path := range g.Trace.Linears {
-		at, ok := byName[path+".weight"]
+		name := path + ".weight"
+		if tied := g.Trace.Tied[path]; tied != "" {
+			name = tied
+		}
+		at, ok := byName[name]
 		if !ok || g.fixed[at] == nil || g.fixed[at].Rank() != 2 {
 			continue
 		}
@@ -34,16 +38,25 @@ func (g *Graph) findLinears() map[int]linear {
 			bias = g.fixed[b]
 		}
 		turned := slices.Contains(g.Trace.Turned, path)
-		out[at] = linear{g.module(path).AsLinear(g.fixed[at], bias, turned, path == g.Trace.Head), path}
+		out[path] = linear{g.module(path).AsLinear(g.fixed[at], bias, turned, g.isHead(path)), at}
 	}
 	return out
 }
 
-// adapted is the module whose weight an operator reads, where it has adapters or a quantized weight and the operator runs in its call: elsewhere the weight alone is read.
+// isHead tells whether a linear layer gives the model's output, or classifies its sequences: all-linear leaves it out
+// (https://github.com/huggingface/peft/blob/v0.18.0/src/peft/tuners/tuners_utils.py, _maybe_include_all_linear_layers).
+func (g *Graph) isHead(path string) bool {
+	return path == g.Trace.Head || g.Trace.Head == "" && g.Trace.Task == "seq-cls" && (path == "score" || path == "classifier")
+}
+
+// adapted is the module that an operator runs in, where it has adapters or a quantized weight and the operator reads that: elsewhere the weight alone is read.
 func (o *graphOp) adapted(weight string) (linear, bool) {
-	l, ok := o.linears[o.node.Tensor(weight)]
 	calls := o.node.calls
-	return l, ok && l.Adapted() && len(calls) > 0 && o.plan.paths[calls[len(calls)-1]] == l.path
+	if len(calls) == 0 {
+		return linear{}, false
+	}
+	l, ok := o.linears[o.plan.paths[calls[len(calls)-1]]]
+	return l, ok && l.Adapted() && o.node.Tensor(weight) == l.weight
 }
 
 // linear is F.linear, or the whole call of an nn.Linear that has adapters.

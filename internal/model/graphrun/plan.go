@@ -28,6 +28,7 @@ type planNode struct {
 	forgets []int // values of the last forward that the module it opens lets go
 	causal  bool  // attention whose stripped mask was a causal one
 	gqa     bool  // attention whose repeated keys and values were stripped
+	input   bool  // gives the result of the model's input embeddings
 }
 
 func newPlan(b *exported.Bound) *plan {
@@ -46,6 +47,7 @@ func newPlan(b *exported.Bound) *plan {
 		p.findCalls(b)
 		p.takeDeaths(b)
 		p.takeHeld(b)
+		p.findInputs(b)
 		return p
 	}
 	p.strip(b)
@@ -190,6 +192,21 @@ func (p *plan) takeDeaths(b *exported.Bound) {
 			p.used[v] = true
 			p.atEnd = append(p.atEnd, v)
 		}
+	}
+}
+
+// findInputs finds the operators whose results are those of input embeddings: the last ones of their calls.
+func (p *plan) findInputs(b *exported.Bound) {
+	last := map[int]int{}
+	for i := range p.nodes {
+		for _, c := range p.nodes[i].calls {
+			if slices.Contains(b.Trace.Embeddings, p.paths[c]) {
+				last[c] = i
+			}
+		}
+	}
+	for _, i := range last {
+		p.nodes[i].input = true
 	}
 }
 

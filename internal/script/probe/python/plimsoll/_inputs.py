@@ -12,6 +12,7 @@ FRAMES = 3000  # of a spectrogram: 30 seconds, as Whisper takes
 CHANNEL = 8  # a variant: sound has a dimension of channels where it had none, and none where it had one
 CODES = (16, 32, 48)  # variants: several codebooks of tokens for each sample: as more samples, last, or second
 FILM = 64  # a variant: several images of a sample where there was one, one where there was a video
+DURATION = 4  # frames that a token is spoken for
 OWN = 128  # a variant: images have the size that the configuration names, which processors make them
 PAIRS = ("efficientloftr", "lightglue", "superglue")  # match one image with another
 PARTS = ("vision_config", "image_config", "audio_config", "text_config", "encoder_config", "backbone_config", "encoder", "decoder", "speech_config", "audio_encoder", "text_encoder")
@@ -116,6 +117,8 @@ class Maker:
             return self.real(self.size["batch"], rows * rows, channels * patch * patch)
         if getattr(c, "model_type", "") in PAIRS:
             return self.real(self.size["batch"], 2, channels, height, width)
+        if "aspect_ratio_ids" in self.parameters:  # every image is cut into tiles, and filled up to the most there may be
+            return self.real(self.size["batch"], 1, read(c, "max_num_tiles", default=4), channels, height, width)
         if "prompt_pixel_values" in self.parameters:  # the prompt's image comes on top of it
             height = height // 2
         return self.real(self.size["batch"], *((1,) if self.variant & FILM and not self.sees_videos() else ()), channels, height, width)
@@ -230,6 +233,32 @@ class Maker:
                 value[:, 1] = opens
         return value
 
+    def token_types(self):
+        """1 for the tokens of an image, 0 for those of text."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes():
+            value = self.torch.zeros(self.size["batch"], self.size["seq"], dtype=self.torch.int64)
+            value[:, 2 : 2 + self.image_tokens] = 1
+        return self.valued(value)
+
+    def filled(self, number, *shape):
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes():
+            value = self.torch.full(shape, number)
+        return self.valued(value)
+
+    def latents(self):
+        """1 where a sample of text has the queries of an image (KOSMOS-2)."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        count = read(self.config, "latent_query_num", default=64)
+        with _disable_current_modes():
+            value = self.torch.zeros(self.size["batch"], self.size["seq"], dtype=self.torch.int64)
+            value[:, 1 : 1 + count] = 1
+        return self.valued(value)
+
     def image_sizes(self):
         from torch.utils._python_dispatch import _disable_current_modes
 
@@ -272,7 +301,7 @@ class Maker:
             "hidden_states": self.hidden, "inputs_embeds": lambda: self.real(*text(), self.width()), "query_embeds": lambda: self.real(b, read(c, "num_query_tokens", default=32), self.width()),
             "encoder_hidden_states": lambda: self.real(b, size["seq"], read(c, "encoder_hidden_size", "cross_attention_hidden_size", default=self.width())),
             "spatial_shapes": self.spatial_shapes, "pixel_attention_mask": lambda: self.ones(b, self.patched()[0] ** 2),
-            "grid_thw": self.grid_thw, "image_grid_thw": self.grid_thw, "image_sizes": self.image_sizes,
+            "grid_thw": self.grid_thw, "image_grid_thw": self.grid_thw, "image_sizes": self.image_sizes, "mm_token_type_ids": self.token_types,
             "past_values": self.series, "future_values": lambda: self.real(b, read(c, "prediction_length", default=24)),
             "past_time_features": lambda: self.covariates(self.past()), "future_time_features": lambda: self.covariates(read(c, "prediction_length", default=24)),
             "past_observed_mask": lambda: self.real(b, self.past()),
@@ -286,6 +315,8 @@ class Maker:
             "image_attention_mask": lambda: self.ones(*text(), 1), "pixel_mask": lambda: self.ones(b, *side(c, size)), "merge_sizes": lambda: self.ones(b),
             "context": lambda: self.real(*text(), self.width()), "mel_spectrogram": lambda: self.real(b, read(c, "mel_dim", default=80), size.get("frames") or FRAMES // 2),
             "aspect_ratio_ids": lambda: self.ones(b, 1), "aspect_ratio_mask": lambda: self.ones(b, 1, read(c, "max_num_tiles", default=4)),
+            "image_embeds_position_mask": self.latents, "duration_labels": lambda: self.filled(DURATION, *text()), "spectrogram_labels": lambda: self.real(b, DURATION * size["seq"], read(c, "num_mel_bins", default=80)),
+            "pitch_labels": lambda: self.real(*text(), 1), "energy_labels": lambda: self.real(*text(), 1),
             "speech_inputs": self.sound, "decoder_input_values": lambda: self.real(b, size["target_seq"], read(c, "num_mel_bins", default=80)),
         }
         if name not in self.made:
@@ -317,9 +348,9 @@ class Maker:
         takes = [n for n, p in self.parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         required = [n for n in takes if self.parameters[n].default is inspect.Parameter.empty]
         if self.shows_images():
-            more = [n for n in takes if n in ("image_grid_thw", "image_sizes", "spatial_shapes", "aspect_ratio_ids", "aspect_ratio_mask", "pixel_position_ids")]
+            more = [n for n in takes if n in ("image_grid_thw", "mm_token_type_ids", "image_sizes", "spatial_shapes", "aspect_ratio_ids", "aspect_ratio_mask", "pixel_position_ids")]
             sets = dict.fromkeys(tuple(dict.fromkeys(["input_ids", "pixel_values", *required, *m])) for m in (more, []))
-            return [(names, variant) for names in sets for variant in (0, FILM, OWN, OWN | FILM)]
+            return [(names, variant) for names in sets for variant in (0, OWN, FILM, OWN | FILM)]
         main = getattr(self.model, "main_input_name", None)
         first = [n for n in ([main] if main in takes else takes[:1]) if n not in required] + required
         text = ["input_ids"] if "input_ids" in takes else []
@@ -328,11 +359,13 @@ class Maker:
                                           "states", "actions", "rewards", "returns_to_go", "timesteps", "encoder_hidden_states", "query_embeds")]
         if "spatial_shapes" in takes and "pixel_attention_mask" in takes:
             more.append("pixel_attention_mask")
-        seen = [n for n in ("pixel_values", "image_attention_mask") if n in takes]
+        seen = [n for n in ("pixel_values", "image_attention_mask", "image_embeds_position_mask") if n in takes]
+        spoken = [n for n in ("spectrogram_labels", "duration_labels", "pitch_labels", "energy_labels") if n in takes]
         out = [text + [n for n in required if n not in text], first, first + decoder, first + text, text + decoder, first + text + decoder, first + more, first + text + more + decoder, first + text + ["attention_mask"],
                first + text + seen, first + text + more + ["attention_mask"]]
         masked = [n for n in takes if n in ("input_features_mask", "audio_mel_mask")]
         out += [first + masked, first + text + masked] if masked else []
+        out += [first + spoken] if spoken else []
         unique = list(dict.fromkeys(tuple(dict.fromkeys(n for n in names if n in takes)) for names in out))
         return [(names, variant) for names in unique if names for variant in self.variants(set(names))]
 

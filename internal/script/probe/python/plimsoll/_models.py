@@ -250,6 +250,8 @@ def describe(request):
     problems = []
     with as_running(torch, transformers):
         config = configuration(transformers, request["config"])
+        if getattr(config, "thinker_config", None) is not None:  # Qwen-Omni: the part that reads and answers is the one that is trained; the whole has no forward pass
+            config = config.thinker_config
         for task, cls in heads(transformers, config, request.get("task"), bool(request.get("image"))):
             try:
                 return described(torch, transformers, request, copy.deepcopy(config), task, cls)
@@ -287,7 +289,7 @@ def described(torch, transformers, request, config, task, cls):
         try:
             trace = _forward.run(torch, fake, model, given, autocast, request.get("routing") == "worst")
         except Exception as failure:
-            count = image_tokens(failure, size["batch"])
+            count = image_tokens(failure, size["batch"], size.get("seq", 0), getattr(config.get_text_config(), "hidden_size", 1))
             if not count or (inputs, variant) in placeholders:
                 raise
             placeholders[inputs, variant] = count
@@ -323,6 +325,8 @@ def described(torch, transformers, request, config, task, cls):
             too_long(config, base)
         raise next((p for p in problems if isinstance(p, _inputs.Missing)), problems[0] if problems else Refused(f"nothing is known about the inputs of {cls.__name__}"))
     names, first = chosen[0], next(iter(done.values()))
+    if request.get("image") and getattr(config, "vision_config", None) is not None and "pixel_values" not in names:
+        raise Refused(f"{cls.__name__} takes no images; leave --image out to predict a batch of text alone")
     whole = _layers.Shorter(torch, model, first)
     about = {
         "torch": torch.__version__, "transformers": transformers.__version__, "class": cls.__name__, "module": cls.__module__, "task": task,
@@ -349,7 +353,8 @@ def linears(torch, transformers, model):
     https://github.com/huggingface/peft/blob/v0.18.0/src/peft/tuners/tuners_utils.py, _maybe_include_all_linear_layers
     """
     turned = transformers.pytorch_utils.Conv1D
-    named = list(model.named_modules())
+    named, names = list(model.named_modules()), {id(p): n for n, p in model.named_parameters()}
+    weights = {n: names.get(id(m.weight)) for n, m in named if isinstance(m, (torch.nn.Linear, turned))}
     try:
         out = model.get_output_embeddings()
     except Exception:  # models that have none say so in many ways
@@ -357,7 +362,22 @@ def linears(torch, transformers, model):
     return {
         "linears": [n for n, m in named if isinstance(m, (torch.nn.Linear, turned))], "turned": [n for n, m in named if isinstance(m, turned)],
         "head": next((n for n, m in named if m is out), "") if out is not None else "", "stacked": stacked(model),
+        "embeddings": embeddings(transformers, model), "tied": {n: w for n, w in weights.items() if w and w != f"{n}.weight"},
     }
+
+
+def embeddings(transformers, model):
+    """The modules whose results require gradients once gradient_checkpointing_enable() was called."""
+    if getattr(model, "main_input_name", "") != "input_ids":
+        return []
+    found = set()
+    for m in model.modules():
+        if isinstance(m, transformers.PreTrainedModel):
+            try:
+                found.add(id(m.get_input_embeddings()))
+            except Exception:  # parts without any say so in many ways
+                continue
+    return [n for n, m in model.named_modules() if id(m) in found]
 
 
 EXPERTS = {  # what the targets of adapters mean in models whose experts are one parameter since transformers 5: parameter, names, how many are joined in it
@@ -394,12 +414,15 @@ def too_long(config, size):
         raise Refused(f"seq {size['seq']}: the model has {most} positions (max_position_embeddings); set --seq {most} or less")
 
 
-def image_tokens(failure, batch):
+def image_tokens(failure, batch, seq, width):
     """How many placeholders of an image a sample should have had, where a model says so (get_placeholder_mask of 77 models of transformers 5.17)."""
     import re
 
     found = re.search(r"mage features and image tokens do not match.*?features:? *(\d+)", str(failure), re.S)
-    return int(found[1]) // batch if found and int(found[1]) % batch == 0 else 0
+    count, rest = divmod(int(found[1]), batch) if found else (0, 0)
+    if count > seq and count % width == 0:  # some count numbers instead of tokens
+        count //= width
+    return 0 if rest else count
 
 
 def notes(task, cls, config, trace, names, tokens=0, variant=0):
