@@ -42,6 +42,9 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 		r.Assumptions = append(r.Assumptions, "no card was named: workspaces are those of an H200")
 	}
 	if t.Benchmark() {
+		if r.Safe, err = withTrials(r.Safe, t.Tape(traced.NewLibrary(m.device(), nil).Most(), false), m, conv); err != nil {
+			return nil, err
+		}
 		if err := tried(&r, t.Tape(traced.NewLibrary(m.device(), nil).Settled(), false), m); err != nil {
 			return nil, err
 		}
