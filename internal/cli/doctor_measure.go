@@ -34,7 +34,7 @@ func measureWorkspaces(ctx context.Context, env Env, opts doctorOptions) error {
 		return fmt.Errorf("%s: %w", opts.out, err)
 	}
 	table := strings.TrimSuffix(opts.out, ".jsonl.gz") + ".table"
-	grown, err := cudnn.Grow(rows, cudnn.Growth{Card: measured, Trees: 6, Tries: 30, Seed: 1})
+	grown, err := cudnn.Grow(rows, cudnn.Growth{Card: measured, Trees: 6, Tries: 30, Least: 2, Seed: 1})
 	if err != nil {
 		return fmt.Errorf("%s: %w; measure for longer with --minutes", opts.out, err)
 	}

@@ -138,7 +138,8 @@ def child(row, o):
     os.environ.update(MPLBACKEND="Agg", WANDB_MODE="disabled", HF_HUB_OFFLINE="1")
     sys.path[:0] = [os.path.join(source, p) for p in row.get("path", [])]
     words = row["command"].split()
-    sys.modules.pop("data", None)  # a script may have its own
+    sys.modules.pop("data", None)  # a script may have its own, and in a folder without __init__.py it is found last
+    sys.path[:] = [p for p in sys.path if os.path.abspath(p) != HERE]
     watch(o)
     if o.peaks:
         import torch

@@ -21,16 +21,25 @@ func safeBound(reserved units.Bytes, c convolutions) units.Bytes {
 	return reserved + max(oneSegment, reserved/100) + c.left()
 }
 
-// keptTrials is how many times the largest workspace the trials of cudnn.benchmark may leave in the allocator's cache: one that needs more than those before it gets a
-// segment of its own. Twice was measured (timm's levit_128s on an H200); the third is for what is not known of a trial's size (the DCGAN of pytorch/examples took 6 % more).
+// keptTrials is how many times the largest workspace the trials of cudnn.benchmark may leave in the allocator's cache on a card where none was measured: one that needs more than those before it gets
+// a segment of its own. Where they were measured the trials are played at their most.
 const keptTrials = 3
 
 // left is what convolutions may leave behind beyond what the tape holds.
 func (c convolutions) left() units.Bytes {
-	if c.tries {
+	if c.tries && c.unmeasured {
 		return keptTrials * c.largest
 	}
 	return c.largest
+}
+
+// withTrials raises a bound to what is reserved where every trial of cudnn.benchmark takes the most it may.
+func withTrials(safe units.Bytes, most *tape.Tape, m Machine, c convolutions) (units.Bytes, error) {
+	played, err := play(most, m)
+	if err != nil {
+		return 0, err
+	}
+	return max(safe, safeBound(max(played.reserved, played.upward), c)), nil
 }
 
 // convolutions remembers the largest workspace a convolution may take beyond what the tape holds, and whether one runs on a card

@@ -42,6 +42,9 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 		r.Assumptions = append(r.Assumptions, "no card was named: workspaces are those of an H200")
 	}
 	if t.Benchmark() {
+		if r.Safe, err = withTrials(r.Safe, t.Tape(traced.NewLibrary(m.device(), nil).Most(), false), m, conv); err != nil {
+			return nil, err
+		}
 		if err := tried(&r, t.Tape(traced.NewLibrary(m.device(), nil).Settled(), false), m); err != nil {
 			return nil, err
 		}
@@ -49,8 +52,12 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 	r.Assumptions = append(r.Assumptions, followed(t)...)
 	r.Assumptions = append(r.Assumptions, t.Notes...)
 	if t.Bounded() {
-		if r.Range, err = between(t, m, played.peak); err != nil {
+		byData, err := between(t, m, played.peak)
+		if err != nil {
 			return nil, err
+		}
+		if byData != nil {
+			r.Range = byData
 		}
 	}
 	if t.Steps == 1 && t.Ended != traced.AtEnd && t.Ended != traced.Repeats {
@@ -118,8 +125,14 @@ func between(t *traced.Trace, m Machine, high units.Bytes) (*report.Range, error
 			why += fmt.Sprintf(" (and %d more lines)", more)
 		}
 	}
+	if high-least.peak < high/certain {
+		return nil, nil // what depends on data is not what decides
+	}
 	return &report.Range{Low: min(least.peak, high), High: high, Why: why}, nil
 }
+
+// certain is the part of a peak below which a range is none.
+const certain = 100
 
 // later adds to a prediction from one step what the next ones run beside: the optimizer's state, and to the bound all that the first step left.
 func later(r *report.Prediction, t *traced.Trace) {
@@ -222,7 +235,7 @@ func WithPhases(step *Result, optimizers int, t *traced.Trace, m Machine) (*Resu
 			r.Phases[phase] = w.Phases[phase]
 		}
 	}
-	if severalSeen := optimizers > 1 && t.Steps >= 3*optimizers; !severalSeen && !higher(w, r) {
+	if severalSeen := optimizers > 1 && t.Steps >= 3*optimizers; !severalSeen && !higher(w, r) && !lower(w, r, t) {
 		// What ran before the step left the allocator's cache in another order, and tensors that only names of the script keep alive are in the trace alone.
 		r.Safe = max(r.Safe+max(w.Peak.Allocated-r.Peak.Allocated, 0), w.Safe)
 		if r.Range != nil && !t.Compiled && r.Range.Low < r.Peak.Allocated {
@@ -230,6 +243,7 @@ func WithPhases(step *Result, optimizers int, t *traced.Trace, m Machine) (*Resu
 		}
 		return step, nil
 	}
+	w.Safe = max(w.Safe, r.Safe)
 	w.ID, w.Trainable, w.Steps, w.Unknown = r.ID, r.Trainable, r.Steps, r.Unknown
 	w.Assumptions = append(w.Assumptions, r.Assumptions[:len(r.Assumptions)-len(followed(t))]...)
 	return whole, nil
@@ -242,6 +256,13 @@ func higher(whole, step *report.Prediction) bool {
 		return true // in a phase of its own
 	}
 	return whole.Peak.Allocated > step.Peak.Allocated+step.Peak.Allocated/differ
+}
+
+// lower tells whether the captured step counts so much that the script as it was followed, through two steps at least, does not have: more than the two ways of counting differ, and more than
+// the copies that a convolution makes of its operands, which only the captured step has. PyTorch's own autograd is right then.
+func lower(whole, step *report.Prediction, t *traced.Trace) bool {
+	less := step.Peak.Allocated - whole.Peak.Allocated
+	return t.Steps >= 2 && less > step.Peak.Allocated/differ && less > t.Convolved() && step.Range == nil
 }
 
 // differ is the part of a peak by which a captured step and a trace may differ: tensors that only names of the script keep alive, blocks that were not split (0.7 % in nanoGPT on an H200).

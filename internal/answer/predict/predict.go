@@ -137,7 +137,14 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 		return nil, err
 	}
 	if j.Benchmark && conv.any {
-		settled, _, _, err := train(j, src, m, 0, benchmark(true))
+		most, _, _, err := train(j, src, m, 0, benchmark(eager.Benchmark{Most: true}))
+		if err != nil {
+			return nil, err
+		}
+		if r.Safe, err = withTrials(r.Safe, most.Tape(), m, conv); err != nil {
+			return nil, err
+		}
+		settled, _, _, err := train(j, src, m, 0, benchmark(eager.Benchmark{Settled: true}))
 		if err != nil {
 			return nil, err
 		}
@@ -182,8 +189,8 @@ func byRouting(r *report.Prediction, j job.Job, v *Variants, model eager.Model) 
 }
 
 // benchmark lets the convolutions of a process try out plans, or run those that were chosen.
-func benchmark(settled bool) func(*eager.Process) {
-	return func(p *eager.Process) { p.Benchmark = &eager.Benchmark{Settled: settled} }
+func benchmark(b eager.Benchmark) func(*eager.Process) {
+	return func(p *eager.Process) { p.Benchmark = &b }
 }
 
 // train runs steps of a job (0: three) and remembers its convolutions. prepare is told of the process before anything runs.

@@ -57,7 +57,7 @@ type steps struct {
 func (s *Variants) steps(j job.Job) (steps, error) {
 	var trying []func(*eager.Process)
 	if j.Benchmark { // what it tries depends on what was tried before: the whole model runs
-		trying = append(trying, benchmark(false))
+		trying = append(trying, benchmark(eager.Benchmark{}))
 	}
 	if zones := zones(s.src, j); total(short(zones))+saved <= total(zones) && !j.InBackward && !j.Benchmark {
 		if out, err := s.written(j, zones); err == nil {

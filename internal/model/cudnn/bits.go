@@ -14,12 +14,15 @@ type bitWriter struct {
 }
 
 func (w *bitWriter) put(v uint64, width int) {
-	for i := width - 1; i >= 0; i-- {
+	for width > 0 {
 		if w.n%8 == 0 {
 			w.data = append(w.data, 0)
 		}
-		w.data[w.n/8] |= byte(v>>i&1) << (7 - w.n%8)
-		w.n++
+		free := 8 - w.n%8
+		some := min(free, width)
+		width -= some
+		w.data[w.n/8] |= byte(v>>width&(1<<some-1)) << (free - some)
+		w.n += some
 	}
 }
 
@@ -117,14 +120,16 @@ func newCode(lengths []byte) (c prefixCode, ok bool) {
 			return c, false // more words than fit
 		}
 	}
-	for symbol, w := range c.words() {
-		if w.n <= shortWord {
-			r := bitReader{data: w.data}
-			first := int(r.take(w.n)) << (shortWord - w.n)
-			for i := first; i < first+1<<(shortWord-w.n); i++ {
-				c.short[i].symbol, c.short[i].length = uint16(symbol), uint8(w.n)
+	word, index := 0, 0
+	for length := 1; length <= shortWord; length++ {
+		for range c.counts[length] {
+			for i := range 1 << (shortWord - length) {
+				short := &c.short[word<<(shortWord-length)+i]
+				short.symbol, short.length = c.symbols[index], uint8(length)
 			}
+			word, index = word+1, index+1
 		}
+		word <<= 1
 	}
 	return c, true
 }

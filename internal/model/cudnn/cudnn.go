@@ -16,6 +16,7 @@ type Need struct {
 	Least     units.Bytes
 	Low, High units.Bytes // what the measured neighbours allow; both are Takes where they agree
 	Sure      float64     // share of the neighbours that agree with Takes; 0: nothing was measured
+	Tried     bool        // it is the first call of a shape with benchmark = True
 }
 
 // Pass is one of the three kernels of a convolution.

@@ -47,12 +47,22 @@ func (t *Table) leaf(f *forest, tree int, v *[featureCount]int64) int {
 		if left {
 			f.skip(&r)
 		}
-		feature := f.features.read(&r)
+		// What is left of a node is short: its feature and its threshold come from one look at the bits.
+		next := r.peek()
+		word := f.features.short[next>>(64-shortWord)]
+		feature, used := int(word.symbol), int(word.length)
+		if used == 0 {
+			from := r.at
+			feature = f.features.read(&r)
+			used, r.at = r.at-from, from
+		}
 		open := &ranges[feature]
 		if open.from >= open.to {
 			break
 		}
-		i := min(open.from+int32(r.take(width(open.to-open.from))), open.to-1)
+		wide := width(open.to - open.from)
+		i := min(open.from+int32(next<<used>>(64-wide)), open.to-1)
+		r.at += used + wide
 		if left = v[feature] <= t.at[feature][i]; left {
 			open.to = i
 			continue
@@ -86,20 +96,13 @@ func (f *forest) skip(r *bitReader) int {
 	return 1<<(n-1) | int(r.take(n-1))
 }
 
-// enough trees that agree from the start are the answer; where they do not, all are asked.
-const enough = 3
-
 // answer is the workspace most trees agree on, and the smallest and largest that more than a twentieth of them name. Of two that as many agree on it is
 // the larger: always taking the smaller made the sum over many passes too small.
 func (t *Table) answer(f *forest, v *[featureCount]int64, own *terms) (takes, low, high int64, sure float64) {
 	var space [maxTrees]int64
-	said, agree := space[:0], true
-	for i := range f.starts {
-		if i >= enough && agree {
-			break
-		}
-		said = append(said, own.value(t.leaf(f, i, v)))
-		agree = agree && close(said[0], said[i])
+	said := space[:len(f.starts)]
+	for i := range said {
+		said[i] = own.value(t.leaf(f, i, v))
 	}
 	slices.Sort(said)
 	most := 0

@@ -36,10 +36,12 @@ var constants = [...]int64{
 
 // Kinds of partial sums, in the order of part numbers. Those of a tile come once per tile.
 const (
+	ffts          = 5
 	partNone      = 0
 	partPerImage  = 1 // a 1×1 weight gradient: one fp32 weight per image
-	partFFT       = 2 // planes transformed to 16, 32 or 64 points a side (fft)
-	partWinograd  = partFFT + 3
+	partFFT       = 2 // planes transformed to 16, 32, 64, 128 or 256 points a side (fft)
+	partTiledFFT  = partFFT + ffts
+	partWinograd  = partTiledFFT + 1
 	partWeights   = partWinograd + 1 // 1 to 64 fp32 weights
 	mostWeights   = 64
 	partConstant  = partWeights + mostWeights
@@ -65,7 +67,8 @@ type terms struct {
 	x, y, w  [paddings]int64
 	weight   int64 // the weight in fp32, channels padded
 	image    int64 // the weights of all images in fp32
-	fft      [3]int64
+	fft      [ffts]int64
+	tiledFFT int64
 	winograd int64
 	count    [counts][len(tiles)]int64
 	long     int64 // products one output sums
@@ -115,8 +118,8 @@ func newTerms(c Conv, p Pass, sms int) terms {
 }
 
 // transforms are the workspaces of kernels that work on transformed planes of fp32. Read off an H200, to the byte: by FFT with F points a side a plane or
-// a filter is F·(F/2+1) complex numbers, twice. A forward pass holds those of input and filters and a copy of the weight ([6,256,56,56] by 256
-// filters of 3×3: 2,268,856,320 bytes with F = 64), a weight gradient those of input and output, or of the filters where
+// a filter is F·(F/2+1) complex numbers, twice. A forward pass holds those of input and filters, or of the output where they are more, and a copy of the weight ([6,256,56,56] by 256
+// filters of 3×3: 2,268,856,320 bytes with F = 64; [256,16,1,1] by 384: 226,516,992 with F = 16), a weight gradient those of input and output, or of the filters where
 // they are more, and a copy of the output's gradient ([96,480,24,24] by 40: 443,351,040 with F = 32). By Winograd every 4×4 outputs
 // are 6×6 numbers in each plane, and so is every filter ([32,1024,24,24] by 32: 179,896,320).
 func (t *terms) transforms(c Conv, p Pass) {
@@ -125,14 +128,28 @@ func (t *terms) transforms(c Conv, p Pass) {
 		points := fftPlane(16 << i)
 		switch p {
 		case Forward:
-			t.fft[i] = points*(ins+filters) + t.w[asIs]
+			t.fft[i] = points*max(ins+filters, outs) + t.w[asIs]
 		case InputGrad:
-			t.fft[i] = points*(outs+filters) + t.w[asIs]
+			t.fft[i] = points*max(outs+filters, ins) + t.w[asIs]
 		default:
 			t.fft[i] = points*max(ins+outs, filters) + t.y[asIs]
 		}
 	}
+	t.tiledFFT = tiledFFT(c)
 	t.winograd = 4 * 36 * ((ins+outs)*ceil(int64(c.P), 4)*ceil(int64(c.Q), 4) + filters)
+}
+
+// tiledFFT is the workspace of an input gradient by FFT in tiles of 32 points a side, where every filter takes one plane of complex numbers and every plane of input and output
+// one, or two where it does not fit into one tile. Kernels with strides work on as many smaller images and filters. Read off an H200 to the byte: [192,144,192,192] by 32 filters of 3×3: 314,179,584.
+func tiledFFT(c Conv) int64 {
+	ins, outs, filters := c.planes()
+	stride := max(1, c.Stride)
+	tiles := int64(1)
+	if side := max(ceil(int64(c.H), int64(stride)), ceil(int64(c.W), int64(stride))); side+ceil(int64(max(c.R, c.S)), int64(stride))-1 > 32 {
+		tiles = 2
+	}
+	phases := int64(stride) * int64(stride)
+	return fftPlane(32) / 2 * (phases*filters + tiles*(phases*ins+outs))
 }
 
 // matrix is the size of the output matrix of a pass, for one group.
@@ -171,8 +188,10 @@ func (t *terms) part(p int) int64 {
 		return 0
 	case p == partPerImage:
 		return t.image
-	case p < partWinograd:
+	case p < partTiledFFT:
 		return t.fft[p-partFFT]
+	case p == partTiledFFT:
+		return t.tiledFFT
 	case p == partWinograd:
 		return t.winograd
 	case p < partConstant:

@@ -14,6 +14,7 @@ type Growth struct {
 	Card  Card
 	Trees int
 	Tries int // random features a node chooses its question from
+	Least int // a node of fewer samples asks nothing more
 	Seed  uint64
 }
 
@@ -125,7 +126,7 @@ func rankColumns(samples []sample) *[featureCount]column {
 
 func growTree(named []sample, columns *[featureCount]column, labels int, g Growth, salt uint64) []node {
 	kinds := labels + coarseKinds
-	gr := grower{samples: named, columns: columns, labels: labels, tries: g.Tries, rnd: rand.New(rand.NewPCG(g.Seed, salt)), numbers: make([]int32, kinds), local: make([][2]int32, len(named)), sorted: make([]int64, min(looked, len(named))), spare: make([]int64, min(looked, len(named)))}
+	gr := grower{samples: named, columns: columns, labels: labels, tries: g.Tries, least: g.Least, rnd: rand.New(rand.NewPCG(g.Seed, salt)), numbers: make([]int32, kinds), local: make([][2]int32, len(named)), sorted: make([]int64, min(looked, len(named))), spare: make([]int64, min(looked, len(named)))}
 	gr.counts = [2][]int32{make([]int32, kinds), make([]int32, kinds)}
 	index := make([]int32, len(named))
 	for i := range index {
@@ -305,6 +306,7 @@ type grower struct {
 	columns *[featureCount]column
 	labels  int
 	tries   int
+	least   int
 	rnd     *rand.Rand
 	nodes   []node
 
@@ -325,7 +327,7 @@ func (g *grower) grow(index []int32) {
 			break
 		}
 	}
-	if pure {
+	if pure || len(index) < g.least {
 		g.nodes = append(g.nodes, node{feature: -1, at: int64(g.majority(index))})
 		return
 	}

@@ -13,6 +13,7 @@ import (
 
 // Row is one measured convolution, as scripts/gpu/workspaces.py writes them.
 type Row struct {
+	Source     string   `json:"src"` // where its layer comes from
 	Input      []int    `json:"in"`
 	Weight     []int    `json:"w"`
 	Stride     []int    `json:"s"`
@@ -83,6 +84,9 @@ func (r Row) Conv() (Conv, bool) {
 func (r Row) Layer() string {
 	return fmt.Sprint(r.Input[1:], r.Weight, r.Stride, r.Padding, r.Dilation, r.Groups, r.Transposed)
 }
+
+// Name names the row itself.
+func (r Row) Name() string { return fmt.Sprint(r.Input[0], r.DType, r.Last, r.Layer()) }
 
 // Aside tells whether a row belongs to the fifth that no table is grown from. Rows that differ only in batch, data type
 // or memory format stay together, so that no near copy of a row kept aside is learned.

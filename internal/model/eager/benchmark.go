@@ -6,6 +6,7 @@ import "github.com/plimsoll/plimsoll/internal/model/cudnn"
 // (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cudnn/Conv_v8.cpp, get_plans_from_find). Nil is False, the default.
 type Benchmark struct {
 	Settled bool // leaves the trials out: what is needed once they are over
+	Most    bool // every trial takes the most it may
 	tried   map[convCall]bool
 }
 

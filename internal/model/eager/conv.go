@@ -100,7 +100,7 @@ func (s convShape) work(op string, pass cudnn.Pass, flops float64, read, written
 		w.Layout, w.Kernels = moved, 3
 	}
 	w.Spare, w.Unmeasured = s.spare(need, read+written), s.table == nil
-	if s.table != nil && need.Sure < agreed {
+	if s.table != nil && need.Sure < agreed && !need.Tried {
 		w.Doubt = max(0, need.High-need.Takes)
 	}
 	if s.depthwise() && !s.last {
@@ -117,6 +117,9 @@ const agreed = 0.8
 // were seen to reserve more than their convolutions take alone, up to copies of all they read and write beside the gradients.
 func (s convShape) spare(need cudnn.Need, moved units.Bytes) units.Bytes {
 	more := max(0, need.High-need.Takes)
+	if need.Tried {
+		return 0 // a bound with trials is found by running them at their most
+	}
 	if s.depthwise() && s.taps() >= 49 && s.last {
 		return max(more, 9*moved) // measured: 157 MiB for an input of 18 MiB
 	}
@@ -186,7 +189,11 @@ func (s convShape) need(pass cudnn.Pass) cudnn.Need {
 		Groups: s.c.Groups, Width: int(s.x.DType.Width()), BF16: s.x.DType == tensor.BFloat16, Last: s.last, Transposed: s.c.Transposed,
 		Stride: pickDim(s.c.Stride, last, 1), Pad: pickDim(s.c.Padding, last, 0), Dilation: pickDim(s.c.Dilation, last, 1),
 	}.Sized(in, out, s.c.Kernel)
-	return s.table.Need(c, pass, s.benchmark.mode(c, pass))
+	need := s.table.Need(c, pass, s.benchmark.mode(c, pass))
+	if need.Tried && s.benchmark.Most {
+		need.Takes = need.High
+	}
+	return need
 }
 
 func (s convShape) flops() float64 {

@@ -55,6 +55,12 @@ func (l Library) Settled() Library {
 	return l
 }
 
+// Most is the library with every trial of cudnn.benchmark taking the most it may.
+func (l Library) Most() Library {
+	l.trials.Most = true
+	return l
+}
+
 // take is what an operator takes and keeps, and what it takes for its own duration.
 func (l *Library) take(w *Work) (kept, scratch []units.Bytes) {
 	switch w.Op {

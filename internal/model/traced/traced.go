@@ -16,6 +16,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/document"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/tensor"
 	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
@@ -202,6 +203,31 @@ func (t *Trace) Later() (state, all units.Bytes) {
 // Benchmark tells whether convolutions were tried out (torch.backends.cudnn.benchmark).
 func (t *Trace) Benchmark() bool {
 	return slices.ContainsFunc(t.Works, func(w Work) bool { return w.Benchmark })
+}
+
+// Convolved is what the operands of the largest convolution have together.
+func (t *Trace) Convolved() units.Bytes {
+	var most units.Bytes
+	for i := range t.Works {
+		w := &t.Works[i]
+		if !w.elastic() {
+			continue
+		}
+		dtype, ok := types[w.DType]
+		if !ok {
+			dtype = tensor.Float32
+		}
+		var all units.Bytes
+		for _, sizes := range [][]int{w.X, w.W, w.Y} {
+			count := units.Bytes(1)
+			for _, n := range sizes {
+				count = min(count*units.Bytes(max(n, 1)), maxBytes)
+			}
+			all += count * dtype.Width()
+		}
+		most = max(most, all)
+	}
+	return most
 }
 
 // Bounded tells whether some size is only bounded: it depends on data.

@@ -1,7 +1,7 @@
 // Command grow makes the table of workspaces of one compute capability from measured rows.
 //
 // It takes files of rows (scripts/gpu/workspaces.py), gzipped or not and returns the table that the package cudnn embeds, and on the
-// terminal how it answers for a fifth of the first file, whose layers are learned from no file. Rows that cannot be read end it with an error.
+// terminal how it answers for a fifth of the first file, whose layers are learned from no file, and for rows it is only compared with. Rows that cannot be read end it with an error.
 //
 //	go run ./internal/model/cudnn/grow -out sm90.table rows.jsonl.gz …
 //
@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/model/cudnn"
@@ -23,10 +24,11 @@ func main() {
 	out := flag.String("out", "", "file to write the table to")
 	trees := flag.Int("trees", 5, "trees of each pass")
 	tries := flag.Int("tries", 50, "random features a node chooses its question from")
-	whole := flag.Bool("whole", false, "write a table grown from all rows; without it a fifth is kept aside, which the tests look at")
-	judged := flag.String("judge", "", "files of rows, separated by commas, that the table is only compared with: their layers are learned from no file")
+	least := flag.Int("least", 3, "a node of fewer samples asks nothing more")
+	whole := flag.Bool("whole", false, "learn from the fifth too: only the files of -judge say then how good the table is")
+	judged := flag.String("judge", "", "files of rows, separated by commas, that the table is only compared with: none of them is learned from")
 	flag.Parse()
-	if err := run(*out, flag.Args(), strings.FieldsFunc(*judged, func(r rune) bool { return r == ',' }), cudnn.Growth{Trees: *trees, Tries: *tries, Seed: 1}, *whole); err != nil {
+	if err := run(*out, flag.Args(), strings.FieldsFunc(*judged, func(r rune) bool { return r == ',' }), cudnn.Growth{Trees: *trees, Tries: *tries, Least: *least, Seed: 1}, *whole); err != nil {
 		fmt.Fprintln(os.Stderr, "grow:", err)
 		os.Exit(1)
 	}
@@ -34,7 +36,7 @@ func main() {
 
 func run(out string, files, judged []string, g cudnn.Growth, whole bool) error {
 	var rows, kept, aside []cudnn.Row
-	hidden := map[string]bool{} // layers of the fifth of the first file, and of the files to compare with
+	fifth, hidden := map[string]bool{}, map[string]bool{} // layers of the fifth of the first file; rows of the files to compare with
 	for i, f := range files {
 		card, read, err := open(f)
 		if err != nil {
@@ -47,7 +49,7 @@ func run(out string, files, judged []string, g cudnn.Growth, whole bool) error {
 		rows = append(rows, read...)
 		for _, r := range read {
 			if i == 0 && r.Aside() {
-				hidden[r.Layer()] = true
+				fifth[r.Layer()] = true
 				aside = append(aside, r)
 			}
 		}
@@ -59,30 +61,28 @@ func run(out string, files, judged []string, g cudnn.Growth, whole bool) error {
 			return fmt.Errorf("%s: %w", f, err)
 		}
 		for _, r := range seen[i] {
-			hidden[r.Layer()] = true
+			hidden[r.Name()] = true
 		}
 	}
+	rows = slices.DeleteFunc(rows, func(r cudnn.Row) bool { return hidden[r.Name()] })
 	for _, r := range rows {
-		if !hidden[r.Layer()] {
+		if whole || !fifth[r.Layer()] {
 			kept = append(kept, r)
 		}
 	}
-	fmt.Printf("%d rows, %d kept aside, %d to grow from\n", len(rows), len(aside), len(kept))
+	fmt.Printf("%d rows, %d of the first file in the fifth, %d to grow from\n", len(rows), len(aside), len(kept))
 	table, err := cudnn.Grow(kept, g)
 	if err != nil {
 		return err
 	}
-	judge(table, "kept aside", aside)
+	if !whole {
+		judge(table, "kept aside", aside)
+	}
 	for i, f := range judged {
 		judge(table, f, seen[i])
 	}
 	if out == "" {
 		return nil
-	}
-	if whole {
-		if table, err = cudnn.Grow(rows, g); err != nil {
-			return err
-		}
 	}
 	data := table.Encode()
 	fmt.Printf("%s: %d bytes\n", out, len(data))

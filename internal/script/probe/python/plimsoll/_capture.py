@@ -339,6 +339,8 @@ class Capture:
         given = _graph.tensors(self.torch, (args, kwargs))
         if learnt or (results and any(id(t) in self.produced for t in given)):
             self.keep(function, args, kwargs, out)
+        elif len(given) == 1 and len(results) == 1 and _takes_some(given[0], results[0]):
+            self.saw_arrival(results[0])  # a batch of data that lies on the GPU as a whole: that stays there
         elif len(given) == 1 and len(results) == 1 and results[0] is not given[0]:
             self.steps_before.append(_graph.Call(function, args, kwargs, out))
 
@@ -463,6 +465,11 @@ class Capture:
         functions = [n.lineno for n in inside if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
         loops = [n.lineno for n in inside if isinstance(n, (ast.For, ast.While, ast.AsyncFor))]
         return "script" if loops and max(loops) > max(functions, default=0) else "function"
+
+
+def _takes_some(whole, part):
+    """Whether a tensor is some of the rows of one that the script moved to the GPU."""
+    return hasattr(whole, _graph.ARRIVED) and part._base is not None and part.dim() == whole.dim() > 0 and part.shape[0] < whole.shape[0] and part.shape[1:] == whole.shape[1:]
 
 
 def parameters_of(optimizer):

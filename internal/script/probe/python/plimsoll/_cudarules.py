@@ -35,6 +35,7 @@ def _install(torch, library, capability, trace):
     _dropout(torch, library)
     _attention(torch, library, capability)
     _recurrent(torch, library, trace)
+    _norm(torch, library)
     trace.sparse.embedding_gradient(library)
     _lists(torch)
 
@@ -184,6 +185,41 @@ def _attention(torch, library, capability):
             return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), None
 
     library.impl("scaled_dot_product_attention", attention, "AutogradCPU")
+
+
+def _norm(torch, library):
+    """rms_norm is one kernel on a GPU, from 2.9 on, where input and weight have one type
+    (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/layer_norm.cpp, rms_norm_symint and _fused_rms_norm)."""
+    if tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 9):
+        return
+
+    class Fused(torch.autograd.Function):
+        """Keeps what it reads and one fp32 number a row."""
+
+        @staticmethod
+        def forward(ctx, x, weight, dims):
+            out = torch.empty(x.shape, dtype=x.dtype)
+            rows = torch.empty(x.shape[: x.dim() - dims], dtype=torch.float32)
+            ctx.save_for_backward(x, weight, rows)
+            return out
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, weight, _ = ctx.saved_tensors
+            made = torch.empty(x.shape, dtype=x.dtype) if ctx.needs_input_grad[0] else None
+            return made, torch.empty(weight.shape, dtype=weight.dtype) if ctx.needs_input_grad[1] else None, None
+
+    def by_parts(x, shape, weight, eps):
+        scale = torch.rsqrt(x.float().pow(2).mean([-i - 1 for i in range(len(shape))], keepdim=True) + (eps or 1e-6))
+        out = (x.float() * scale).to(x.dtype)
+        return out if weight is None else out * weight
+
+    def rms_norm(x, normalized_shape, weight=None, eps=None):
+        if weight is not None and weight.dtype != x.dtype:
+            return by_parts(x, normalized_shape, weight, eps)
+        return Fused.apply(x, weight, len(normalized_shape))
+
+    library.impl("rms_norm", rms_norm, "AutogradCPU")
 
 
 def _recurrent(torch, library, trace):

@@ -313,7 +313,9 @@ def _job(capture, optimizer, models, step, batch):
 
 def _note_others(capture, optimizer, step, leaves, made, job):
     """What else the script has on the card, of its own or by models that only ever ran without gradients: it stays through the step."""
-    known = {storage(t) for t in (*step.parameters(), *step.buffers(), *leaves, *made) if not isinstance(t, capture.FakeTensor)}
+    own = lambda t: 2 * t.numel() * t.element_size() >= t.untyped_storage().nbytes()  # else it is a part of data that stays
+    known = {storage(t) for t in (*step.parameters(), *step.buffers()) if not isinstance(t, capture.FakeTensor)}
+    known |= {storage(t) for t in (*leaves, *made) if not isinstance(t, capture.FakeTensor) and own(t)}
     known |= {storage(p.grad) for p in step.parameters() if p.grad is not None}
     known |= {storage(t) for o, _, _ in capture.taken for t in tensors(capture.torch, list(o.state.values()))}
     others = [t for m in capture.others.values() for t in (*m.parameters(), *m.buffers())]

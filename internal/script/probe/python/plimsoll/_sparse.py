@@ -11,7 +11,7 @@ PRODUCTS = ("mm", "addmm", "mv", "addmv", "bmm", "baddbmm", "_sparse_addmm", "_s
 # A product may sort the indices of a matrix that lies transposed, and writes its rows as offsets
 # (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/sparse/cuda/SparseCUDATensorMath.cu, s_addmm_out_sparse_dense_cuda, and
 # https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/sparse/cuda/SparseCUDATensor.cu, _coalesce_sparse_cuda): indices of one number each, three times, beside what sorting takes.
-SORTING = 48  # bytes an entry, at most
+SORTING = 128  # bytes an entry, at most
 COMPRESSED = {"sparse_csr": ("crow_indices", "col_indices"), "sparse_csc": ("ccol_indices", "row_indices"), "sparse_bsr": ("crow_indices", "col_indices"), "sparse_bsc": ("ccol_indices", "row_indices")}
 
 
@@ -120,7 +120,7 @@ class Sparse:
         if self.layout(t) is not self.torch.sparse_coo:
             return t
         with self.torch.no_grad(), self.trace.recording():
-            several = [values.new_empty(values.shape[0], dtype=self.torch.int64) for _ in range(SORTING // 8)]
+            several = [values.new_empty(values.shape[0], dtype=self.torch.int64) for _ in range(6)]
             parts = [indices.new_empty(indices.shape), values.new_empty(values.shape)]
         for p in (*several, *parts):
             self.trace.depends(p)

@@ -22,6 +22,7 @@ SECONDS = 120
 MOST_EVENTS = 6_000_000
 ALLOC, FREE, MARK, WORK = range(4)
 RESERVE = "cudnn reserve"
+FEW = 64  # rows of a result that depends on data, up to which a tensor of as many means nothing
 SLACK = 100  # a call that repeats is run again where this part of the peak more is in use
 
 
@@ -49,6 +50,7 @@ class Trace:
         self.phase, self.steps, self.backwards = "load", 0, 0
         self.level = self.highest = self.since = 0
         self.tainted, self.reasons = set(), {}
+        self.counts = set()  # rows of results that depend on data: a script makes tensors of as many
         self.routing, self.routed, self.routes = _routing.Routing(torch), set(), {}  # storages of an expert's share
         self.routed_level = self.routed_highest = 0
         self.sparse, self.counting = _sparse.Sparse(torch, self), True
@@ -437,8 +439,10 @@ class Trace:
 
     def saw(self, func, args, kwargs, out):
         """An operator ran."""
-        given = self.tensors((args, kwargs)) if self.tainted or self.routed else ()
+        given = self.tensors((args, kwargs)) if self.tainted or self.routed or self.counts else ()
         tainted, routed = self.among(given, self.tainted), self.among(given, self.routed)
+        if self.counts and not given and not tainted:
+            tainted = any(isinstance(t, self.FakeTensor) and not self.counts.isdisjoint(t.shape) for t in self.tensors(out))
         multiplied = bool(self.sparse.known) and self.sparse.saw(func, args, kwargs, out)
         for t in self.tensors(out):
             if isinstance(t, self.FakeTensor):
@@ -493,6 +497,7 @@ class Trace:
         self.live[key] = ref
         if tainted:
             self.tainted.add(key)
+            self.counted_by_data(t)
         if routed or key in self.routed:
             self.routed.add(key)
             self.routed_level += size
@@ -521,10 +526,15 @@ class Trace:
         """A result's size depends on data; the largest there can be is taken."""
         self.tainted.add(out.untyped_storage()._cdata)
         self.reasons.setdefault(self.here(), None)
+        self.counted_by_data(out)
         ref = self.live.get(out.untyped_storage()._cdata)
         if ref is not None:
             category, path, op, _ = self.owners.values[self.events[ref.place + 3]]
             self.events[ref.place + 3] = self.owners.at((category, path, op, True))
+
+    def counted_by_data(self, out):
+        if out.dim() and out.shape[0] > FEW:
+            self.counts.add(int(out.shape[0]))
 
     def here(self):
         return _frames.spelled(_frames.script_line())
