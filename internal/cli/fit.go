@@ -294,7 +294,7 @@ func (o *fitOptions) question(j *fileJob) error {
 	if err != nil || !c.Has("vocab_size") {
 		return nil // the reader of the model says what is wrong, or it is no language model
 	}
-	if assumed := plan.Usual(&j.Job, c.Int("max_position_embeddings")); len(assumed) > 0 {
+	if assumed := plan.Usual(&j.Job, c.Int("max_position_embeddings"), o.GPUs); len(assumed) > 0 {
 		j.Notes = append(j.Notes, strings.Join(assumed, ", ")+", as neither was given")
 	}
 	return nil

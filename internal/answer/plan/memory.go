@@ -114,7 +114,7 @@ const (
 // margin is the room that has to be left beyond the safe bound, for what is computed from source code alone.
 func (s *search) margin(k point, safe units.Bytes) units.Bytes {
 	share := 0.0
-	if own := k.Sharding == setup.FSDP2 || k.Sharding == setup.HSDP; k.GPUs > 1 && (!own || !k.Whole() || k.Context > 1) {
+	if own := k.Sharding == setup.FSDP2 || k.Sharding == setup.HSDP; k.GPUs > 1 && (!own || !k.Whole()) {
 		share += spreadMargin
 	}
 	if k.LoRARank > 0 {

@@ -18,8 +18,8 @@ const (
 	usualRank  = 16
 )
 
-// Usual fills in what a question about a model leaves open: tokens of a sample, and the effective batch. It returns what was assumed.
-func Usual(j *job.Job, longest int) []string {
+// Usual fills in what a question about a model leaves open: tokens of a sample, and the effective batch over all cards. It returns what was assumed.
+func Usual(j *job.Job, longest, cards int) []string {
 	var said []string
 	if j.Seq == 0 {
 		j.Seq = usualSeq
@@ -29,8 +29,8 @@ func Usual(j *job.Job, longest int) []string {
 		said = append(said, fmt.Sprintf("samples of %d tokens (--seq)", j.Seq))
 	}
 	if j.Batch == 0 {
-		j.Batch = usualBatch
-		said = append(said, fmt.Sprintf("an effective batch of %d samples (--effective-batch)", j.Batch))
+		j.Batch = max(1, usualBatch/max(1, cards))
+		said = append(said, fmt.Sprintf("an effective batch of %d samples (--effective-batch)", j.Batch*max(1, cards)))
 	}
 	return said
 }
@@ -113,7 +113,7 @@ const (
 // reach finds what a method needs at least, the largest batch of the asked sequences, and the longest sequence.
 func (r Request) reach(m *report.Method) {
 	j := r.Job
-	j.Batch, j.Accumulate, j.Checkpointing, j.Layers = 1, 1, true, 0
+	j.Batch, j.Accumulate, j.Checkpointing, j.Layers = 1, r.accumulated(1), true, 0
 	if fused, ok := j.Optimizer.With(torch.Fused); ok {
 		j.Optimizer = fused
 	}
@@ -132,7 +132,7 @@ func (r Request) reach(m *report.Method) {
 		return margin(n.Safe, err)
 	}
 	bound := func(j job.Job) units.Bytes { return margin(r.Notes.needs.AtLeast(j, predict.Spread{})) }
-	samples := func(n int) job.Job { k := j; k.Batch = n; return k }
+	samples := func(n int) job.Job { k := j; k.Batch, k.Accumulate = n, r.accumulated(n); return k }
 	tokens := func(n int) job.Job { k := j; k.Seq = 64 * n; return k }
 	of := func(vary func(int) job.Job) sized {
 		return sized{room, func(n int) units.Bytes { return bound(vary(n)) }, func(n int) units.Bytes { return need(vary(n)) }}
@@ -140,6 +140,12 @@ func (r Request) reach(m *report.Method) {
 	m.Needs = need(j) + predict.Context(r.Machine)
 	m.LargestBatch = of(samples).largest(1, mostSamples)
 	m.LongestSeq = 64 * of(tokens).largest(j.Seq/64, mostTokens/64)
+}
+
+// accumulated is how many micro-batches of so many samples a step has; memory does not tell more than two apart.
+func (r Request) accumulated(n int) int {
+	effective := max(r.Effective, r.Job.Batch*max(r.Job.Accumulate, 1))
+	return min(2, max(1, effective/max(1, n)))
 }
 
 // sized is something that needs more the larger it is: how much there is room for, what it needs at least, which is found fast, and what it needs.

@@ -13,7 +13,7 @@ import (
 // depth is the number of layers of a model whose layers are alike, 0 for others.
 func (s Source) depth(j job.Job) int {
 	if s.Config != nil {
-		return s.Config.Depth()
+		return s.Config.Repeats()
 	}
 	g, err := s.graph(j)
 	if err != nil || g == nil || g.Trace == nil {

@@ -127,7 +127,11 @@ func methodTable(s *screen.Screen, f *report.Fit) {
 		if m.Name != chosen {
 			continue
 		}
-		text := fmt.Sprintf("%s is the first that fits: %s.", m.Name, m.Changes)
+		name := m.Name
+		if name == "full" {
+			name = "Full fine-tuning"
+		}
+		text := fmt.Sprintf("%s is the first that fits: %s.", name, m.Changes)
 		s.Paragraph(0, text)
 		s.Blank()
 	}
