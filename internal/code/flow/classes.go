@@ -73,12 +73,13 @@ func (m *Module) classify() {
 		c.Module, c.Dataset, c.Lightning, c.Foreign = facts.Module, facts.Dataset, facts.Lightning, facts.Foreign
 		c.Bare = c.Module && !m.parameterised(c)
 		c.Frozen = c.Module && freezes(c)
+		c.Passive = c.Bare || c.Module && m.passive(c)
 		c.Plain = m.plain(c)
 	}
 }
 
 func (c *Class) facts() ClassFacts {
-	return ClassFacts{Module: c.Module, Dataset: c.Dataset, Lightning: c.Lightning, Bare: c.Bare, Frozen: c.Frozen, Foreign: c.Foreign}
+	return ClassFacts{Module: c.Module, Dataset: c.Dataset, Lightning: c.Lightning, Bare: c.Bare, Frozen: c.Frozen, Passive: c.Passive, Foreign: c.Foreign}
 }
 
 func (m *Module) derived(c *Class, seen map[*Class]bool) ClassFacts {

@@ -41,7 +41,7 @@ type Keep struct {
 type ClassFacts struct {
 	Bases                            []string `json:",omitempty"` // classes of the project: "Name@path"
 	Module, Dataset, Lightning, Bare bool
-	Frozen                           bool                      `json:",omitempty"`
+	Frozen, Passive                  bool                      `json:",omitempty"`
 	Foreign                          []string                  `json:",omitempty"`
 	Methods                          map[string]*FunctionFacts `json:",omitempty"`
 	Attrs                            map[string]Value          `json:",omitempty"`
@@ -101,7 +101,7 @@ func (m *Module) exported(fn *Function) *FunctionFacts {
 
 func (m *Module) exportedClass(c *Class) *ClassFacts {
 	facts := &ClassFacts{
-		Module: c.Module, Dataset: c.Dataset, Lightning: c.Lightning, Bare: c.Bare, Frozen: c.Frozen, Foreign: c.Foreign,
+		Module: c.Module, Dataset: c.Dataset, Lightning: c.Lightning, Bare: c.Bare, Frozen: c.Frozen, Passive: c.Passive, Foreign: c.Foreign,
 		Methods: map[string]*FunctionFacts{}, Attrs: map[string]Value{},
 	}
 	for _, base := range c.Bases {

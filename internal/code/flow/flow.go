@@ -58,6 +58,8 @@ type Class struct {
 	Bare bool
 	// Frozen modules switch the gradients of all their parameters off when they are made.
 	Frozen bool
+	// Passive modules register neither parameters nor modules, as far as the class shows: an augmentation that is given numbers.
+	Passive bool
 	// Plain classes are no modules and hold tensors none of which requires a gradient: weights that are updated by hand.
 	Plain bool
 	// Foreign are the dotted names of bases outside the project: "transformers.Trainer".

@@ -31,7 +31,7 @@ func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 		return
 	}
 	severity, fix := Warning, "move each result as you collect it: `"+p.on(st.Expr, ".cpu()")+"` (of a tuple or a dict, each tensor in it); what is computed from the results is then on the CPU too (with the Hugging Face Trainer: eval_accumulation_steps, or preprocess_logits_for_metrics)"
-	if st.Kind == flow.Concat || loop.Kind == flow.OtherLoop || stops(loop) || selected(st.Expr) || small(st.Expr) || p.meetsGPU(s, st, loop) {
+	if st.Kind == flow.Concat || loop.Kind == flow.OtherLoop || stops(loop) || selected(st.Expr) || small(flow.Key(st.Expr)) || small(st.Base) || p.meetsGPU(s, st, loop) {
 		severity = Note
 		fix = "if memory runs out here, move each result with .cpu() as you collect it, and bring what is computed from them back to the GPU where it meets tensors there"
 	}
@@ -43,10 +43,10 @@ func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 	p.explains(loop)
 }
 
-// small tells whether the name of what is collected promises a number for each sample.
-func small(x pysource.Expr) bool {
-	return slices.ContainsFunc(tokens(flow.Last(flow.Key(x))), func(t string) bool {
-		return oneOf(t, "score", "scores", "psnr", "ssim", "acc", "accuracy", "metric", "loss", "losses", "iou", "proba", "prob", "conf", "confidence", "dist", "distance", "similarity", "error", "label", "labels", "target", "targets")
+// small tells whether the name of what is collected, or of where it goes, promises a few numbers for each sample.
+func small(name string) bool {
+	return slices.ContainsFunc(tokens(flow.Last(name)), func(t string) bool {
+		return oneOf(t, "score", "scores", "psnr", "ssim", "acc", "accuracy", "metric", "loss", "losses", "iou", "proba", "prob", "probs", "conf", "confidence", "dist", "distance", "similarity", "error", "label", "labels", "target", "targets")
 	})
 }
 

@@ -14,7 +14,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 func dataParallel(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
-			if c.Name != "torch.nn.DataParallel" && c.Name != "torch.nn.parallel.DataParallel" || oneDevice(c.Node) || len(c.Args) > 0 && c.Args[0].Kind == flow.Activation || withoutGPU(c.Ctx) || p.neverTrains(s, c) {
+			if c.Name != "torch.nn.DataParallel" && c.Name != "torch.nn.parallel.DataParallel" || oneDevice(c.Node) || p.boundToOneDevice(s, c.Node) || len(c.Args) > 0 && (c.Args[0].Kind == flow.Activation || p.m.Passive(c.Args[0].Class)) || withoutGPU(c.Ctx) || p.neverTrains(s, c) {
 				continue
 			}
 			fix := "DistributedDataParallel, one process per GPU"
@@ -41,6 +41,31 @@ func dataParallel(p *pass) {
 func oneDevice(c *pysource.Call) bool {
 	list, ok := deviceIDs(c).(*pysource.Sequence)
 	return ok && len(list.Items) == 1
+}
+
+// boundToOneDevice tells whether device_ids is a name that is given a single GPU, here or at the margin of the file, and nothing else.
+func (p *pass) boundToOneDevice(s *flow.Scope, c *pysource.Call) bool {
+	name, ok := deviceIDs(c).(*pysource.Name)
+	if !ok || s.Func != nil && hasParam(s.Func.Node, name.ID) {
+		return false
+	}
+	found := false
+	for _, scope := range []*flow.Scope{s, p.m.Scopes[0]} {
+		for _, b := range scope.Binds {
+			if b.Name != name.ID {
+				continue
+			}
+			list, written := b.Expr.(*pysource.Sequence)
+			if !written || len(list.Items) != 1 {
+				return false
+			}
+			found = true
+		}
+		if found {
+			break
+		}
+	}
+	return found
 }
 
 // mayBeOneDevice tells whether device_ids is a parameter that names a single GPU unless somebody says otherwise.

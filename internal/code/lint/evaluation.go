@@ -208,6 +208,10 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	if p.volatile(s) {
 		message = "`volatile=True` does nothing since PyTorch 0.4, so " + message
 	}
+	frozen := p.frozenBefore(s, modelKey(c), maxCallers)
+	if frozen {
+		message = "this evaluation records a graph, of the layers that are not frozen"
+	}
 	fix := "wrap it in `with torch.no_grad():`; model.eval() only switches dropout and batch norm"
 	doubt := true
 	switch {
@@ -217,6 +221,8 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 		severity, fix = Note, "a comment here speaks of no_grad: if nothing speaks against it, "+fix
 	case c.Ctx.InnermostLoop() == nil && p.madeUp(s, c):
 		severity, doubt = Note, false // a look at the shapes
+	case frozen:
+		severity, doubt = Note, false // little is recorded
 	default:
 		doubt = false
 	}
@@ -293,6 +299,41 @@ func (p *pass) frozenParam(s *flow.Scope, key string, depth int) bool {
 		}
 	}
 	return len(sites) > 0
+}
+
+// frozenBefore tells whether the program switches off the gradients of all parameters of the model in a loop: of one at the margin of the file or in
+// the same body, or of what every caller in the file hands over. Layers that are put in afterwards may record.
+func (p *pass) frozenBefore(s *flow.Scope, key string, depth int) bool {
+	if key == "" || depth == 0 || p.sourceHas("requires_grad = True", "requires_grad=True", "requires_grad_(True)", "requires_grad_()", "unfreeze") {
+		return false
+	}
+	if s.Func != nil && hasParam(s.Func.Node, key) {
+		sites := p.m.CallSites(s.Func)
+		for _, site := range sites {
+			_, x, ok := site.Passed(s.Func, key)
+			if !ok || x == nil || !p.frozenBefore(site.Scope, flow.Key(x), depth-1) {
+				return false
+			}
+		}
+		return len(sites) > 0
+	}
+	return p.freezesAll(s, key) || p.freezesAll(p.m.Scopes[0], key)
+}
+
+// freezesAll tells whether a body loops over all parameters of a model, or of the one that it is a part of, and switches their gradients off.
+func (p *pass) freezesAll(s *flow.Scope, key string) bool {
+	return slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool {
+		l := b.Ctx.InnermostLoop()
+		if !strings.HasSuffix(b.Name, ".requires_grad") || !isFalse(b.Expr) || l == nil || len(l.Body) != 1 || len(b.Ctx.Branches(l)) > 0 {
+			return false
+		}
+		iter, ok := l.Iter.(*pysource.Call)
+		if !ok {
+			return false
+		}
+		model, whole := strings.CutSuffix(flow.Key(iter.Func), ".parameters")
+		return whole && (model == key || strings.HasPrefix(key, model+"."))
+	})
 }
 
 // volatile tells whether a body relies on what switched autograd off before PyTorch 0.4

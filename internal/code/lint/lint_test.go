@@ -163,7 +163,10 @@ func TestWhatACellShowedDecides(t *testing.T) {
 	}{
 		"an error":            {[]any{map[string]any{"output_type": "error", "ename": "RuntimeError", "traceback": []string{"mat1 and mat2"}}}, ""},
 		"a tensor of data":    {result("tensor([1., 2.])"), ""},
-		"a graph":             {result([]string{"tensor([[1.]],\n", "       grad_fn=<AddmmBackward0>)"}), "warning"},
+		"a graph":             {result([]string{"tensor([[1.]], device='cuda:0',\n", "       grad_fn=<AddmmBackward0>)"}), "warning"},
+		"numbers on the CPU":  {result([]string{"tensor([[1.]],\n", "       grad_fn=<AddmmBackward0>)"}), "note"},
+		"a long tensor":       {result([]string{"tensor([0.1000, 0.1000, 0.1000,  ..., 0.1000],\n", "       grad_fn=<AddmmBackward0>)"}), "warning"},
+		"many numbers":        {result([]string{"tensor([" + strings.Repeat("0.1000, ", 200) + "0.1000],\n", "       grad_fn=<AddmmBackward0>)"}), "warning"},
 		"printed, then shown": {append([]any{map[string]any{"output_type": "stream", "text": "grad_fn"}}, result("tensor(1.)")...), ""},
 		"nothing kept":        {nil, "note"},
 	} {
@@ -201,6 +204,14 @@ func TestTheCellThatIsNotPythonIsNamed(t *testing.T) {
 		"a body that is missing":       {[]string{"import torch", "class A:\n    def f(self):", "x = 1"}, "2 warning"},
 		"a bracket that is not closed": {[]string{"import torch", "x = f(1,", "y = 2"}, "2 warning"},
 		"a place to fill in":           {[]string{"import torch", "loss = <YOUR CODE>"}, "2 note"},
+		"a body to fill in":            {[]string{"def f(x):\n    #\n    # your code here\n    #\n"}, "1 note"},
+		"a task in a body":             {[]string{"def f(x):\n    # compute the norm of x\n\ny = f(2)"}, "1 note"},
+		"to do":                        {[]string{"for x in y:\n    # TODO\nprint(x)"}, "1 note"},
+		"a body commented out":         {[]string{"for x in y:\n    # print(x)\nprint(x)"}, "1 warning"},
+		"Python 2 with dots":           {[]string{"print 'loading....'  # TODO: your text here"}, "1 warning"},
+		"four dots":                    {[]string{"norm = ...."}, "1 note"},
+		"a question mark":              {[]string{"layer = Conv2d(8, 8, padding=?)"}, "1 note"},
+		"a key to fill in":             {[]string{"environ[\"KEY\"] = # your key here"}, "1 note"},
 		"Python 2":                     {[]string{"import torch", "print 'x'"}, "2 warning"},
 	} {
 		found, err := lint.Notebook("a.ipynb", notebookOf(t, c.cells...), lint.Options{Select: []string{lint.SyntaxRule}})

@@ -37,7 +37,7 @@ func wrappedNames(s *flow.Scope, c *flow.Call) []string {
 // the class that keeps it. What is returned, or kept by a class that trains nothing itself, is trained where some file of the project trains at all.
 func (p *pass) trainsWrapped(s *flow.Scope, c *flow.Call) (known bool, needs Trait) {
 	models := wrappedNames(s, c)
-	if p.evaluationFile() {
+	if p.evaluationFile() || p.evaluationClass(s) {
 		return false, 0
 	}
 	if onlyTeaches(s, models) || slices.ContainsFunc(models, standsBeside) || s.Func != nil && evaluationName(s.Func.Name) && len(p.backwards(s)) == 0 {
@@ -71,6 +71,15 @@ func (p *pass) evaluationFile() bool {
 	return !slices.ContainsFunc(p.m.Scopes, func(s *flow.Scope) bool {
 		return slices.ContainsFunc(s.Calls, func(c *flow.Call) bool { return c.Method == "backward" || c.Method == "manual_backward" })
 	})
+}
+
+// evaluationClass tells whether a body is a method of a class that evaluates by its name, and trains nothing itself.
+func (p *pass) evaluationClass(s *flow.Scope) bool {
+	if s.Func == nil || s.Func.Class == nil {
+		return false
+	}
+	name := s.Func.Class.Name
+	return evaluationName(name) && !trainingName(name) && !p.m.ClassDoes(name, "backward") && !p.m.ClassDoes(name, "step")
 }
 
 // returnsWrapped tells whether a function hands a wrapper to its callers.

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
@@ -266,7 +267,7 @@ func tensorOfTensor(p *pass) {
 			if c.Name != "torch.tensor" || len(c.Args) == 0 || c.Node.Args[0].Name != "" {
 				continue
 			}
-			if _, name := c.Node.Args[0].Value.(*pysource.Name); !name || !c.Args[0].IsTensor() {
+			if _, name := c.Node.Args[0].Value.(*pysource.Name); !name || !c.Args[0].IsTensor() || p.typeAsked(c) {
 				continue
 			}
 			what := p.text(c.Node.Args[0].Value)
@@ -274,4 +275,28 @@ func tensorOfTensor(p *pass) {
 				"`"+what+".detach().clone()` for a copy, `"+what+".to(dtype)` for another type")
 		}
 	}
+}
+
+// typeAsked tells whether a call stands where the program asks for the type of its argument: it knows better what it is.
+func (p *pass) typeAsked(c *flow.Call) bool {
+	what := c.Node.Args[0].Value
+	asks := func(test pysource.Expr) bool {
+		found := false
+		pysource.Walk(test, func(n pysource.Node) bool {
+			ask, ok := n.(*pysource.Call)
+			found = found || ok && oneOf(flow.Key(ask.Func), "isinstance", "type", "torch.is_tensor") && len(ask.Args) > 0 && flow.Key(ask.Args[0].Value) == flow.Key(what)
+			return !found
+		})
+		return found
+	}
+	if slices.ContainsFunc(c.Ctx.Branches(nil), func(b *flow.Context) bool { return b.Test != nil && asks(b.Test) }) {
+		return true
+	}
+	found := false
+	pysource.WalkBody(c.Scope.Body, func(n pysource.Node) bool {
+		x, ok := n.(*pysource.Conditional)
+		found = found || ok && around(x, c.Node) && asks(x.Test)
+		return !found
+	})
+	return found
 }

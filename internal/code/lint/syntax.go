@@ -2,6 +2,7 @@ package lint
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/notebook"
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
@@ -17,10 +18,12 @@ func syntax(path string, f *pysource.File, cells []notebook.Cell) []Finding {
 	found.Rule, found.Severity = SyntaxRule, Warning
 	found.Message = "this line is not valid Python: " + message
 	found.Fix = "fix the line; the rest was checked as far as it could be read"
-	if old := python2(f.Line(found.Line)); old != "" {
+	line := f.Line(found.Line)
+	old := python2(line)
+	if old != "" {
 		found.Message = "this line is not Python 3: " + old
 	}
-	if placeholder.MatchString(f.Line(found.Line)) {
+	if placeholder.MatchString(line) || old == "" && (blank.MatchString(line) || onlyComments(f, found.Line)) {
 		found.Severity, found.Message = Note, "this line is a place to be filled in, not Python yet"
 		found.Fix = "nothing, until it is filled in; the rest was checked as far as it could be read"
 	}
@@ -49,7 +52,31 @@ func firstError(f *pysource.File, cells []notebook.Cell) (at pysource.Span, mess
 }
 
 // placeholder are the words of exercises where somebody else is to write: <YOUR CODE HERE>.
-var placeholder = regexp.MustCompile(`(?i)<\s*(your|todo|fill|insert|put|write|code|solution|student|answer|\.\.\.|…)[^<>]*>|\byour code\b|\bfill (this )?in\b|\?\?\?|^[\w\s.,()\[\]]*[^=!<>]=\s*(#.*)?$`)
+var placeholder = regexp.MustCompile(`(?i)<\s*(your|todo|fill|insert|put|write|code|solution|student|answer|\.\.\.|…)[^<>]*>|\byour code\b|\bfill (this )?in\b|\?\?\?|^[\w\s.,()\[\]"']*[^=!<>]=\s*(#.*)?$`)
+
+// blank are the signs that stand for what is missing in a line of an exercise: `padding=?`, `x = ....`, `f(___ ___)`.
+var blank = regexp.MustCompile(`[=(,]\s*\?\s*([,)]|$)|([=(,]|\breturn|^)\s*(\.{4,}|_{3,})|(?i)#.*\byour \w+ here\b`)
+
+// onlyComments tells whether a line is the end of a block that holds words for whoever is to write it, and no code. Code that was commented out is
+// no such place.
+func onlyComments(f *pysource.File, line int) bool {
+	words := false
+	for at := line; at > 0; at-- {
+		text := strings.TrimSpace(f.Line(at))
+		comment, ok := strings.CutPrefix(text, "#")
+		switch comment = strings.Trim(comment, "# \t-="); {
+		case ok:
+			words = words || comment != "" && (todo.MatchString(comment) || len(pysource.Parse([]byte(comment+"\n")).Errors) > 0)
+		case text != "" && at < line:
+			code, _, _ := strings.Cut(text, "#")
+			return words && strings.HasSuffix(strings.TrimSpace(code), ":")
+		}
+	}
+	return false
+}
+
+// todo are comments of one word that ask for code.
+var todo = regexp.MustCompile(`(?i)^(todo|fixme|your code|fill|complete|implement|solution|answer|\.\.\.|…|_+)\b|^\.\.\.|^_+$`)
 
 // oldPython are the ways in which public training code is most often no Python 3.
 var oldPython = []struct {

@@ -36,6 +36,7 @@ const (
 	Result                 // something without a graph
 	WithGraph              // a tensor that names the operation it comes from
 	Failed                 // it ended with an error
+	Toy                    // a tensor with a graph on the CPU, printed whole: a handful of numbers
 )
 
 // cell is a cell of the JSON; numbers count from 1 over all cells.
@@ -45,6 +46,19 @@ type cell struct {
 	list           bool // its source is a list of lines, not one string
 	parts          []part
 	shown          Shown
+	printed        int  // characters of what it showed as text
+	large          bool // that names a device, or leaves something out
+}
+
+// toyChars is how long the text of a handful of numbers may be.
+const toyChars = 600
+
+// gave is what a cell showed.
+func (c cell) gave() Shown {
+	if c.shown == WithGraph && !c.large && c.printed <= toyChars {
+		return Toy
+	}
+	return c.shown
 }
 
 // part is one string of a cell's source.
@@ -89,7 +103,7 @@ func Read(src []byte) (*Notebook, error) {
 			out.WriteByte('\n')
 			at += l.length + 1
 		}
-		n.Cells = append(n.Cells, Cell{out.Len(), c.shown})
+		n.Cells = append(n.Cells, Cell{out.Len(), c.gave()})
 	}
 	n.Source = out.Bytes()
 	return n, nil

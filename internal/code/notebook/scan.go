@@ -148,6 +148,10 @@ func (s *scanner) output(c *cell, d int, text string) {
 	if len(f) < 2 || !f[0].array || f[1].array {
 		return
 	}
+	if f[1].key == "data" && len(f) > 2 && f[2].key == "text/plain" {
+		c.printed += len(text)
+		c.large = c.large || strings.Contains(text, "...") || strings.Contains(text, "device=") // printed only where it is not the CPU
+	}
 	switch {
 	case f[1].key == "output_type" && (text == "error" || text == "pyerr"):
 		c.shown = Failed

@@ -20,6 +20,9 @@ func loadOnCPU(s *site) []lint.Repair {
 		f, ok := outer.Func.(*pysource.Attribute)
 		safe = ok && f.Attr == "load_state_dict"
 	}
+	if !safe && s.wholeModel(s.call.Node) {
+		return nil
+	}
 	if x := keyword(s.call.Node, "map_location"); x != nil {
 		return one("Load onto the CPU", safe, replace(x, `"cpu"`))
 	}
@@ -28,6 +31,32 @@ func loadOnCPU(s *site) []lint.Repair {
 	}
 	return one("Load onto the CPU: `map_location=\"cpu\"`", safe, s.adding(s.call.Node, `map_location="cpu"`)...)
 }
+
+// wholeModel tells whether what is loaded is run or handled as a module: a pickled model, which stays where it is loaded to.
+func (s *site) wholeModel(load *pysource.Call) bool {
+	keys := map[string]bool{}
+	for _, b := range s.scope.Binds {
+		if b.Expr != nil && b.Expr.Pos().Start <= load.Start && load.End <= b.Expr.Pos().End {
+			keys[b.Name] = true
+		}
+	}
+	found := false
+	pysource.WalkBody(s.f.Body, func(n pysource.Node) bool {
+		c, ok := n.(*pysource.Call)
+		if !ok {
+			return !found
+		}
+		found = found || keys[flow.Key(c.Func)] && flow.Key(c.Func) != ""
+		if f, ok := c.Func.(*pysource.Attribute); ok && moduleMethods[f.Attr] {
+			found = found || f.X == pysource.Expr(load) || keys[flow.Key(f.X)] && flow.Key(f.X) != ""
+		}
+		return !found
+	})
+	return found
+}
+
+// moduleMethods are methods of modules that no checkpoint has.
+var moduleMethods = map[string]bool{"eval": true, "train": true, "forward": true, "parameters": true, "cuda": true, "cpu": true, "to": true, "half": true, "generate": true, "state_dict": true}
 
 func named(args []pysource.Arg) bool {
 	for _, a := range args {
