@@ -140,6 +140,9 @@ func check(path string, src []byte, cells []notebook.Cell, lookup flow.Lookup) *
 	report := &Report{Findings: syntax(path, file, cells), Errors: len(file.Errors)}
 	m := flow.Analyze(path, file, lookup)
 	if !relevant(src) {
+		if checkpointsByFlag(m) { // a configuration, a parser of options
+			report.Traits = Checkpoints
+		}
 		report.Exports, report.Uses = m.Exports(), m.Uses()
 		return report
 	}

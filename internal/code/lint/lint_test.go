@@ -301,6 +301,41 @@ def evaluate(conf, loader):
 	}
 }
 
+// A flag that nobody in the project sets leaves checkpointing off: a note.
+func TestCheckpointingThatNobodySwitchesOnIsANote(t *testing.T) {
+	t.Parallel()
+	model := []byte(`import torch
+from torch.utils.checkpoint import checkpoint
+class Stage(torch.nn.Module):
+    def __init__(self, blocks, use_checkpoint=False):
+        super().__init__()
+        self.blocks, self.use_checkpoint = blocks, use_checkpoint
+    def forward(self, x):
+        for block in self.blocks:
+            if self.use_checkpoint:
+                x = checkpoint(block, x)
+        return x
+class Net(torch.nn.Module):
+    def __init__(self, use_checkpoint=False):
+        super().__init__()
+        self.stage = Stage(blocks(), use_checkpoint=use_checkpoint)
+`)
+	for main, want := range map[string]string{
+		"net = Net()":                                  "note",
+		"net = Net(use_checkpoint=False)":              "note",
+		"net = Net(use_checkpoint=True)":               "warning",
+		"net = Net(use_checkpoint=config.checkpoint)":  "warning",
+		"parser.add_argument('--use-checkpoint')":      "warning",
+		"net = Net()\nnet.stage.use_checkpoint = True": "warning",
+	} {
+		reports := []*lint.Report{lint.Check("model.py", model, nil), lint.Check("main.py", []byte("from model import Net\n"+main+"\n"), nil)}
+		found := reports[0].Choose(lint.Options{Project: lint.Survey(reports)})
+		if len(found) != 1 || found[0].Rule != "LM036" || found[0].Severity.String() != want {
+			t.Errorf("%s: %+v", main, found)
+		}
+	}
+}
+
 func TestFindingsOnTheGuiltyStackAreRaised(t *testing.T) {
 	t.Parallel()
 	found := []lint.Finding{

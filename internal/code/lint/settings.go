@@ -22,6 +22,9 @@ func checkpointingIneffective(p *pass) {
 				p.report(c.Node, Warning,
 					"without use_reentrant PyTorch 2 warns, and the reentrant kind recomputes nothing useful when no input requires a gradient: frozen embeddings or LoRA then get no gradient at all",
 					"pass use_reentrant=False (PyTorch 1.11 or newer)")
+				if p.offByDefault(c.Ctx) {
+					p.needs(Checkpoints)
+				}
 			}
 			if isTrue(keyword(c.Node, "use_cache")) && !oneOf(c.Method, "generate") {
 				cached = c.Node
@@ -42,6 +45,55 @@ func checkpointingIneffective(p *pass) {
 		p.report(enabled, Warning, "with LoRA the embeddings are frozen, so the checkpointed blocks' input needs no gradient: reentrant checkpointing then breaks the graph",
 			"call model.enable_input_require_grads(), or gradient_checkpointing_kwargs={\"use_reentrant\": False}")
 	}
+}
+
+// offByDefault tells whether a place is reached only where a flag for checkpointing is set that is a parameter of the file, False unless somebody gives it.
+func (p *pass) offByDefault(ctx *flow.Context) bool {
+	for _, fn := range p.m.All {
+		for _, prm := range fn.Node.Params {
+			if !isFalse(prm.Default) || !checkpointFlag(prm.Name) {
+				continue
+			}
+			for _, b := range ctx.Branches(nil) {
+				if !b.Else && b.Test != nil && words(b.Test, func(w string) bool { return w == prm.Name }) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// checkpointsByFlag tells whether a file gives such a flag anything but False or the flag of the same name that it was given itself, or makes it an
+// option of the command line.
+func checkpointsByFlag(m *flow.Module) bool {
+	if !contains(m.File.Source, "checkpoint", "_cp", "ckpt") {
+		return false
+	}
+	sets := func(name string, x pysource.Expr) bool {
+		key := flow.Key(x)
+		return checkpointFlag(name) && x != nil && !isFalse(x) && key != name && key != "self."+name
+	}
+	for _, s := range m.Scopes {
+		for _, b := range s.Binds {
+			if sets(flow.Last(b.Name), b.Expr) {
+				return true
+			}
+		}
+		for _, c := range s.Calls {
+			for _, a := range c.Node.Args {
+				option, written := a.Value.(*pysource.String)
+				if sets(a.Name, a.Value) || written && c.Method == "add_argument" && checkpointFlag(option.Value) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func checkpointFlag(name string) bool {
+	return containsAny(strings.ReplaceAll(name, "-", "_"), "use_checkpoint", "use_cp", "with_cp", "checkpointing", "grad_checkpoint", "grad_ckpt", "use_ckpt", "act_checkpoint")
 }
 
 // inputRequiresGrad tells whether what a checkpointed call is given was made to require a gradient before.

@@ -18,6 +18,7 @@ const (
 	SwitchesOff                      // it switches autograd off for the rest of the run
 	Trains                           // it runs a backward
 	Differentiates                   // a module of it computes gradients itself, so that it cannot run while autograd is off
+	Checkpoints                      // it switches activation checkpointing on by a flag of its own
 )
 
 // Project is what the files of a project show together.
@@ -106,7 +107,7 @@ func (p *Project) settle(f Finding) Finding {
 		return f
 	}
 	switch {
-	case f.Needs&SavesModel != 0 && p.Traits&SavesModel == 0, f.Needs&SavesOnCPU != 0 && p.Traits&SavesOnCPU != 0, f.Needs&Trains != 0 && !p.trains(f):
+	case f.Needs&SavesModel != 0 && p.Traits&SavesModel == 0, f.Needs&SavesOnCPU != 0 && p.Traits&SavesOnCPU != 0, f.Needs&Trains != 0 && !p.trains(f), f.Needs&Checkpoints != 0 && p.Traits&Checkpoints == 0:
 		f.Severity = Note
 	case f.Needs&Differentiates != 0 && p.Traits&Differentiates != 0:
 		f.Severity, f.Repair = Note, nil
@@ -139,6 +140,9 @@ func traits(m *flow.Module, backs map[*flow.Scope][]backward) Trait {
 				out |= Trains
 			}
 		}
+	}
+	if checkpointsByFlag(m) {
+		out |= Checkpoints
 	}
 	if modulesDifferentiate(m) {
 		out |= Differentiates
