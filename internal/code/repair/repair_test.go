@@ -109,3 +109,22 @@ func TestTheDocumentationNamesTheRulesWithFixes(t *testing.T) {
 	}
 	goldentest.Check(t, path, []byte(head+"<!-- fixes -->"+strings.Join(repair.Rules(), ", ")+"<!-- end of fixes -->"+tail))
 }
+
+// A whole model stays where it is loaded to: on the CPU it would meet inputs that are on the GPU.
+func TestAWholeModelIsNotLoadedOntoTheCPU(t *testing.T) {
+	t.Parallel()
+	for end, want := range map[string]bool{"student.load_state_dict(teacher)": true, "student.load_state_dict(teacher.state_dict())\nprint(teacher(x.to(device)))": false} {
+		found := false
+		for _, f := range checked([]byte("import torch\ntorch.distributed.init_process_group('nccl')\nteacher = torch.load('teacher.pt')\nstudent.to(device)\n" + end + "\n")).Findings {
+			if f.Rule == "LM024" {
+				found = true
+				if (f.Repair != nil) != want {
+					t.Errorf("%s: %+v", end, f.Repair)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s: nothing found", end)
+		}
+	}
+}
