@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
@@ -21,7 +22,7 @@ import (
 type byRuns struct {
 	src   predict.Source
 	m     predict.Machine
-	known map[string]predict.Need
+	known *sync.Map // string to predict.Need: the search asks from several goroutines
 }
 
 func (b byRuns) AtLeast(job.Job, predict.Spread) (units.Bytes, error) { return 0, nil }
@@ -40,14 +41,14 @@ func (b byRuns) Within(j job.Job, conf alloc.Conf, room units.Bytes) (report.Lim
 
 func (b byRuns) Need(j job.Job, conf alloc.Conf, spread predict.Spread) (predict.Need, error) {
 	key := fmt.Sprintf("%+v %+v %+v", j, conf, spread)
-	if n, ok := b.known[key]; ok {
-		return n, nil
+	if n, ok := b.known.Load(key); ok {
+		return n.(predict.Need), nil
 	}
 	m := b.m
 	m.Conf = conf
 	n, err := b.run(j, m, spread)
 	if err == nil {
-		b.known[key] = n
+		b.known.Store(key, n)
 	}
 	return n, err
 }
@@ -77,7 +78,7 @@ func (b byRuns) run(j job.Job, m predict.Machine, spread predict.Spread) (predic
 }
 
 // everything computes every plan of a request with nothing but full runs.
-func everything(tb testing.TB, r Request, known map[string]predict.Need) *report.Fit {
+func everything(tb testing.TB, r Request, known *sync.Map) *report.Fit {
 	tb.Helper()
 	r.Plans = 1 << 30
 	s, err := newSearch(r)
@@ -163,7 +164,7 @@ func TestTheSearchFindsWhatTryingEverythingFinds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			known := map[string]predict.Need{}
+			known := &sync.Map{}
 			for _, mib := range []units.Bytes{60, 190, 240, 300, 400, 600, 2000} {
 				r := small(t, change.config, mib*units.MiB)
 				change.set(&r)
