@@ -129,8 +129,16 @@ func (s *search) bound(p point) units.Bytes {
 	if b, ok := s.bounds[k]; ok {
 		return b
 	}
-	b := s.ofFewer(k)
-	if b <= s.room {
+	if b := s.ofFewer(k); b > s.room {
+		return b
+	}
+	return s.ownBound(k)
+}
+
+// ownBound is the bound of a key by its own recording, kept.
+func (s *search) ownBound(k point) units.Bytes {
+	b, ok := s.bounds[k]
+	if !ok {
 		b = s.atLeastNeeded(k)
 		s.bounds[k] = b
 	}
@@ -154,12 +162,7 @@ func (s *search) ofFewer(k point) units.Bytes {
 		return 0
 	}
 	for _, f := range []point{fewer[0], fewer[len(fewer)/2]} {
-		b, ok := s.bounds[f]
-		if !ok {
-			b = s.atLeastNeeded(f)
-			s.bounds[f] = b
-		}
-		if b > s.room {
+		if b := s.ownBound(f); b > s.room {
 			return b
 		}
 	}

@@ -1,6 +1,9 @@
 package eager
 
-import "github.com/plimsoll/plimsoll/internal/model/tensor"
+import (
+	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
 
 // CrossEntropy is F.cross_entropy with class indices: log_softmax, then nll_loss. logits are [rows, classes] or
 // [batch, classes, ...].
@@ -62,16 +65,7 @@ func EachLoss(a, b *Tensor) *Tensor {
 	n.save(la, lb)
 	out := n.out(p.empty(la.Like(), la.DType))
 	p.observe(p.op, la.DType, 2*float64(la.Numel()), la.Bytes()+stored(lb), out.Bytes())
-	n.backward(func(g []*Tensor) []*Tensor {
-		grads := make([]*Tensor, 2)
-		for i := range grads {
-			if n.needs(i) {
-				grads[i] = p.empty(la.Like(), la.DType)
-				p.observe(n.name, la.DType, float64(la.Numel()), 3*la.Bytes(), la.Bytes())
-			}
-		}
-		return grads
-	})
+	n.backward(func(g []*Tensor) []*Tensor { return n.gradientsOfBoth(la, 3*la.Bytes()) })
 	drop(la, lb, a, b)
 	return out
 }
@@ -91,18 +85,21 @@ func MSELoss(a, b *Tensor) *Tensor {
 	drop(squares)
 	out.Layout = tensor.Of()
 	n.out(out)
-	n.backward(func(g []*Tensor) []*Tensor {
-		grads := make([]*Tensor, 2)
-		for i := range grads {
-			if n.needs(i) {
-				grads[i] = p.empty(la.Like(), la.DType)
-				p.observe(n.name, la.DType, float64(la.Numel()), 2*la.Bytes(), la.Bytes())
-			}
-		}
-		return grads
-	})
+	n.backward(func(g []*Tensor) []*Tensor { return n.gradientsOfBoth(la, 2*la.Bytes()) })
 	drop(la, lb, a, b)
 	return out
+}
+
+// gradientsOfBoth are those of the two inputs of a loss, each as large as the first, computed from so many bytes.
+func (n *Node) gradientsOfBoth(a *Tensor, reads units.Bytes) []*Tensor {
+	grads := make([]*Tensor, 2)
+	for i := range grads {
+		if n.needs(i) {
+			grads[i] = a.p.empty(a.Like(), a.DType)
+			a.p.observe(n.name, a.DType, float64(a.Numel()), reads, a.Bytes())
+		}
+	}
+	return grads
 }
 
 // BinaryCrossEntropy saves both; the loss of every element is made, and its mean written into the same storage
