@@ -22,7 +22,7 @@ type memory struct {
 	image  []uint64
 	here   *moment
 	real   bool    // the allocator is here; false: only the course is
-	at     *moment // where the allocator is
+	at     *moment // where the allocator is; nil: in a state, the beginning of a turn that was known from there
 	off    bool    // nothing is remembered
 	hits   int     // turns that were known
 }
@@ -90,11 +90,11 @@ func (c *Course) wayOf(b *Bound) int {
 func (c *Course) Play(b *Bound) Played {
 	start := c.here.allocated
 	s := c.here.next[b.way]
-	at := c.real && s == nil // the allocator is in the state
-	if s == nil {
+	at := s == nil // the allocator is in the state
+	if at {
 		c.arrive()
 		c.forgets(b)
-		at = true
+		c.at = nil
 		if s = c.state(); s != nil {
 			if c.here.next == nil {
 				c.here.next = map[int]*state{}
@@ -109,7 +109,7 @@ func (c *Course) Play(b *Bound) Played {
 			return known.played.from(start)
 		}
 	}
-	if !at && c.at.next[b.way] == s { // where the allocator was left, this turn's beginning leads to the state too
+	if !at && c.at != nil && c.at.next[b.way] == s { // where the allocator was left, this turn's beginning leads to the state too
 		c.forgets(b)
 	} else if !at {
 		c.load(s)

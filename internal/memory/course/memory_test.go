@@ -125,3 +125,23 @@ func TestACourseThatRemembersIsTheCourseThatPlays(t *testing.T) {
 	}
 	t.Logf("%d turns were known", known)
 }
+
+// TestAKnownTurnLeavesTheAllocatorWhereItBegan: a turn that frees its way into a known state is not played, so the next one must not take the allocator to
+// be where it was before those frees.
+func TestAKnownTurnLeavesTheAllocatorWhereItBegan(t *testing.T) {
+	t.Parallel()
+	begin := &tape.Tape{Owners: []tape.Owner{{Category: tape.Parameters}}, Allocs: 1, Events: []tape.Event{{Kind: tape.Alloc, Size: 300}}}
+	passing := func() *Turn { return &Turn{kind: Training, ops: []op{take, drop}, sizes: []units.Bytes{300}} }
+	leaving := &Turn{
+		kind: Evaluation, ops: []op{forget, take}, sizes: []units.Bytes{300},
+		gets: []key{keyed(Evaluation, 0)}, left: []left{{0, keyed(Evaluation, 0)}},
+	}
+	c, _ := Start(alloc.Policy{Torch: torch.V2_11}, begin, 1)
+	a, b, other := c.Bind(passing()), c.Bind(leaving), c.Bind(passing())
+	for _, turn := range []*Bound{b, a, a, b} {
+		c.Play(turn)
+	}
+	if got := c.Play(other).Allocated; got != 3*512 {
+		t.Errorf("what was there, what a turn left and its own block come to %v", got)
+	}
+}
