@@ -45,7 +45,7 @@ func loadWithoutMap(p *pass) {
 func (p *pass) loadWhereSaved(s *flow.Scope, c *flow.Call, gpu bool) {
 	model := p.weights(s, c)
 	own, needs := p.ownCheckpoint(s, c)
-	fix := "`map_location=\"cpu\"`, load_state_dict, then delete the checkpoint"
+	fix := "`map_location=\"cpu\"`, then load_state_dict, which copies to where the parameters are; drop the checkpoint once nothing uses it any more"
 	if usedOtherwise(s, c) {
 		fix = "`map_location=\"cpu\"`, then load_state_dict; move what else is used of it to the device it is used on"
 	}
@@ -134,7 +134,23 @@ func usedOtherwise(s *flow.Scope, load *flow.Call) bool {
 			return true
 		}
 	}
+	for _, c := range s.Calls {
+		if c.Method == "load_state_dict" && keepsGiven(flow.Last(flow.Key(c.Recv))) && slices.ContainsFunc(c.Node.Args, func(a pysource.Arg) bool { return mentionsAny(a.Value, names) || partOf(a.Value, load.Node) }) {
+			return true
+		}
+		for _, a := range c.Node.Args {
+			part, ok := a.Value.(*pysource.Subscript)
+			if ok && slices.Contains(names, flow.Key(part.X)) && !takesWeights(c.Method) && !harmless(c) && !texts(part.Index, numbersKept...) {
+				return true // handed to something that may keep it as it is
+			}
+		}
+	}
 	return false
+}
+
+// keepsGiven knows the names of objects whose load_state_dict may keep the tensors it is given: averages, buffers, statistics.
+func keepsGiven(name string) bool {
+	return containsAny(strings.ToLower(name), "ema", "shadow", "averag", "replay", "buffer", "memory", "queue", "bank", "normaliz", "rms", "stat", "filter")
 }
 
 // numbersKept are words in the keys of a checkpoint under which numbers and settings stand.
