@@ -332,7 +332,7 @@ func remainderDropped(p *pass) {
 				}
 				p.report(a.test, Note,
 					"when the number of batches is not a multiple of "+p.text(a.modulus)+", the last ones are back-propagated but never stepped; their gradients leak into the next epoch or are thrown away",
-					"step at the end too: `if … % "+p.text(a.modulus)+" == 0 or i + 1 == len(loader):`, or drop_last=True")
+					"step at the end too: `if … % "+p.text(a.modulus)+" == 0 or i + 1 == len(loader):`")
 				break
 			}
 		}

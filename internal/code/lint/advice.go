@@ -114,11 +114,11 @@ func trainNotRestored(p *pass) {
 			case p.sameInEval():
 				p.report(at, Note,
 					"the model is switched to eval mode inside the training loop and never back; nothing in this file has dropout or batch norm, so it changes nothing yet",
-					"call `model.train()` at the start of each training epoch")
+					"call `model.train()` at the start of each training epoch, and put layers that are to stay in eval mode back into it")
 			default:
 				p.report(at, Warning,
 					"the model is switched to eval mode inside the training loop and never back: from the second iteration on dropout is off and batch norm no longer learns. It does not affect memory, but it changes the training",
-					"call `model.train()` at the start of each training epoch")
+					"call `model.train()` at the start of each training epoch, and put layers that are to stay in eval mode back into it")
 			}
 		}
 	}

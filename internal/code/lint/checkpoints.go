@@ -34,7 +34,7 @@ func loadWithoutMap(p *pass) {
 			case gpu && p.sameDevice(s, c, target):
 				p.report(c.Node, Note,
 					"the checkpoint is loaded onto the device the model is on already: both are there until the checkpoint is deleted",
-					"map_location=\"cpu\"; load_state_dict copies each tensor over")
+					loadAdvice(s, c))
 			}
 		}
 	}
@@ -45,10 +45,7 @@ func loadWithoutMap(p *pass) {
 func (p *pass) loadWhereSaved(s *flow.Scope, c *flow.Call, gpu bool) {
 	model := p.weights(s, c)
 	own, needs := p.ownCheckpoint(s, c)
-	fix := "`map_location=\"cpu\"`, then load_state_dict, which copies to where the parameters are; drop the checkpoint once nothing uses it any more"
-	if usedOtherwise(s, c) {
-		fix = "`map_location=\"cpu\"`, then load_state_dict; move what else is used of it to the device it is used on"
-	}
+	fix := loadAdvice(s, c)
 	reported := len(*p.out)
 	switch {
 	case model && own && startsRanks(s) && !p.sourceHas("xla", "xm.") && !oneRank(s, c):
@@ -69,6 +66,14 @@ func (p *pass) loadWhereSaved(s *flow.Scope, c *flow.Call, gpu bool) {
 	if len(*p.out) > reported && (!handed(s, c) || usedOtherwise(s, c)) {
 		p.byHand() // a whole model, or parts of its own, would have to be moved
 	}
+}
+
+// loadAdvice says how to load a checkpoint on the CPU.
+func loadAdvice(s *flow.Scope, c *flow.Call) string {
+	if usedOtherwise(s, c) {
+		return "`map_location=\"cpu\"`, then load_state_dict; move what else is used of it to the device it is used on"
+	}
+	return "`map_location=\"cpu\"`, then load_state_dict, which copies to where the parameters are; what else is read from it is then on the CPU. Drop it once nothing uses it any more"
 }
 
 // ownCheckpoint tells whether what is loaded may be a checkpoint that the project saved itself, and what the project has to do for that: a path that

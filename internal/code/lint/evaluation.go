@@ -220,6 +220,8 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	switch {
 	case TrainableElsewhere(s, c):
 		severity, fix = Note, "unless a caller back-propagates what `"+s.Func.Name+"` returns, "+fix
+	case throughHooks(s, c):
+		severity, fix = Note, "unless somebody back-propagates what the hooks keep, "+fix
 	case p.remarked(c):
 		severity, fix = Note, "a comment here speaks of no_grad: if nothing speaks against it, "+fix
 	case c.Ctx.InnermostLoop() == nil && p.madeUp(s, c):

@@ -558,7 +558,7 @@ func longLived(p *pass) {
 					continue
 				}
 				p.report(c.Node, Note, "`"+b.Name+"` of the last training batch is still alive while `"+c.Method+"` runs, with its graph where backward did not free it",
-					"put the training step into a function of its own, or `del "+b.Name+"` first")
+					"put the training step into a function of its own, or `del "+b.Name+"` first where nothing reads it later")
 				break
 			}
 		}

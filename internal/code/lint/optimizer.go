@@ -229,7 +229,7 @@ func (p *pass) clipBeforeUnscale(s *flow.Scope) {
 		if !strings.HasPrefix(c.Method, "clip_grad_norm") && c.Method != "clip_grad_value_" || c.Recv != nil && !strings.HasPrefix(c.Name, "torch.") {
 			continue // a method of something else, which may unscale by itself
 		}
-		unscaled, stepped := false, false
+		unscaled, stepped := false, (*flow.Call)(nil)
 		for _, o := range s.Calls {
 			if o.Order < c.Order && !exclude(o.Ctx, c.Ctx) && (o.Method == "unscale_" || givenScaler(s, o)) {
 				unscaled = true
@@ -237,14 +237,36 @@ func (p *pass) clipBeforeUnscale(s *flow.Scope) {
 			if o.RecvValue.Kind != flow.Scaler || o.Ctx.InnermostLoop() != c.Ctx.InnermostLoop() || exclude(o.Ctx, c.Ctx) {
 				continue
 			}
-			stepped = stepped || o.Method == "step" && o.Order > c.Order
+			if o.Method == "step" && o.Order > c.Order {
+				stepped = o
+			}
 		}
-		if stepped && !unscaled {
+		if stepped != nil && !unscaled {
 			p.report(c.Node, Error,
 				"the gradients are still multiplied by the loss scale here: the clipping compares scaled numbers and cuts nearly everything",
-				"call `scaler.unscale_(optimizer)` first")
+				p.unscaleAdvice(s, c, stepped))
+			if p.clippedEarly(s, c, stepped) {
+				p.byHand()
+			}
 		}
 	}
+}
+
+// unscaleAdvice says where to unscale. It must not run twice for one step (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/amp/grad_scaler.py, unscale_), so
+// what is clipped in every micro-batch, or before a call that comes too late, is clipped beside the step.
+func (p *pass) unscaleAdvice(s *flow.Scope, clip, step *flow.Call) string {
+	if p.clippedEarly(s, clip, step) {
+		return "clip right before the step, where the step is, after one `scaler.unscale_(optimizer)`: it may run only once for each step"
+	}
+	return "call `scaler.unscale_(optimizer)` first, once for each step"
+}
+
+// clippedEarly tells whether gradients are clipped more often than they are stepped, or are unscaled afterwards.
+func (p *pass) clippedEarly(s *flow.Scope, clip, step *flow.Call) bool {
+	loop := clip.Ctx.InnermostLoop()
+	return !holds(step.Ctx, clip.Ctx) || slices.ContainsFunc(s.Calls, func(o *flow.Call) bool {
+		return o.Method == "unscale_" && o.Order > clip.Order && o.Ctx.Inside(loop)
+	})
 }
 
 // givenScaler tells whether a function of which nothing more is known is given a scaler: it may unscale.

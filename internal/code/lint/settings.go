@@ -50,11 +50,11 @@ func checkpointingIneffective(p *pass) {
 // reentrantAdvice says which kind of checkpointing to ask for. Frozen parameters that DeepSpeed ZeRO 3 gathered are empty again when the other kind
 // compares what it recomputed (https://github.com/huggingface/transformers/issues/47254).
 func reentrantAdvice(c *flow.Call) string {
-	since := "1.11"
+	since := "(PyTorch 1.11 or newer)"
 	if c.Method == "checkpoint_sequential" {
-		since = "2.0"
+		since = "(PyTorch 2.0 or newer)"
 	}
-	return "pass use_reentrant=False (PyTorch " + since + " or newer); with frozen parameters under DeepSpeed ZeRO 3, use_reentrant=True and an input that requires a gradient"
+	return "pass use_reentrant=False " + since + "; with frozen parameters under DeepSpeed ZeRO 3, use_reentrant=True and an input that requires a gradient"
 }
 
 // offByDefault tells whether a place is reached only where a flag for checkpointing is set that is a parameter of the file, False unless somebody gives it.

@@ -100,3 +100,10 @@ func (p *pass) ingredientsUsed(s *flow.Scope, b backward, l *flow.Loop) bool {
 		return slices.ContainsFunc(c.Node.Args, func(a pysource.Arg) bool { return slices.Contains(made, flow.Key(a.Value)) })
 	})
 }
+
+// throughHooks tells whether a model runs for what hooks see of it, and the function gives something back: that may be wanted with its graph.
+func throughHooks(s *flow.Scope, c *flow.Call) bool {
+	dropped := !slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool { return b.Expr != nil && around(b.Expr, c.Node) })
+	returns := slices.ContainsFunc(s.Returns, func(r *flow.Exit) bool { return r.X != nil && r.Value.Kind == flow.Unknown })
+	return s.Func != nil && dropped && returns && !handsOn(c) && slices.ContainsFunc(s.Calls, func(o *flow.Call) bool { return o.Order < c.Order && strings.Contains(o.Method, "hook") })
+}

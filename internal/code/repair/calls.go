@@ -33,7 +33,7 @@ func loadOnCPU(s *site) []lint.Repair {
 // own tensors are. An average or a buffer of the project may keep what it is given.
 func (s *site) copiedFrom(load *pysource.Call) bool {
 	outer := s.argumentOf(load)
-	if outer == nil || s.has("_load_from_state_dict") {
+	if outer == nil || s.has("_load_from_state_dict") || s.beforeItem() {
 		return false
 	}
 	f, ok := outer.Func.(*pysource.Attribute)
@@ -180,8 +180,9 @@ func reachable(body []pysource.Stmt, name string) bool {
 			return n.Kind == '(' && anyName(n, name)
 		case *pysource.Word:
 			return slices.Contains(n.Names, name)
-		case *pysource.Name:
-			return n.ID == "locals" || n.ID == "globals" || n.ID == "vars" || n.ID == "eval" || n.ID == "exec" || n.ID == "dir"
+		case *pysource.Call:
+			called := flow.Key(n.Func)
+			return called == "eval" || called == "exec" || len(n.Args) == 0 && (called == "locals" || called == "globals" || called == "vars" || called == "dir")
 		}
 		return false
 	})

@@ -74,7 +74,7 @@ func keepValue(s *site) []lint.Repair {
 	}
 	freed := s.found.Severity == lint.Note // after its backward nothing can be differentiated any more
 	var out []lint.Repair
-	if uses == asNumber && s.scalar(x, 5) {
+	if uses == asNumber && s.scalar(x, 5) && !s.beforeItem() {
 		out = append(out, one(s.titled(x, ".item()"), true, with(x, ".item()")...)...)
 	}
 	out = append(out, one(s.titled(x, ".detach()"), uses <= asTensor || freed, with(x, ".detach()")...)...)
@@ -231,7 +231,7 @@ func logDetached(s *site) []lint.Repair {
 			_, plain := v.(*pysource.Name)
 			switch {
 			case !plain || !s.carries(v):
-			case method == ".item()" && !s.scalar(v, 5):
+			case method == ".item()" && (s.beforeItem() || !s.scalar(v, 5)):
 				edits = nil
 			default:
 				edits = append(edits, with(v, method)...)
