@@ -348,6 +348,9 @@ func (p *pass) escapes(s *flow.Scope, st *flow.Store) bool {
 	if strings.HasPrefix(st.Base, "self.") || declaredOutside(s, st.Base) {
 		return true
 	}
+	if s.Func != nil && (hasParam(s.Func.Node, st.Base) || !boundIn(s, st.Base)) && !evaluates(s) {
+		return true // a list that was given, or one of the file: whoever reads it may back-propagate
+	}
 	for _, c := range s.Calls {
 		if c.Order < st.Order || harmless(c) {
 			continue

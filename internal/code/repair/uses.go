@@ -35,7 +35,9 @@ func (s *site) usesOf(key string, steps int) use {
 	case strings.Contains(key, "."):
 		return outOfSight // an attribute: other files may read it
 	case s.scope != nil && s.scope.Func != nil:
-		body = s.scope.Func.Node.Body
+		if body = s.scope.Func.Node.Body; !s.ownName(key) {
+			return outOfSight // a list that was given, or one of the file: others read it
+		}
 	}
 	worst := asNumber
 	for _, st := range body {
@@ -46,6 +48,14 @@ func (s *site) usesOf(key string, steps int) use {
 		})
 	}
 	return worst
+}
+
+// ownName tells whether a function makes what a name holds itself.
+func (s *site) ownName(key string) bool {
+	return !s.isParameter(key) && slices.ContainsFunc(s.scope.Binds, func(b *flow.Bind) bool {
+		a, ok := b.Node.(*pysource.Assign)
+		return b.Name == key && !(ok && a.Op != "")
+	})
 }
 
 // visit walks a tree with the nodes above each node, the closest last.
