@@ -13,27 +13,34 @@ func float64Use(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
 			switch {
-			case askedFor(c.Ctx) || p.exact():
+			case askedFor(c.Ctx):
 			case c.RecvValue.Kind == flow.Model && (c.Method == "double" || c.Method == "to" && toDouble(c.Node)), c.Result.Kind == flow.Model && isDouble(keyword(c.Node, "dtype")):
-				p.report(c.Node, p.doubleSeverity(s, c), "the model is in float64: parameters, gradients, optimizer state and activations all take twice the memory, and most GPUs compute it many times slower",
+				p.doubled(c, p.doubleSeverity(s, c), "the model is in float64: parameters, gradients, optimizer state and activations all take twice the memory, and most GPUs compute it many times slower",
 					"unless its results need the digits, keep it in float32 and convert its inputs with .float(), which NumPy makes in float64; if a part needs the precision, convert that part alone")
 			case oneOf(c.Name, "torch.set_default_dtype", "torch.set_default_tensor_type") && len(c.Node.Args) > 0 && isDouble(c.Node.Args[0].Value):
-				p.report(c.Node, p.doubleSeverity(s, c), "every tensor made from here on is float64 and takes twice the memory",
+				p.doubled(c, p.doubleSeverity(s, c), "every tensor made from here on is float64 and takes twice the memory",
 					"unless the results need the digits, keep float32 as the default and convert what needs the precision; what comes from NumPy in float64 then needs .float()")
 			case c.Ctx.InnermostLoop() != nil && p.inTrainingLoop(s, c.Ctx) && (c.Method == "double" && c.RecvValue.IsTensor() || factoryDouble(c)):
-				p.report(c.Node, Note, "a float64 tensor in the training loop takes twice the memory, and what it is combined with becomes float64 too",
+				p.doubled(c, Note, "a float64 tensor in the training loop takes twice the memory, and what it is combined with becomes float64 too",
 					"use float32 (`.float()`) unless the precision is needed")
 			case (c.Method == "to" || c.Method == "cuda") && c.Recv != nil && p.doubleFromNumpy(c.Recv) && keyword(c.Node, "dtype") == nil && len(c.Node.Args) < 2:
-				p.report(c.Node, Note, "NumPy makes float64 by default: this goes to the GPU at twice the size",
+				p.doubled(c, Note, "NumPy makes float64 by default: this goes to the GPU at twice the size",
 					"convert first: `.float()`, or dtype=np.float32 where the array is made")
 			}
 		}
 	}
 }
 
+// doubled reports double precision, unless the file is about what needs it.
+func (p *pass) doubled(c *flow.Call, severity Severity, message, fix string) {
+	if !p.exact() {
+		p.report(c.Node, severity, message, fix)
+	}
+}
+
 // exact tells whether a file is about computations that need the digits: differential equations, second derivatives, spectra, geometry.
 func (p *pass) exact() bool {
-	return p.sourceHas("gradcheck", "torchdiffeq", "gpytorch", "botorch", "scipy", "hessian", "Hessian", "lanczos", "Lanczos", "eigh", "cholesky", "LBFGS", "hyperbolic", "poincare", "odeint", "ase.", "e3nn", "geoopt")
+	return p.sourceHas("gradcheck", "torchdiffeq", "gpytorch", "botorch", "scipy", "hessian", "Hessian", "lanczos", "Lanczos", "eigh", "cholesky", "LBFGS", "hyperbolic", "poincare", "odeint", "from ase", "import ase", "e3nn", "geoopt")
 }
 
 // doubleSeverity is a note where the author shows that the precision is meant: by a comment beside the line, or by taking it back in the same body.
