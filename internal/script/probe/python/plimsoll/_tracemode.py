@@ -297,8 +297,8 @@ class Bounds:
             return False
         held = into._use_count(), self.torch._C._storage_Use_Count(into.untyped_storage()._cdata)
         name = func.overloadpacket.__name__
-        if self.alone is None:  # the first sum, of two gradients that nobody else has: see calibrate
-            self.alone = held
+        if self.alone is None:  # the first sum is of two gradients that nobody else has: see calibrate
+            self.alone = held if name == "add" else None
             return False
         if held != (self.alone[0], self.alone[1] + (into._base is not None)):  # a view has the tensor it is a part of beside it, which those of C++ have not
             return False
