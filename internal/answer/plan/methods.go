@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
@@ -60,7 +61,9 @@ func Compare(r Request) (*report.Fit, Request, error) {
 			chosen = i
 		}
 	}
-	fit, err := asked[chosen].search.answer()
+	best := asked[chosen].search
+	best.find(best.wanted()) // of the others the first plan is enough
+	fit, err := best.answer()
 	if err != nil {
 		return nil, r, err
 	}
@@ -80,17 +83,22 @@ type compared struct {
 func (r Request) compare(a setup.Adapters, changes string) compared {
 	setAdapters(&r.Job, a)
 	r.Notes = NewNotes(r.Source, r.Machine)
+	m := report.Method{Name: a.Method(), Changes: changes, Adapters: a}
+	var wait sync.WaitGroup
+	wait.Go(func() { r.reach(&m) }) // needs nothing of the search but the answers of needs, which are shared
 	s, err := newSearch(r)
 	if err == nil {
-		err = s.run()
+		err = s.begin()
 	}
+	if err == nil {
+		s.find(1)
+	}
+	wait.Wait()
 	if err != nil {
 		return compared{err: err}
 	}
 	plans := s.ordered()
-	m := report.Method{Name: a.Method(), Changes: changes, Fits: len(plans) > 0, Adapters: a}
-	r.reach(&m)
-	if m.Fits {
+	if m.Fits = len(plans) > 0; m.Fits {
 		m.TokensPerSecond = float64(s.r.Effective*r.Job.Seq) / plans[0].took.total
 	}
 	return compared{r, s, m, nil}
