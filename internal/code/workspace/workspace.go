@@ -310,7 +310,7 @@ func (w *Workspace) survey() *lint.Project {
 		}
 	}
 	project := lint.Survey(reports)
-	project.Torch = w.pins()
+	project.Torch, project.Oldest = w.pins(newest), w.pins(oldest)
 	return project
 }
 
