@@ -24,7 +24,7 @@ var spoken = []string{
 }
 
 var search = sync.OnceValue(func() *finder {
-	words := slices.Clone(spoken)
+	words := slices.Concat(spoken, oldWords)
 	for _, r := range rules {
 		if r.word != "" {
 			words = append(words, r.word)

@@ -34,6 +34,8 @@ func TestAPageTellsThePyTorchOfAProject(t *testing.T) {
 		"pip install torch==2.1.0 torchvision==0.16":            {2, 1},
 		"the <a href=\"x\">paper</a>. Tested on PyTorch 1.10.":  {1, 10},
 		"at least PyTorch 1.8":                                  {},
+		"- torch-0.3.1":                                         {0, 3},
+		"PyTorch=0.2":                                           {0, 2},
 		"PyTorch >= 1.7":                                        {},
 		"PyTorch 1.7+":                                          {},
 		"PyTorch 1.8 or newer":                                  {},
