@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/model/exported"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -72,6 +73,58 @@ func TestAdaptersOfAModelReadFromItsCodeAreThoseOfTheBuiltInOne(t *testing.T) {
 			if a.Trainable != b.Trainable || a.Params != b.Params || a.AfterLoad != b.AfterLoad || !within(a.Peak.Allocated, b.Peak.Allocated, 2e-5) {
 				t.Errorf("%s, %s: built in %d trained, loaded %v, peak %v; read %d, %v, %v", name, what, a.Trainable, a.AfterLoad, a.Peak.Allocated, b.Trainable, b.AfterLoad, b.Peak.Allocated)
 			}
+		}
+	}
+}
+
+// TestAdaptersThatAreNotBesideLinearLayers: measured on an H200 with PEFT 0.21 (docs/measurements/2026-11-16-h200-adapters.md), three steps each.
+// Convolutions are adapted where a target names them; hubert's code lets the input of its frozen convolutions require a gradient.
+func TestAdaptersThatAreNotBesideLinearLayers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		graph     string
+		job       job.Job
+		trainable int64
+		peak      units.Bytes
+	}{
+		{"sam3-lite-text", job.Job{Batch: 2, Seq: 256, ParamDType: "bf16", LoRARank: 4, LoRATargets: []string{"v_proj", "fc1"}}, 34816, 145395200},
+		{"swiftformer", job.Job{Batch: 2, Seq: 128, ParamDType: "fp32", Autocast: "bf16", Checkpointing: true, LoRARank: 4, LoRATargets: []string{"proj", "to_key"}, LoRADropout: 0.05, DoRA: true}, 17564, 102120960},
+		{"hubert", job.Job{Batch: 4, Seq: 256, ParamDType: "fp32", LoRARank: 4, LoRATargets: []string{"all-linear"}}, 176136, 1920739840},
+	} {
+		c.job.Source, c.job.Graph, c.job.Optimizer = "graph", c.graph, "adamw"
+		if err := c.job.Check(); err != nil {
+			t.Fatal(err)
+		}
+		res, err := Run(c.job, Source{Graph: tracedGraph(t, "read-"+c.graph+".json.gz")}, h200(t))
+		if err != nil {
+			t.Fatalf("%s: %v", c.graph, err)
+		}
+		if r := &res.Report; r.Trainable != c.trainable || !within(c.peak, r.Peak.Allocated, 1e-4) {
+			t.Errorf("%s: %d trained, %d wanted; peak %d, measured %d", c.graph, r.Trainable, c.trainable, r.Peak.Allocated, c.peak)
+		}
+	}
+}
+
+// TestAdaptersBesideATableOfEmbeddings: PEFT gives it a table as wide as the rank and a matrix, and with DoRA a magnitude for each column.
+func TestAdaptersBesideATableOfEmbeddings(t *testing.T) {
+	t.Parallel()
+	g := tracedGraph(t, "read-gpt2.json.gz")
+	g.Trace.Tables = []exported.Table{{Name: "transformer.wte"}}
+	for _, dora := range []bool{false, true} {
+		j := job.Job{Source: "graph", Graph: "x", Batch: 4, Seq: 128, ParamDType: "bf16", LoRARank: 8, LoRATargets: []string{"wte"}, DoRA: dora}
+		if err := j.Check(); err != nil {
+			t.Fatal(err)
+		}
+		res, err := Run(j, Source{Graph: g}, h200(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := int64(8 * (1000 + 256))
+		if dora {
+			want += 256
+		}
+		if res.Report.Trainable != want {
+			t.Errorf("DoRA %v: %d trained, %d wanted", dora, res.Report.Trainable, want)
 		}
 	}
 }

@@ -46,9 +46,13 @@ func (s Source) graph(j job.Job) (*exported.Graph, error) {
 	return s.Read(j)
 }
 
-// Adaptable tells whether adapters can be put beside the model's linear layers.
-func (s Source) Adaptable() bool {
-	return s.Config != nil || s.Graph != nil && s.Graph.Trace != nil && len(s.Graph.Trace.Linears) > 0
+// Adaptable tells whether adapters can be put beside the model's layers.
+func (s Source) Adaptable() bool { return s.Config != nil || s.Graph != nil && adaptable(s.Graph) }
+
+// adaptable tells whether a graph says which of its operators are layers that adapters can be put beside.
+func adaptable(g *exported.Graph) bool {
+	t := g.Trace
+	return t != nil && len(t.Linears)+len(t.Convs)+len(t.Tables) > 0
 }
 
 // Machine is where the job is to run.
@@ -281,7 +285,7 @@ func buildGraph(p *eager.Process, j job.Job, g *exported.Graph) (eager.Model, er
 	if g.Trace != nil && j.Checkpointing && len(j.CheckpointModules) == 0 {
 		return nil, fmt.Errorf("%s has no layers that transformers checkpoints: gradient_checkpointing_enable() refuses it; leave checkpointing out", g.Trace.Class)
 	}
-	if j.LoRARank > 0 && (g.Trace == nil || len(g.Trace.Linears) == 0) {
+	if j.LoRARank > 0 && !adaptable(g) {
 		return nil, fmt.Errorf("lora_rank needs a config.json, or a script that adds the adapters (plimsoll predict -- python train.py): this graph does not say which of its operators are linear layers")
 	}
 	if j.Checkpointing && len(j.CheckpointModules) == 0 {

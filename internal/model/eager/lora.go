@@ -9,7 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
-// LoRA says which linear layers get low-rank adapters, as PEFT attaches them. It was checked with the rows that PEFT publishes (scripts/peft.sh).
+// LoRA says which layers get low-rank adapters, as PEFT attaches them. It was checked with the rows that PEFT publishes (scripts/peft.sh).
 type LoRA struct {
 	Rank    int
 	Targets []string // ends of module names: q_proj, self_attn.v_proj; "all-linear": every one but the head
@@ -66,12 +66,24 @@ func (m *Module) AttachLoRA(o LoRA) error {
 		l.lora = l.adapt(o)
 		attached++
 	}
-	if attached == 0 {
-		slices.Sort(names)
-		return fmt.Errorf("lora_targets %s: the model has no linear layer of that name; its linear layers are %s (--lora-targets all-linear takes every one)",
-			strings.Join(o.Targets, ","), strings.Join(names, ", "))
+	more, err := m.attachNamed(o)
+	if err != nil {
+		return err
+	}
+	if attached+more == 0 {
+		return o.none(names)
 	}
 	return nil
+}
+
+// none says that a model has none of the targets; names are those of its linear layers.
+func (o LoRA) none(names []string) error {
+	if len(names) == 0 {
+		return fmt.Errorf("lora_targets %s: the model has no linear layer, and no convolution or embedding of that name", strings.Join(o.Targets, ","))
+	}
+	slices.Sort(names)
+	return fmt.Errorf("lora_targets %s: the model has no linear layer, convolution or embedding of that name; its linear layers are %s (--lora-targets all-linear takes every one)",
+		strings.Join(o.Targets, ","), strings.Join(names, ", "))
 }
 
 // meets tells whether a module is named as a target: by its whole name or the end of it, from a dot on
@@ -82,7 +94,7 @@ func (o LoRA) meets(path string) bool {
 
 func (l *LinearModule) adapt(o LoRA) *adapter {
 	down, up := l.Child("lora_A").Child("default"), l.Child("lora_B").Child("default")
-	down.dtype, up.dtype = l.adapterType(o), l.adapterType(o)
+	down.dtype, up.dtype = o.adapterType(l.dtype), o.adapterType(l.dtype)
 	in, out := l.sizes()
 	made := &adapter{a: down.Param("weight", o.Rank, in), b: up.Param("weight", out, o.Rank), dropout: o.Dropout}
 	if o.DoRA {
@@ -93,15 +105,15 @@ func (l *LinearModule) adapt(o LoRA) *adapter {
 	return made
 }
 
-// adapterType is what adapters are made in.
-func (l *LinearModule) adapterType(o LoRA) tensor.DType {
+// adapterType is what adapters are made in, beside a layer of a type.
+func (o LoRA) adapterType(layer tensor.DType) tensor.DType {
 	switch {
 	case !o.Half:
 		return tensor.Float32
 	case o.NF4 || o.Int8:
 		return tensor.BFloat16
 	}
-	return l.dtype
+	return layer
 }
 
 // packedNF4 is half a byte a weight, one 8-bit scale for 64 of them and one fp32 scale for 256 of those (bitsandbytes

@@ -22,6 +22,7 @@ type Module struct {
 	root     *Module
 	onDevice bool            // of the root: see CreateOnDevice
 	linears  []*LinearModule // of the root: every nn.Linear, in order
+	named    []named         // of the root: convolutions and tables that can get adapters
 	stacked  []*Stacked      // of the root: parameters that get adapters as a whole
 	created  []*Tensor       // of the root: everything registered, in order; what is replaced by a tied weight again at that moment
 }
@@ -298,12 +299,15 @@ type EmbeddingModule struct {
 	*Module
 	Weight  *Tensor
 	Padding bool // has a padding_idx
+
+	lora   *adapter // beside the frozen table, where set
+	scaled bool     // its results are multiplied by a number
 }
 
 // Embedding registers an nn.Embedding.
 func (m *Module) Embedding(name string, rows, width int, padding bool) *EmbeddingModule {
 	c := m.Child(name)
-	return &EmbeddingModule{c, c.Param("weight", rows, width), padding}
+	return &EmbeddingModule{Module: c, Weight: c.Param("weight", rows, width), Padding: padding}
 }
 
 // Forward calls the module.
@@ -317,8 +321,8 @@ func (m *Module) NameInputs() { m.p.named = true }
 
 // AsInput says that a tensor is what the model's input embeddings give: where they are frozen and layers are checkpointed, it requires a gradient all the same.
 func (t *Tensor) AsInput() {
-	if t.p.inputGrads && t.p.grad && t.node == nil {
-		t.RequireGrad()
+	if t.p.inputGrads {
+		t.AsLeaf()
 	}
 }
 
@@ -368,6 +372,8 @@ type ConvModule struct {
 	*Module
 	Weight, Bias *Tensor
 	Args         Conv
+
+	lora *adapter // beside the frozen layer, where set
 }
 
 // Conv registers an nn.ConvNd with a kernel of the given sizes.

@@ -284,3 +284,10 @@ func (c *Call) hand(o *Tensor) {
 
 // RequireGrad makes a leaf collect a gradient.
 func (t *Tensor) RequireGrad() { t.requires = true }
+
+// AsLeaf is t.requires_grad = True: a tensor that depends on nothing trained collects a gradient all the same.
+func (t *Tensor) AsLeaf() {
+	if t.node == nil && t.p.grad {
+		t.RequireGrad()
+	}
+}

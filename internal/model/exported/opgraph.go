@@ -49,6 +49,8 @@ type Trace struct {
 	Tied         map[string]string `json:"tied"`        // linear layers whose weight is a parameter of another module, and its name
 	Head         string            `json:"head"`        // the one that gives the output (get_output_embeddings); empty for none
 	Embeddings   []string          `json:"embeddings"`  // modules whose results gradient_checkpointing_enable() lets require gradients
+	Convs        []Conv            `json:"convs"`       // convolutions that adapters are put beside where a target names them
+	Tables       []Table           `json:"tables"`      // tables of embeddings, likewise
 	Stacked      []Stack           `json:"stacked"`     // weights of experts in one parameter that PEFT puts adapters beside in place of linear layers
 	Open         []string          `json:"open"`        // sizes that may differ from those of the run
 	Held         []string          `json:"held"`        // values that modules refer to when forward is over: they live until the module's next call
@@ -67,6 +69,18 @@ type Stack struct {
 	Name   string   `json:"name"`
 	Named  []string `json:"named"`  // targets that mean it
 	Joined int      `json:"joined"` // matrices side by side in each: the rank is as many times larger
+}
+
+// Conv is a module that is nn.Conv1d, nn.Conv2d or nn.Conv3d.
+type Conv struct {
+	Name   string `json:"name"`
+	Groups int    `json:"groups"`
+}
+
+// Table is a module that is nn.Embedding.
+type Table struct {
+	Name   string `json:"name"`
+	Scaled bool   `json:"scaled"` // multiplies its results by a number (embed_scale), which adapters do as well
 }
 
 // Made is a parameter or buffer that a constructor makes. Without a name, another one takes its place (tied weights).

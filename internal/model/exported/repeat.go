@@ -297,25 +297,21 @@ func (g *Graph) WithDepth(depth int) *Graph {
 		}
 	}
 	for _, paths := range []*[]string{&trace.Checkpoints, &trace.Linears, &trace.Turned} {
-		*paths = c.paths(*paths)
+		*paths = left(c, *paths, func(path *string) *string { return path })
 	}
-	trace.Stacked = nil
-	for _, s := range g.Trace.Stacked {
-		if !c.drops(c.of(s.Name)) {
-			s.Name = c.rename(s.Name)
-			trace.Stacked = append(trace.Stacked, s)
-		}
-	}
+	trace.Stacked = left(c, g.Trace.Stacked, func(s *Stack) *string { return &s.Name })
+	trace.Convs = left(c, g.Trace.Convs, func(m *Conv) *string { return &m.Name })
+	trace.Tables = left(c, g.Trace.Tables, func(m *Table) *string { return &m.Name })
 	out.Trace = &trace
 	return out
 }
 
-// paths are those of modules that are left, under their new names.
-func (c *shortening) paths(all []string) []string {
-	var out []string
-	for _, path := range all {
-		if !c.drops(c.of(path)) {
-			out = append(out, c.rename(path))
+// left are the modules or parameters that are left, under their new names.
+func left[T any](c *shortening, all []T, name func(*T) *string) (out []T) {
+	for _, m := range all {
+		if at := name(&m); !c.drops(c.of(*at)) {
+			*at = c.rename(*at)
+			out = append(out, m)
 		}
 	}
 	return out

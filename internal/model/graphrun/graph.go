@@ -34,6 +34,8 @@ type Graph struct {
 	plan    *plan
 	fixed   []*eager.Tensor        // parameters and buffers by value
 	linears map[string]linear      // modules that may get adapters, by path
+	convs   map[string]conv        // likewise convolutions
+	tables  map[string]table       // likewise tables of embeddings
 	stacked map[int]*eager.Stacked // parameters that may get adapters as a whole, by value
 	unknown map[string]int
 	state   map[int]*eager.Tensor // what modules remember of the last forward, by value
@@ -57,8 +59,8 @@ func New(p *eager.Process, b *exported.Bound, s Spec) (*Graph, error) {
 	g.modules[""] = g.root
 	g.plan = newPlan(b)
 	g.register()
-	g.linears, g.stacked = g.findLinears(), g.findStacked()
 	if b.Trace != nil {
+		g.findAdaptable()
 		g.root.CreateOnDevice()
 		if b.Trace.Embeddings != nil {
 			g.root.NameInputs()
@@ -402,6 +404,9 @@ func (r *graphRun) step(pn *planNode) {
 			continue
 		}
 		r.vals[v] = t.Retain()
+		if r.Trace != nil && r.Values[v].RequiresGrad && !pn.NoGrad { // t.requires_grad = True in the model's code
+			t.AsLeaf()
+		}
 		if r.plan.held[v] {
 			r.remember(v, t)
 		}

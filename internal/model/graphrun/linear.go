@@ -14,33 +14,52 @@ type linear struct {
 	weight int // value
 }
 
-// findLinears makes linear layers of the modules that a trace names as such, by their paths. A weight may be that of another module (Tied).
-func (g *Graph) findLinears() map[string]linear {
-	if g.Trace == nil {
-		return nil
-	}
+// conv is a convolution that adapters can be put beside.
+type conv struct {
+	*eager.ConvModule
+	weight int
+}
+
+// table is a table of embeddings that adapters can be put beside.
+type table struct {
+	*eager.EmbeddingModule
+	weight int
+}
+
+// findAdaptable makes modules that adapters can be put beside of those that a trace names as such, by their paths.
+func (g *Graph) findAdaptable() {
 	byName := map[string]int{}
 	for _, at := range g.Inputs {
 		byName[g.Values[at].FQN] = at
 	}
-	out := map[string]linear{}
+	parameter := func(name string) *eager.Tensor {
+		if at, ok := byName[name]; ok {
+			return g.fixed[at]
+		}
+		return nil
+	}
+	g.linears, g.convs, g.tables = map[string]linear{}, map[string]conv{}, map[string]table{}
 	for _, path := range g.Trace.Linears {
 		name := path + ".weight"
-		if tied := g.Trace.Tied[path]; tied != "" {
+		if tied := g.Trace.Tied[path]; tied != "" { // the weight of another module
 			name = tied
 		}
-		at, ok := byName[name]
-		if !ok || g.fixed[at] == nil || g.fixed[at].Rank() != 2 {
-			continue
+		if weight := parameter(name); weight != nil && weight.Rank() == 2 {
+			turned := slices.Contains(g.Trace.Turned, path)
+			g.linears[path] = linear{g.module(path).AsLinear(weight, parameter(path+".bias"), turned, g.isHead(path)), byName[name]}
 		}
-		var bias *eager.Tensor
-		if b, ok := byName[path+".bias"]; ok {
-			bias = g.fixed[b]
-		}
-		turned := slices.Contains(g.Trace.Turned, path)
-		out[path] = linear{g.module(path).AsLinear(g.fixed[at], bias, turned, g.isHead(path)), at}
 	}
-	return out
+	for _, m := range g.Trace.Convs {
+		if weight := parameter(m.Name + ".weight"); weight != nil && weight.Rank() > 2 {
+			g.convs[m.Name] = conv{g.module(m.Name).AsConv(weight, parameter(m.Name+".bias"), m.Groups), byName[m.Name+".weight"]}
+		}
+	}
+	for _, m := range g.Trace.Tables {
+		if weight := parameter(m.Name + ".weight"); weight != nil && weight.Rank() == 2 {
+			g.tables[m.Name] = table{g.module(m.Name).AsTable(weight, m.Scaled), byName[m.Name+".weight"]}
+		}
+	}
+	g.stacked = g.findStacked()
 }
 
 // isHead tells whether a linear layer gives the model's output, or classifies its sequences: all-linear leaves it out
@@ -49,13 +68,18 @@ func (g *Graph) isHead(path string) bool {
 	return path == g.Trace.Head || g.Trace.Head == "" && g.Trace.Task == "seq-cls" && (path == "score" || path == "classifier")
 }
 
-// adapted is the module that an operator runs in, where it has adapters or a quantized weight and the operator reads that: elsewhere the weight alone is read.
-func (o *graphOp) adapted(weight string) (linear, bool) {
+// within is the path of the module that an operator runs in.
+func (o *graphOp) within() string {
 	calls := o.node.calls
 	if len(calls) == 0 {
-		return linear{}, false
+		return ""
 	}
-	l, ok := o.linears[o.plan.paths[calls[len(calls)-1]]]
+	return o.plan.paths[calls[len(calls)-1]]
+}
+
+// adapted is the module that an operator runs in, where it has adapters or a quantized weight and the operator reads that: elsewhere the weight alone is read.
+func (o *graphOp) adapted(weight string) (linear, bool) {
+	l, ok := o.linears[o.within()]
 	return l, ok && l.Adapted() && o.node.Tensor(weight) == l.weight
 }
 
@@ -75,9 +99,26 @@ func (o *graphOp) addmm() *eager.Tensor {
 	return eager.Addmm(o.self(), o.arg("mat1"), o.arg("mat2"))
 }
 
+// convolve is F.convNd, or the whole call of an nn.ConvNd that has adapters.
+func (o *graphOp) convolve(x *eager.Tensor, args eager.Conv) *eager.Tensor {
+	if l, ok := o.convs[o.within()]; ok && l.Adapted() && o.node.Tensor("weight") == l.weight {
+		return l.Call(x, args)
+	}
+	return eager.Convolution(x, o.arg("weight"), o.arg("bias"), args)
+}
+
+// embedding is F.embedding, or the whole call of an nn.Embedding that has adapters.
+func (o *graphOp) embedding() *eager.Tensor {
+	padding := o.int("padding_idx", -1) >= 0
+	if e, ok := o.tables[o.within()]; ok && e.Adapted() && o.node.Tensor("weight") == e.weight {
+		return e.Call(o.arg("indices"), padding)
+	}
+	return eager.Embedding(o.arg("indices"), o.arg("weight"), padding)
+}
+
 // findStacked makes adaptable parameters of those that a trace names as such.
 func (g *Graph) findStacked() map[int]*eager.Stacked {
-	if g.Trace == nil || len(g.Trace.Stacked) == 0 {
+	if len(g.Trace.Stacked) == 0 {
 		return nil
 	}
 	byName := map[string]exported.Stack{}

@@ -225,12 +225,10 @@ var graphOps = map[string]graphOpFunc{
 	"group_norm": func(o *graphOp) *eager.Tensor {
 		return eager.GroupNorm(o.self(), o.arg("weight"), o.arg("bias"), o.int("num_groups", 1))
 	},
-	"embedding": func(o *graphOp) *eager.Tensor {
-		return eager.Embedding(o.arg("indices"), o.arg("weight"), o.int("padding_idx", -1) >= 0)
-	},
-	"dropout":  (*graphOp).dropout,
-	"dropout_": (*graphOp).dropout,
-	"softmax":  (*graphOp).softmax,
+	"embedding": (*graphOp).embedding,
+	"dropout":   (*graphOp).dropout,
+	"dropout_":  (*graphOp).dropout,
+	"softmax":   (*graphOp).softmax,
 	"log_softmax": func(o *graphOp) *eager.Tensor {
 		return o.self().LogSoftmax(o.int("dim", -1))
 	},
@@ -337,7 +335,7 @@ func (o *graphOp) convolution() *eager.Tensor {
 			x = x.PadTo(sizes...)
 		}
 	}
-	return eager.Convolution(x, o.arg("weight"), o.arg("bias"), c)
+	return o.convolve(x, c)
 }
 
 func (o *graphOp) batchNorm() *eager.Tensor {
@@ -420,8 +418,11 @@ func viewing(target string) bool {
 
 func (o *graphOp) where() *eager.Tensor {
 	all := o.tensors()
-	if len(all) == 3 {
+	switch len(all) {
+	case 3:
 		return eager.Where(all[0], all[1], all[2])
+	case 2: // the other is a number, of which where makes a tensor: https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/TensorCompare.cpp, where
+		return eager.Where(all[0], all[1], o.p.Empty("aten::scalar_tensor", all[1].DType))
 	}
 	return o.p.Empty("aten::where", o.resultType(o.node.Outputs[0]), o.sizes(0)...)
 }

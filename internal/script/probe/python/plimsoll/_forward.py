@@ -24,6 +24,7 @@ class Trace:
         self.names = {}  # fx node -> value number
         self.fixed = []  # (value, role, name)
         self.inputs, self.alive = [], []
+        self.leaves = []  # values that the model's code lets require gradients
         self.held = []  # values that modules still refer to when forward is over: state that lives until the next step
         self.routed = False  # which expert gets a token was asked, and drawn
         self.objective = ""  # what backward starts from: the model's loss, or the output whose mean is taken
@@ -41,6 +42,7 @@ class Recorder:
         self.storages = {}  # storage -> the last operator that gave a tensor of it
         self.memory = {}  # operator -> the memory of its result: (storage, when it was made)
         self.changes = {}  # memory -> the operators that wrote into it
+        self.leaves = []  # operators whose results were told to require gradients
 
     @contextlib.contextmanager
     def listening(self):
@@ -81,12 +83,20 @@ class Recorder:
             finally:
                 self.calls.pop()
 
+        def require(tensor, value=True):  # written down, not done: a graph of autograd would keep tensors alive
+            if value and hasattr(tensor, _answers.NODE):
+                self.leaves.append(getattr(tensor, _answers.NODE))
+            return tensor
+
+        now = torch.Tensor.requires_grad
         limit = proxy_tensor.CONSTANT_NUMEL_LIMIT  # make_fx computes with numbers in tensors, on the GPU if they are moved there
         proxy_tensor.CONSTANT_NUMEL_LIMIT = 0
         proxy_tensor.track_tensor, tracer.create_node, torch.nn.Module._call_impl = track_tensor, create_node, _call_impl
+        torch.Tensor.requires_grad, torch.Tensor.requires_grad_ = property(now.__get__, require), require
         try:
             yield
         finally:
+            del torch.Tensor.requires_grad, torch.Tensor.requires_grad_  # of its base class
             proxy_tensor.track_tensor, torch.nn.Module._call_impl, proxy_tensor.CONSTANT_NUMEL_LIMIT = track, call, limit
             if own is None:
                 del tracer.create_node
@@ -245,6 +255,7 @@ def collected(torch, recorder, graph, model, names, living, held):
     loss = at[_same(recorder, result)]
     trace.alive = [loss] + [at[n] for n in living if n in at and at[n] != loss and n.op != "placeholder"]
     trace.held = [at[n] for n in held if n in at and at[n] not in fixed]
+    trace.leaves = [at[n] for n in recorder.leaves if n in at and at[n] not in fixed]
     return trace
 
 
@@ -397,7 +408,7 @@ def document(traces, sizes, symbols, about):
         if any(o[0] != dtype or len(o[1]) != len(shape) for o in others):
             raise Differs("another type or rank at another size")
         values[f"v{i}"] = {"dtype": dtype, "sizes": [size(fit([o[1][d] for o in others])) for d in range(len(shape))],
-                           "strides": [size(fit([o[2][d] for o in others])) for d in range(len(shape))], "requires_grad": False}
+                           "strides": [size(fit([o[2][d] for o in others])) for d in range(len(shape))], "requires_grad": i in first.leaves}
     integers = {}
 
     def symbolic(text):

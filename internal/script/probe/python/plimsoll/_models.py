@@ -348,9 +348,10 @@ def described(torch, transformers, request, config, task, cls):
 
 
 def linears(torch, transformers, model):
-    """The modules that PEFT puts adapters beside (all-linear), and the one among them that gives the output.
+    """The modules that PEFT puts adapters beside: linear layers (all-linear), the one among them that gives the output, and what it takes by name alone.
 
     https://github.com/huggingface/peft/blob/v0.18.0/src/peft/tuners/tuners_utils.py, _maybe_include_all_linear_layers
+    https://github.com/huggingface/peft/blob/v0.18.0/src/peft/tuners/lora/layer.py, dispatch_default
     """
     turned = transformers.pytorch_utils.Conv1D
     named, names = list(model.named_modules()), {id(p): n for n, p in model.named_parameters()}
@@ -363,6 +364,8 @@ def linears(torch, transformers, model):
         "linears": [n for n, m in named if isinstance(m, (torch.nn.Linear, turned))], "turned": [n for n, m in named if isinstance(m, turned)],
         "head": next((n for n, m in named if m is out), "") if out is not None else "", "stacked": stacked(model),
         "embeddings": embeddings(transformers, model), "tied": {n: w for n, w in weights.items() if w and w != f"{n}.weight"},
+        "convs": [{"name": n, "groups": m.groups} for n, m in named if isinstance(m, (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)) and "weight" in m._parameters],
+        "tables": [{"name": n, "scaled": hasattr(m, "embed_scale")} for n, m in named if isinstance(m, torch.nn.Embedding)],
     }
 
 
