@@ -462,10 +462,10 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 		add("adapters follow the code of PEFT: fp32 beside a frozen model")
 	}
 	if j.BaseBits == 8 {
-		add("8-bit weights follow the code of bitsandbytes (LLM.int8); columns of outliers are not counted, and it was not measured")
+		add("8-bit weights have the bytes that bitsandbytes 0.50 gives them, counted in the library itself; what its products take follows its code (LLM.int8, without columns of outliers) and was not measured on a card")
 	}
 	if j.BaseBits == 4 {
-		add("NF4 follows the code of bitsandbytes: packed weights, unpacked for each product; it was not measured")
+		add("NF4 weights have the bytes that bitsandbytes 0.50 gives them (double quantization), counted in the library itself; that they are unpacked for each product follows its code and was not measured on a card")
 	}
 	if a, ok := j.Optimizer.Algorithm(); ok {
 		if a.Unmeasured {
