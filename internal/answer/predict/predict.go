@@ -49,6 +49,14 @@ func (s Source) graph(j job.Job) (*exported.Graph, error) {
 // Adaptable tells whether adapters can be put beside the model's layers.
 func (s Source) Adaptable() bool { return s.Config != nil || s.Graph != nil && adaptable(s.Graph) }
 
+// Task is what the model is trained for: as the job says, or as the code it was read from has it.
+func (s Source) Task(j job.Job) string {
+	if s.Config == nil && s.Graph != nil && s.Graph.Trace != nil {
+		return s.Graph.Trace.Task
+	}
+	return j.Task
+}
+
 // adaptable tells whether a graph says which of its operators are layers that adapters can be put beside.
 func adaptable(g *exported.Graph) bool {
 	t := g.Trace
