@@ -44,11 +44,8 @@ func (s *search) answer() (*report.Fit, error) {
 		f.Params = max(f.Params, t.facts.Params)
 	}
 	ordered := s.ordered()
-	for i, c := range ordered {
-		p := s.plan(c)
-		p.Why = s.why(i, c, ordered[0])
-		p.Changes = s.buys(c, i == 0)
-		f.Plans = append(f.Plans, p)
+	for i := range ordered {
+		f.Plans = append(f.Plans, s.reported(ordered, i))
 	}
 	if len(ordered) == 0 {
 		f.Least = s.least()
@@ -66,6 +63,14 @@ func (s *search) answer() (*report.Fit, error) {
 	}
 	f.Predicted = s.predictions
 	return f, nil
+}
+
+// reported is one of the plans in their order.
+func (s *search) reported(ordered []candidate, i int) report.Plan {
+	p := s.plan(ordered[i])
+	p.Why = s.why(i, ordered[i], ordered[0])
+	p.Changes = s.buys(ordered[i], i == 0)
+	return p
 }
 
 // dominated tells that the same plan fits with other settings, or was never predicted.

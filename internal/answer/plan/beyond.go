@@ -17,15 +17,23 @@ func AnyFits(fit *report.Fit) bool {
 // Beyond asks once more with numerics allowed, for what is not named, and gives the plan that buys: one that fits where none did, or is clearly faster. Nil where there is none.
 func Beyond(fit *report.Fit, r Request) (*report.Plan, error) {
 	r.Numerics, r.Plans = true, 1
-	wide, err := Find(r)
+	if AnyFits(fit) {
+		r.within = worthwhile * fit.Plans[0].StepMS / 1000
+	}
+	s, err := newSearch(r)
 	if err != nil {
 		return nil, err
 	}
-	if !AnyFits(wide) || !wide.Plans[0].ChangesNumerics {
+	if err := s.run(); err != nil {
+		return nil, err
+	}
+	found := s.ordered()
+	if len(found) == 0 {
 		return nil, nil
 	}
-	if !AnyFits(fit) || wide.Plans[0].StepMS < worthwhile*fit.Plans[0].StepMS {
-		return &wide.Plans[0], nil
+	first := s.reported(found, 0)
+	if !first.Fits || !first.ChangesNumerics || r.within > 0 && first.StepMS >= 1000*r.within {
+		return nil, nil
 	}
-	return nil, nil
+	return &first, nil
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
@@ -60,7 +61,9 @@ func Compare(r Request) (*report.Fit, Request, error) {
 			chosen = i
 		}
 	}
-	fit, err := asked[chosen].search.answer()
+	best := asked[chosen].search
+	best.find(best.wanted()) // of the others the first plan is enough
+	fit, err := best.answer()
 	if err != nil {
 		return nil, r, err
 	}
@@ -80,17 +83,22 @@ type compared struct {
 func (r Request) compare(a setup.Adapters, changes string) compared {
 	setAdapters(&r.Job, a)
 	r.Notes = NewNotes(r.Source, r.Machine)
+	m := report.Method{Name: a.Method(), Changes: changes, Adapters: a}
+	var wait sync.WaitGroup
+	wait.Go(func() { r.reach(&m) }) // needs nothing of the search but the answers of needs, which are shared
 	s, err := newSearch(r)
 	if err == nil {
-		err = s.run()
+		err = s.begin()
 	}
+	if err == nil {
+		s.find(1)
+	}
+	wait.Wait()
 	if err != nil {
 		return compared{err: err}
 	}
 	plans := s.ordered()
-	m := report.Method{Name: a.Method(), Changes: changes, Fits: len(plans) > 0, Adapters: a}
-	r.reach(&m)
-	if m.Fits {
+	if m.Fits = len(plans) > 0; m.Fits {
 		m.TokensPerSecond = float64(s.r.Effective*r.Job.Seq) / plans[0].took.total
 	}
 	return compared{r, s, m, nil}
@@ -154,8 +162,8 @@ type sized struct {
 	bound, need func(int) units.Bytes
 }
 
-// fine is how far an edge may be below the true one: a 32nd.
-const fine = 32
+// fine is how far an edge may be below the true one: a 64th.
+const fine = 64
 
 // extent is a size and what it needs.
 type extent struct {
@@ -163,53 +171,67 @@ type extent struct {
 	need units.Bytes
 }
 
-// largest is the largest number up to a limit that fits; within 3 %, 0 where none does. The bound tells about where, from a usual number on; few needs are computed around that.
+// largest is the largest number up to a limit that fits; within 1.6 %, 0 where none does. It sets out from a usual number.
 func (s sized) largest(usual, limit int) int {
-	one := extent{1, s.need(1)}
-	if one.need > s.room {
-		return 0
+	usual = min(max(usual, 1), limit)
+	low, high := extent{usual, s.need(usual)}, extent{limit + 1, 0}
+	if low.need > s.room {
+		if usual == 1 {
+			return 0
+		}
+		high, low = low, extent{1, s.need(1)}
+		if low.need > s.room {
+			return 0
+		}
 	}
-	most := s.edge(extent{1, s.bound(1)}, extent{limit + 1, 0}, usual, s.bound)
-	if most == 1 {
-		return 1
-	}
-	at := extent{most, s.need(most)}
-	if at.need <= s.room {
-		return most
-	}
-	return s.edge(one, at, 0, s.need)
+	return s.edge(low, high)
 }
 
-// edge is the largest number that fits, from one that does up to one that does not, whose need is 0 where it is not known; within 3 %. Needs grow nearly in proportion: each guess, after the
-// first, is drawn through what is known.
-func (s sized) edge(low, high extent, guess int, need func(int) units.Bytes) int {
-	before := low // the last one but one that fits
+// suggested is about where the room ends, from a number that fits: the bound, which is found fast, tells how what is needed grows.
+func (s sized) suggested(low extent) int {
+	more := s.bound(2*low.n) - s.bound(low.n)
+	if more <= 0 {
+		return 4 * low.n
+	}
+	return low.n + int(float64(s.room-low.need)/float64(more)*float64(low.n))
+}
+
+// edge is the largest number that fits, from one that does up to one that does not, whose need is 0 where it is not known; within 1.6 %. Needs grow nearly in proportion, and faster rather than
+// slower: the first guess is the bound's, others are drawn through what is known, and the next number after a good guess mostly is too large.
+func (s sized) edge(low, high extent) int {
+	before, close := low, false // the last one but one that fits
 	for try := 0; high.n-low.n > max(1, low.n/fine); try++ {
-		if try > 0 || guess <= low.n || guess >= high.n {
+		var guess int
+		switch {
+		case close:
+			guess = low.n + max(1, low.n/fine)
+		case try == 0 && high.need == 0:
+			guess = s.suggested(low)
+		default:
 			guess = s.drawn(before, low, high, try)
 		}
-		at := extent{guess, need(guess)}
-		if at.need <= s.room {
-			before, low = low, at
-		} else {
-			high = at
+		guess = min(max(guess, low.n+1), high.n-1)
+		at := extent{guess, s.need(guess)}
+		if at.need > s.room {
+			high, close = at, false
+			continue
 		}
+		before, low, close = low, at, high.need > 0 && !close
 	}
 	return low.n
 }
 
-// drawn is the next number to try between one that fits and one that does not; every third by halves, so that the worst case stays logarithmic.
+// drawn is the next number to try between one that fits and one that does not; every fourth by halves, so that the worst case stays logarithmic.
 func (s sized) drawn(before, low, high extent, try int) int {
 	a, b := low, high
 	if high.need == 0 { // not known
 		a, b = before, low
 	}
-	guess := (low.n + high.n) / 2
 	switch {
-	case b.need > a.need && try%3 != 2:
-		guess = a.n + int(float64(s.room-a.need)/float64(b.need-a.need)*float64(b.n-a.n))
+	case b.need > a.need && try%4 != 3:
+		return a.n + int(float64(s.room-a.need)/float64(b.need-a.need)*float64(b.n-a.n))
 	case high.need == 0:
-		guess = 4 * low.n
+		return 4 * low.n
 	}
-	return min(max(guess, low.n+1), high.n-1)
+	return (low.n + high.n) / 2
 }

@@ -52,6 +52,7 @@ type Request struct {
 	// Notes of earlier searches about the same job on the same machine; nil: there were none.
 	Notes *Notes
 
+	within       float64     // seconds of a step beyond which the first plan is of no interest; 0: of any
 	offloadAsked bool        // the user named the axis
 	cuts         []setup.Cut // that cards, model and batch allow
 }

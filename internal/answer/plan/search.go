@@ -119,24 +119,42 @@ func newSearch(r Request) (*search, error) {
 	return s, nil
 }
 
-// run fills the queue and takes the fastest point again and again until enough plans are known.
+// run fills the queue and finds as many plans as are wanted.
 func (s *search) run() error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	s.find(s.wanted())
+	return nil
+}
+
+// begin fills the queue.
+func (s *search) begin() error {
 	s.enumerate()
 	if len(s.queue) == 0 && !s.bounded {
 		return fmt.Errorf("no configuration is left: %w", s.failed)
 	}
-	want := s.r.Plans
-	if want == 0 {
-		want = 5
-		if s.groups() <= smallGrid {
-			want = s.considered
-		}
+	return nil
+}
+
+// wanted is how many plans the request asks for.
+func (s *search) wanted() int {
+	switch {
+	case s.r.Plans > 0:
+		return s.r.Plans
+	case s.groups() <= smallGrid:
+		return s.considered
 	}
+	return 5
+}
+
+// find takes the fastest point again and again until so many plans are known, the first of all among them. A further call goes on where the last one ended.
+func (s *search) find(want int) {
 	for len(s.queue) > 0 {
-		c := heap.Pop(&s.queue).(candidate)
-		if len(s.found) >= want && c.took.total > s.reach() && s.onTheCard() {
-			return nil
+		if s.enough(want, s.queue[0].took.total) {
+			return
 		}
+		c := heap.Pop(&s.queue).(candidate)
 		switch {
 		case s.needless(c):
 		case c.solved:
@@ -148,7 +166,14 @@ func (s *search) run() error {
 	if !slices.ContainsFunc(s.found, func(c candidate) bool { return c.Offload == "" }) {
 		s.squeezeRefused()
 	}
-	return nil
+}
+
+// enough tells that plans which take longer than so many seconds are not asked for.
+func (s *search) enough(want int, seconds float64) bool {
+	if len(s.found) == 0 {
+		return s.r.within > 0 && seconds > s.r.within
+	}
+	return len(s.found) >= want && seconds > s.reach() && s.onTheCard()
 }
 
 // squeezeRefused looks among the points that do not fit at ease for those the allocator gets through all the same. They are plans only where there is no other:

@@ -84,7 +84,7 @@ func (s *search) stream(k point) timed {
 	return t
 }
 
-// measure is the stream of one micro-batch. The layers of a deep model are alike, so its time is told by those of two shallow ones.
+// measure is the stream of one micro-batch. The layers of a deep model are alike, or recur, so its time is told by those of two shallow ones.
 func (s *search) measure(k point) walked {
 	keys, depth := s.walks(k)
 	a := s.walk(keys[0])
@@ -95,8 +95,9 @@ func (s *search) measure(k point) walked {
 	if b.err != nil {
 		return b
 	}
-	n := depth - shallowLayers
-	steps := func(x, y cost.Step) cost.Step { return cost.Deepen(x, y, shallowLayers, n) }
+	few, period := keys[0].depth, keys[1].depth-keys[0].depth
+	n := (depth - few) / period
+	steps := func(x, y cost.Step) cost.Step { return cost.Deepen(x, y, few/period, n) }
 	fa, fb, count := a.facts, b.facts, int64(n)
 	return walked{step: steps(a.step, b.step), tf32: steps(a.tf32, b.tf32), facts: predict.Streamed{
 		Params: fa.Params + count*(fb.Params-fa.Params), Trainable: fa.Trainable + count*(fb.Trainable-fa.Trainable),
@@ -105,23 +106,24 @@ func (s *search) measure(k point) walked {
 	}}
 }
 
-// shallowLayers is the depth of the shallower stand-in; the other has one more.
+// shallowLayers is how many layers the shallower stand-in has at least; the other has one more, or one of each kind.
 const shallowLayers = 2
 
 // walks are the streams that the time of a pass is read off: its own or, where layers are alike, those of two shallow stand-ins; and its depth.
 func (s *search) walks(k point) ([]walk, int) {
 	w := walk{point: k}
 	w.Precision, w.Stages = k.Precision.SameMemory(), 0
-	depth := 0
+	depth, period := 0, 1
 	if c := s.part(k.Cut).Config; c != nil && len(s.r.Job.Freeze) == 0 {
-		depth = c.Depth()
+		depth, period = c.Repeats(), c.Period()
 	}
+	shallow := max(shallowLayers, period) + depth%period
 	switch {
 	case depth == 0:
 		w.Stages = k.Stages
-	case depth > 2*shallowLayers+2:
+	case depth > 2*(shallow+period):
 		few, more := w, w
-		few.depth, more.depth = shallowLayers, shallowLayers+1
+		few.depth, more.depth = shallow, shallow+period
 		return []walk{few, more}, depth
 	default:
 		w.depth = depth

@@ -198,6 +198,9 @@ func unreached(t *traced.Trace) string {
 			return fmt.Sprintf("followed for %s, which repeat: what the script does only after more of them is not known (--follow 10m follows further)", steps)
 		}
 	}
+	if t.Cut {
+		return fmt.Sprintf("followed for %s; a loop over batches keeps something of each one, and time was over before its end (--follow 10m follows further)", steps)
+	}
 	return ""
 }
 
@@ -235,7 +238,7 @@ func WithPhases(step *Result, optimizers int, t *traced.Trace, m Machine) (*Resu
 			r.Phases[phase] = w.Phases[phase]
 		}
 	}
-	if severalSeen := optimizers > 1 && t.Steps >= 3*optimizers; !severalSeen && !higher(w, r) && !lower(w, r, t) {
+	if !t.Settled(optimizers) && !higher(w, r) && !lower(w, r, t) {
 		// What ran before the step left the allocator's cache in another order, and tensors that only names of the script keep alive are in the trace alone.
 		r.Safe = max(r.Safe+max(w.Peak.Allocated-r.Peak.Allocated, 0), w.Safe)
 		if r.Range != nil && !t.Compiled && r.Range.Low < r.Peak.Allocated {

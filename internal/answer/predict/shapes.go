@@ -86,14 +86,14 @@ func (s *Shapes) Eval(sh Shape) (course.Turn, error) {
 
 // fresh is the tape of a job that may differ from others in anything but its parameters: only the optimizer's turns are kept.
 func (s *Variants) fresh(j job.Job) (*tape.Tape, error) {
-	if zones := zones(s.src, j); zones != nil {
-		r := s.record(j, s.src, short(zones))
+	if way := alikeLayers(s.src, j); way.zones != nil {
+		r := s.record(j, s.src, way)
 		if r.err == nil {
 			t := s.turnsOf(j, setup.Cut{}, r.facts)
 			if t.err != nil {
 				return nil, t.err
 			}
-			return r.template.Write(zones, t.turns)
+			return r.template.Write(way.zones, t.turns)
 		}
 		if !errors.Is(r.err, deepen.ErrIrregular) {
 			return nil, r.err
@@ -104,13 +104,4 @@ func (s *Variants) fresh(j job.Job) (*tape.Tape, error) {
 		return nil, err
 	}
 	return p.Tape(), nil
-}
-
-// short are the layers to record of each zone.
-func short(zones []int) []int {
-	out := make([]int, len(zones))
-	for i, n := range zones {
-		out[i] = deepen.Enough(n)
-	}
-	return out
 }

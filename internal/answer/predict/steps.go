@@ -25,6 +25,14 @@ func (s Source) depth(j job.Job) int {
 	return g.Depth()
 }
 
+// period is after how many layers the kinds of a model's layers recur.
+func (s Source) period() int {
+	if s.Config != nil {
+		return s.Config.Period()
+	}
+	return 1
+}
+
 // withDepth is the same model with fewer layers.
 func (s Source) withDepth(j job.Job, layers int) (Source, error) {
 	if s.Config != nil {
@@ -59,8 +67,8 @@ func (s *Variants) steps(j job.Job) (steps, error) {
 	if j.Benchmark { // what it tries depends on what was tried before: the whole model runs
 		trying = append(trying, benchmark(eager.Benchmark{}))
 	}
-	if zones := zones(s.src, j); total(short(zones))+saved <= total(zones) && !j.InBackward && !j.Benchmark {
-		if out, err := s.written(j, zones); err == nil {
+	if way := alikeLayers(s.src, j); total(way.short)+saved <= total(way.zones) && !j.InBackward && !j.Benchmark {
+		if out, err := s.written(j, way); err == nil {
 			return out, nil
 		} // layers that are not alike, or a job that is refused: running it says which
 	}
@@ -83,8 +91,8 @@ func total(layers []int) int {
 }
 
 // written makes the steps from those of a shorter model.
-func (s *Variants) written(j job.Job, zones []int) (steps, error) {
-	r := s.record(j, s.src, short(zones))
+func (s *Variants) written(j job.Job, way stretch) (steps, error) {
+	r := s.record(j, s.src, way)
 	if r.err != nil {
 		return steps{}, r.err
 	}
@@ -92,6 +100,6 @@ func (s *Variants) written(j job.Job, zones []int) (steps, error) {
 	if t.err != nil {
 		return steps{}, t.err
 	}
-	tape, err := r.template.Write(zones, t.turns)
+	tape, err := r.template.Write(way.zones, t.turns)
 	return steps{tape, s.benchOf(j, setup.Cut{}, r.facts).model, r.facts.conv, r.facts.unknown}, err
 }

@@ -27,7 +27,7 @@ func TestModelsReadFromTheirCodeAreWrittenFromAFewLayers(t *testing.T) {
 				t.Fatal(err)
 			}
 			src, m := Source{Graph: g}, h200(t)
-			got, err := NewVariants(src, m).written(j, zones(src, j))
+			got, err := NewVariants(src, m).written(j, alikeLayers(src, j))
 			if err != nil {
 				t.Errorf("%s, batch %d: %v", file, j.Batch, err)
 				continue

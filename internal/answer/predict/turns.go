@@ -37,11 +37,12 @@ const mostPatterns = 12
 func (s *Shapes) Turn(sh Shape, at Stretch) (course.Turn, error) {
 	j := s.job(sh)
 	j.Accumulate = at.Micro
-	zones := zones(s.src, j)
+	way := alikeLayers(s.src, j)
+	zones := way.zones
 	if zones == nil {
 		return s.slowTurn(sh, at)
 	}
-	rec, f, err := s.v.rehearse(j, s.src, short(zones))
+	rec, f, err := s.v.rehearse(j, s.src, way)
 	if err != nil {
 		return course.Turn{}, fmt.Errorf("a batch of %d × %d: %w", sh.Batch, sh.Seq, err)
 	}

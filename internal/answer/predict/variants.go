@@ -179,54 +179,34 @@ func (s *Variants) part(c setup.Cut) (Source, error) {
 	return d.src, d.err
 }
 
-// zones are the stretches of equal layers of a job: checkpointed ones and others. None where its layers are not alike.
-func zones(src Source, j job.Job) []int {
-	if len(j.Freeze) > 0 || j.Order != nil && j.Checkpointing && j.Layers > 0 { // an order of layers is one of those that are checkpointed
-		return nil
-	}
-	depth := src.depth(j)
-	out := []int{depth}
-	if j.Checkpointing && j.Layers > 0 && j.Layers < depth {
-		out = []int{j.Layers, depth - j.Layers}
-	}
-	if depth < 2 || src.Config == nil && total(short(out)) > depth { // layers of a graph can be left out, not added
-		return nil
-	}
-	return out
-}
-
 // templateOf is the template of a job, with the zones it is to be played with.
 func (s *Variants) templateOf(j job.Job, c setup.Cut) recorded {
 	src, err := s.part(c)
 	if err != nil {
 		return recorded{err: err}
 	}
-	if zones := zones(src, j); zones != nil {
+	for _, way := range ways(src, j) {
 		k := passesOf(j, setup.Cut{Tensor: c.Tensor}) // stages cut between layers
-		k.Layers = 0
-		short := make([]int, len(zones))
-		for i, n := range zones {
-			short[i] = deepen.Enough(n)
-			k.zones[i] = short[i]
-		}
-		r := s.short.get(k, func() recorded { return s.record(j, src, short) })
+		k.Layers, k.order = 0, fmt.Sprint(way.order)
+		copy(k.zones[:], way.short)
+		r := s.short.get(k, func() recorded { return s.record(j, src, way) })
 		if !errors.Is(r.err, deepen.ErrIrregular) {
-			r.zones = zones
+			r.zones = way.zones
 			return r
 		}
 	}
-	return s.wholes.get(passesOf(j, c), func() recorded { return s.record(j, src, nil) })
+	return s.wholes.get(passesOf(j, c), func() recorded { return s.record(j, src, stretch{}) })
 }
 
 // errInBackward: passes and optimizer are recorded apart here.
 var errInBackward = errors.New("optimizer_in_backward is predicted for one batch on one card only (plimsoll predict without --lengths and --gpus)")
 
-// record makes the template of a job with so many layers in its zones, nil: the whole model.
-func (s *Variants) record(j job.Job, src Source, zones []int) recorded {
+// record makes the template of a job in few layers; none: of the whole model.
+func (s *Variants) record(j job.Job, src Source, way stretch) recorded {
 	if j.InBackward {
 		return recorded{err: errInBackward}
 	}
-	rec, f, err := s.rehearse(j, src, zones)
+	rec, f, err := s.rehearse(j, src, way)
 	if err != nil {
 		return recorded{err: err}
 	}
@@ -235,20 +215,14 @@ func (s *Variants) record(j job.Job, src Source, zones []int) recorded {
 	return out
 }
 
-// rehearse runs two steps of a job with so many layers in its zones, nil: the whole model.
-func (s *Variants) rehearse(j job.Job, src Source, zones []int) (deepen.Recording, facts, error) {
-	if zones != nil {
-		depth := 0
-		for _, n := range zones {
-			depth += n
-		}
+// rehearse runs two steps of a job in few layers; none: of the whole model.
+func (s *Variants) rehearse(j job.Job, src Source, way stretch) (deepen.Recording, facts, error) {
+	if way.short != nil {
 		var err error
-		if src, err = src.withDepth(j, depth); err != nil {
+		if src, err = src.withDepth(j, total(way.short)); err != nil {
 			return deepen.Recording{}, facts{}, err
 		}
-		if len(zones) > 1 {
-			j.Layers = zones[0]
-		}
+		j.Layers, j.Order = way.first, way.order
 		j.CheckpointModules = nil // those of the shorter model
 	}
 	j.Optimizer = torch.Stateless // does nothing in its turns
@@ -262,12 +236,12 @@ func (s *Variants) rehearse(j job.Job, src Source, zones []int) (deepen.Recordin
 		trained[name], f.trained[alike(name)] = true, true
 	}
 	for _, t := range model.Root().Parameters() {
-		if zones != nil && t.RequiresGrad() && f.trained[alike(t.Name)] && !trained[t.Name] {
+		if way.short != nil && t.RequiresGrad() && f.trained[alike(t.Name)] && !trained[t.Name] {
 			return deepen.Recording{}, facts{}, fmt.Errorf("%s gets no gradient, its like in another layer does: %w", t.Name, deepen.ErrIrregular)
 		}
 	}
 	seams := p.Seams()
-	return deepen.Recording{Tape: p.Tape(), Layers: p.Layers(), Made: seams.Made, Steps: seams.Steps, Zones: zones}, f, nil
+	return deepen.Recording{Tape: p.Tape(), Layers: p.Layers(), Made: seams.Made, Steps: seams.Steps, Zones: way.short, Period: way.period}, f, nil
 }
 
 // turnsOf are the optimizer's turns over the whole model. f: of any recording of it.

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
@@ -156,6 +157,9 @@ func spoils(s *flow.Scope, t training, zero *flow.Call) *flow.Call {
 		if zero.RecvValue.Kind == flow.Optimizer && step.RecvValue.Kind == flow.Optimizer && flow.Key(zero.Recv) != flow.Key(step.Recv) {
 			continue
 		}
+		if backsWhereSteps(t, step) {
+			return nil // turns take another loss or another network: nothing is added up
+		}
 		conditional = step
 	}
 	if conditional == nil {
@@ -225,7 +229,8 @@ func stepsAfter(s *flow.Scope, l *flow.Loop) *flow.Call {
 // lossNotScaled is LM011.
 func lossNotScaled(p *pass) {
 	p.trainerLoss()
-	if p.sourceHas(`reduction="sum"`, "reduction='sum'", "scale_grads", "num_items_in_batch", "size_average=False") {
+	// A loss of the YOLO family is summed over the batch, and its micro-batches add up to a nominal one.
+	if p.sourceHas(`reduction="sum"`, "reduction='sum'", "scale_grads", "num_items_in_batch", "size_average=False", "nbs", "nominal") {
 		return
 	}
 	for _, s := range p.m.Scopes {
@@ -327,7 +332,7 @@ func remainderDropped(p *pass) {
 				}
 				p.report(a.test, Note,
 					"when the number of batches is not a multiple of "+p.text(a.modulus)+", the last ones are back-propagated but never stepped; their gradients leak into the next epoch or are thrown away",
-					"step at the end too: `if … % "+p.text(a.modulus)+" == 0 or i + 1 == len(loader):`, or drop_last=True")
+					"step at the end too: `if … % "+p.text(a.modulus)+" == 0 or i + 1 == len(loader):`")
 				break
 			}
 		}
@@ -342,12 +347,15 @@ func alternates(t training, step *flow.Call) bool {
 			return true
 		}
 	}
-	for _, b := range t.backs { // the backward stands under the same condition
+	return backsWhereSteps(t, step)
+}
+
+// backsWhereSteps tells whether a backward stands under the same condition as a step.
+func backsWhereSteps(t training, step *flow.Call) bool {
+	for _, b := range t.backs {
 		for _, branch := range b.call.Ctx.Branches(t.loop) {
-			for _, own := range step.Ctx.Branches(t.loop) {
-				if branch == own {
-					return true
-				}
+			if slices.Contains(step.Ctx.Branches(t.loop), branch) {
+				return true
 			}
 		}
 	}

@@ -114,11 +114,11 @@ func trainNotRestored(p *pass) {
 			case p.sameInEval():
 				p.report(at, Note,
 					"the model is switched to eval mode inside the training loop and never back; nothing in this file has dropout or batch norm, so it changes nothing yet",
-					"call `model.train()` at the start of each training epoch")
+					"call `model.train()` at the start of each training epoch, and put layers that are to stay in eval mode back into it")
 			default:
 				p.report(at, Warning,
 					"the model is switched to eval mode inside the training loop and never back: from the second iteration on dropout is off and batch norm no longer learns. It does not affect memory, but it changes the training",
-					"call `model.train()` at the start of each training epoch")
+					"call `model.train()` at the start of each training epoch, and put layers that are to stay in eval mode back into it")
 			}
 		}
 	}
@@ -244,7 +244,7 @@ func denseEmbedding(p *pass) {
 			gib := float64(rows*width*4) / (1 << 30)
 			p.report(c.Node, Note,
 				fmt.Sprintf("the gradient of this table is dense: %.1f GiB in float32 beside the table itself, and Adam keeps two more of them, though a batch touches few of its %d rows", gib, rows),
-				"sparse=True with torch.optim.SparseAdam or SGD, which keep only the rows of the batch; not together with weight decay or with DDP over gloo")
+				"sparse=True with torch.optim.SparseAdam or SGD, which keep only the rows of the batch; not together with weight decay, gradient clipping, DDP over NCCL, or a table that another layer shares")
 		}
 	}
 }
@@ -255,7 +255,7 @@ func frozenInOptimizer(p *pass) {
 		if p.partlyFrozen(s, model, made.Order) && !p.sourceHas("requires_grad = True", "requires_grad_(True)", "requires_grad_()", "unfreeze") { // else what is frozen now is trained later
 			p.report(made.Node.Args[0].Value, Note,
 				"some of these parameters are frozen. PyTorch's optimizers make no state for a parameter without gradient, so nothing is lost here; DeepSpeed, FSDP with flat parameters and fused 8-bit optimizers hold state for all they are given",
-				"pass only what is trained: `filter(lambda p: p.requires_grad, "+model+".parameters())`")
+				"pass only what is trained: `filter(lambda p: p.requires_grad, "+model+".parameters())`; state that was saved for the longer list no longer fits")
 		}
 	})
 }
@@ -301,7 +301,7 @@ func mentionsPrefix(x pysource.Node, key string) bool {
 func trainerEvaluation(p *pass) {
 	for _, c := range p.m.Classes {
 		fn := c.Methods["prediction_step"]
-		if fn == nil || fn.Scope == nil || fn.NoGrad || !c.Derives("Trainer", "Seq2SeqTrainer", "SFTTrainer", "DPOTrainer") {
+		if fn == nil || fn.Scope == nil || fn.NoGrad || !c.Derives("Trainer", "Seq2SeqTrainer", "SFTTrainer", "DPOTrainer") || p.wantsGradients(fn.Scope) {
 			continue
 		}
 		for _, call := range fn.Scope.Calls {

@@ -34,7 +34,7 @@ func loadWithoutMap(p *pass) {
 			case gpu && p.sameDevice(s, c, target):
 				p.report(c.Node, Note,
 					"the checkpoint is loaded onto the device the model is on already: both are there until the checkpoint is deleted",
-					"map_location=\"cpu\"; load_state_dict copies each tensor over")
+					loadAdvice(s, c))
 			}
 		}
 	}
@@ -45,10 +45,7 @@ func loadWithoutMap(p *pass) {
 func (p *pass) loadWhereSaved(s *flow.Scope, c *flow.Call, gpu bool) {
 	model := p.weights(s, c)
 	own, needs := p.ownCheckpoint(s, c)
-	fix := "`map_location=\"cpu\"`, load_state_dict, then delete the checkpoint"
-	if usedOtherwise(s, c) {
-		fix = "`map_location=\"cpu\"`, then load_state_dict; move what else is used of it to the device it is used on"
-	}
+	fix := loadAdvice(s, c)
 	reported := len(*p.out)
 	switch {
 	case model && own && startsRanks(s) && !p.sourceHas("xla", "xm.") && !oneRank(s, c):
@@ -69,6 +66,14 @@ func (p *pass) loadWhereSaved(s *flow.Scope, c *flow.Call, gpu bool) {
 	if len(*p.out) > reported && (!handed(s, c) || usedOtherwise(s, c)) {
 		p.byHand() // a whole model, or parts of its own, would have to be moved
 	}
+}
+
+// loadAdvice says how to load a checkpoint on the CPU.
+func loadAdvice(s *flow.Scope, c *flow.Call) string {
+	if usedOtherwise(s, c) {
+		return "`map_location=\"cpu\"`, then load_state_dict; move what else is used of it to the device it is used on"
+	}
+	return "`map_location=\"cpu\"`, then load_state_dict, which copies to where the parameters are; what else is read from it is then on the CPU. Drop it once nothing uses it any more"
 }
 
 // ownCheckpoint tells whether what is loaded may be a checkpoint that the project saved itself, and what the project has to do for that: a path that
@@ -134,7 +139,23 @@ func usedOtherwise(s *flow.Scope, load *flow.Call) bool {
 			return true
 		}
 	}
+	for _, c := range s.Calls {
+		if c.Method == "load_state_dict" && keepsGiven(flow.Last(flow.Key(c.Recv))) && slices.ContainsFunc(c.Node.Args, func(a pysource.Arg) bool { return mentionsAny(a.Value, names) || partOf(a.Value, load.Node) }) {
+			return true
+		}
+		for _, a := range c.Node.Args {
+			part, ok := a.Value.(*pysource.Subscript)
+			if ok && slices.Contains(names, flow.Key(part.X)) && !takesWeights(c.Method) && !harmless(c) && !texts(part.Index, numbersKept...) {
+				return true // handed to something that may keep it as it is
+			}
+		}
+	}
 	return false
+}
+
+// keepsGiven knows the names of objects whose load_state_dict may keep the tensors it is given: averages, buffers, statistics.
+func keepsGiven(name string) bool {
+	return containsAny(strings.ToLower(name), "ema", "shadow", "averag", "replay", "buffer", "memory", "queue", "bank", "normaliz", "rms", "stat", "filter")
 }
 
 // numbersKept are words in the keys of a checkpoint under which numbers and settings stand.

@@ -31,7 +31,7 @@ func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 		return
 	}
 	severity, fix := Warning, "move each result as you collect it: `"+p.on(st.Expr, ".cpu()")+"` (of a tuple or a dict, each tensor in it); what is computed from the results is then on the CPU too (with the Hugging Face Trainer: eval_accumulation_steps, or preprocess_logits_for_metrics)"
-	if st.Kind == flow.Concat || loop.Kind == flow.OtherLoop || stops(loop) || selected(st.Expr) || small(flow.Key(st.Expr)) || small(st.Base) || p.meetsGPU(s, st, loop) {
+	if st.Kind == flow.Concat || loop.Kind == flow.OtherLoop || stops(loop) || selected(st.Expr) || small(flow.Key(st.Expr)) || small(st.Base) || p.meetsGPU(s, st, loop) || p.halfOnCPU(s, st) {
 		severity = Note
 		fix = "if memory runs out here, move each result with .cpu() as you collect it, and bring what is computed from them back to the GPU where it meets tensors there"
 	}
@@ -79,6 +79,18 @@ func (p *pass) meetsGPU(s *flow.Scope, st *flow.Store, loop *flow.Loop) bool {
 		}
 	}
 	return p.combined(s, names, st, until)
+}
+
+// halfOnCPU tells whether something is computed from results that may be half precision: before PyTorch 2.1 the CPU has no softmax or mean of that type
+// (https://github.com/pytorch/pytorch/blob/v2.0.0/aten/src/ATen/native/cpu/SoftMaxKernel.cpp).
+func (p *pass) halfOnCPU(s *flow.Scope, st *flow.Store) bool {
+	if !p.sourceHas("half()", "float16", "fp16", "autocast") {
+		return false
+	}
+	names, until := onGPU(s, st)
+	return slices.ContainsFunc(s.Calls, func(c *flow.Call) bool {
+		return c.Order > st.Order && c.Order < until && mentionsAny(c.Node, names) && (oneOf(c.Method, "mean", "sum", "std", "var", "softmax", "sigmoid", "argmax", "norm", "matmul", "log", "exp"))
+	})
 }
 
 // onGPU lists the names under which collected results are used while they may be on the GPU, and the place from which the collection itself is on

@@ -17,13 +17,13 @@ func dataParallel(p *pass) {
 			if c.Name != "torch.nn.DataParallel" && c.Name != "torch.nn.parallel.DataParallel" || oneDevice(c.Node) || p.boundToOneDevice(s, c.Node) || len(c.Args) > 0 && (c.Args[0].Kind == flow.Activation || p.m.Passive(c.Args[0].Class)) || withoutGPU(c.Ctx) || p.neverTrains(s, c) {
 				continue
 			}
-			fix := "DistributedDataParallel, one process per GPU"
+			fix := "DistributedDataParallel, one process per GPU (each sees its part of the batch: a loss that compares samples or keeps a state has to gather them; parameters that a step leaves out need find_unused_parameters=True)"
 			if !p.givesLoss(s, c) {
-				fix += "; if that is not possible, compute the loss inside forward(), where it is not yet, so that only scalars are gathered"
+				fix += "; or, where the loss treats each sample by itself and keeps no state, compute it inside forward(), so that only scalars are gathered"
 			}
 			known, needs := p.trainsWrapped(s, c)
 			if !known || mayBeOneDevice(s, c.Node) {
-				p.report(c.Node, Note, "DataParallel gathers every output on the first GPU; where the model is trained, that GPU also holds all gradients and the optimizer state", fix)
+				p.report(c.Node, Note, "DataParallel gathers every output on the first GPU; where the model is trained, that GPU also holds all gradients and the optimizer state", "if it is trained: "+fix)
 				continue
 			}
 			p.report(c.Node, Warning,
@@ -110,7 +110,7 @@ func fullStateDict(p *pass) {
 func (p *pass) reportGather(n pysource.Node) {
 	p.report(n, Warning,
 		"a full state dict gathers every shard on every GPU: for a moment each card needs the whole model",
-		"save a sharded state dict (torch.distributed.checkpoint), or offload to CPU on rank 0 only: FullStateDictConfig(offload_to_cpu=True, rank0_only=True), StateDictOptions(full_state_dict=True, cpu_offload=True)")
+		"save a sharded state dict (torch.distributed.checkpoint), or, where rank 0 alone uses it, offload it to the CPU there: FullStateDictConfig(offload_to_cpu=True, rank0_only=True), StateDictOptions(full_state_dict=True, cpu_offload=True)")
 }
 
 // withoutGPU tells whether a place is reached only where there is no GPU: the else of a test for one.

@@ -32,9 +32,12 @@ func (p *pass) gradOffEverywhere() bool {
 
 // wantsGradients tells whether a body computes gradients other than by backward: attacks, saliency, gradient penalties.
 func (p *pass) wantsGradients(s *flow.Scope) bool {
+	if p.importsGradients() {
+		return true
+	}
 	for _, c := range s.Calls {
 		if strings.HasPrefix(c.Name, "torch.autograd.") && c.Method != "Variable" || strings.HasPrefix(c.Name, "torch.func.") || c.Method == "requires_grad_" && !(len(c.Node.Args) > 0 && isFalse(c.Node.Args[0].Value)) ||
-			c.Method == "register_hook" || c.Method == "register_full_backward_hook" || s.CallReaches(c, "grad") {
+			c.Method == "register_hook" || c.Method == "register_full_backward_hook" || c.Method == "retain_grad" || s.CallReaches(c, "grad") {
 			return true
 		}
 	}
@@ -94,7 +97,7 @@ func (p *pass) evalScope(s *flow.Scope) {
 			continue
 		}
 		run := modelRun(c)
-		if !run && !stepRun(s, c) || p.inTraining(s, c) || guarded(s, c, run) {
+		if c.Callee.Class == "torch.nn.Embedding" || !run && !stepRun(s, c) || p.inTraining(s, c) || guarded(s, c, run) || p.graphWanted(s, c) {
 			continue
 		}
 		key := modelKey(c)
@@ -217,6 +220,8 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	switch {
 	case TrainableElsewhere(s, c):
 		severity, fix = Note, "unless a caller back-propagates what `"+s.Func.Name+"` returns, "+fix
+	case throughHooks(s, c):
+		severity, fix = Note, "unless somebody back-propagates what the hooks keep, "+fix
 	case p.remarked(c):
 		severity, fix = Note, "a comment here speaks of no_grad: if nothing speaks against it, "+fix
 	case c.Ctx.InnermostLoop() == nil && p.madeUp(s, c):

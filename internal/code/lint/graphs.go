@@ -14,7 +14,7 @@ func retainGraph(p *pass) {
 		backs := p.backwards(s)
 		for i, b := range backs {
 			loop := b.call.Ctx.InnermostLoop()
-			if !b.retain || b.create || loop == nil || !builtInside(s, b, loop) || needsGraphAgain(s, backs[i+1:], b, loop) || p.carriedOver(s, b, loop) || p.mayShareGraph(s, b, loop) || handedOn(s, b, loop) || p.modelKeepsGraph() {
+			if !b.retain || b.create || loop == nil || !builtInside(s, b, loop) || needsGraphAgain(s, backs[i+1:], b, loop) || p.carriedOver(s, b, loop) || p.mayShareGraph(s, b, loop) || handedOn(s, b, loop) || p.ingredientsUsed(s, b, loop) || p.modelKeepsGraph() {
 				continue
 			}
 			fix := "does anything else go through this graph? If not, drop retain_graph; where several losses share a graph, retain it for all but the last backward, or add the losses up"
@@ -262,11 +262,11 @@ func createGraph(p *pass) {
 			case p.sourceHas("zero_grad", ".grad = None", "del p.grad") || s.Func != nil && b.call.Ctx.InnermostLoop() == nil:
 				p.report(b.call.Node, Note,
 					"backward(create_graph=True) ties each parameter to its gradient in a reference cycle: until the gradients are cleared, the graph stays, whoever drops the loss",
-					"clear the gradients before the next forward (optimizer.zero_grad()), or use torch.autograd.grad(loss, params, create_graph=True)")
+					"clear the gradients once they have been used (optimizer.zero_grad() after the step); where nothing reads .grad, torch.autograd.grad(loss, params, create_graph=True) makes no cycle")
 			default:
 				p.report(b.call.Node, Warning,
 					"backward(create_graph=True) ties each parameter to its gradient in a reference cycle, and nothing here clears the gradients: the graph stays until the garbage collector runs",
-					"use torch.autograd.grad(loss, params, create_graph=True), or set every .grad to None afterwards")
+					"set every .grad to None once it has been used (optimizer.zero_grad() after the step); where nothing reads .grad, torch.autograd.grad(loss, params, create_graph=True) makes no cycle")
 			}
 		}
 	}
@@ -558,7 +558,7 @@ func longLived(p *pass) {
 					continue
 				}
 				p.report(c.Node, Note, "`"+b.Name+"` of the last training batch is still alive while `"+c.Method+"` runs, with its graph where backward did not free it",
-					"put the training step into a function of its own, or `del "+b.Name+"` first")
+					"put the training step into a function of its own, or `del "+b.Name+"` first where nothing reads it later")
 				break
 			}
 		}

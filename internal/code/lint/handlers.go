@@ -85,10 +85,10 @@ func (p *pass) tryTrains(s *flow.Scope, t *pysource.Try) bool {
 
 // recovery looks for work and stored exceptions inside a handler of out-of-memory errors.
 func (p *pass) recovery(s *flow.Scope, t *pysource.Try, h *pysource.Handler) {
-	if at := storesException(h); at != nil {
+	if at := p.storesException(h); at != nil {
 		p.report(at, Warning,
 			"the exception is kept, and with it the traceback, every frame it passed and all tensors in them: the memory is not freed",
-			"keep str(e), not e")
+			"keep str(e), not e, where only its text is needed")
 		return
 	}
 	for _, c := range s.Calls {
@@ -172,20 +172,29 @@ func sharesArgument(a, b *pysource.Call) bool {
 }
 
 // storesException finds "self.error = e" or "errors.append(e)".
-func storesException(h *pysource.Handler) pysource.Node {
+func (p *pass) storesException(h *pysource.Handler) pysource.Node {
 	if h.Name == "" {
 		return nil
+	}
+	raised := func(x pysource.Expr) bool { // kept to be raised again: a text cannot be
+		key, found := flow.Key(x), false
+		pysource.WalkBody(p.m.File.Body, func(n pysource.Node) bool {
+			r, ok := n.(*pysource.Raise)
+			found = found || ok && r.X != nil && key != "" && (mentions(r.X, key) || r.Cause != nil && mentions(r.Cause, key))
+			return !found
+		})
+		return found
 	}
 	var at pysource.Node
 	pysource.WalkBody(h.Body, func(n pysource.Node) bool {
 		switch n := n.(type) {
 		case *pysource.Assign:
-			if key, ok := n.Value.(*pysource.Name); ok && key.ID == h.Name {
+			if key, ok := n.Value.(*pysource.Name); ok && key.ID == h.Name && !raised(n.Targets[0]) {
 				at = n
 			}
 		case *pysource.Call:
 			a, ok := n.Func.(*pysource.Attribute)
-			if ok && a.Attr == "append" && len(n.Args) == 1 && flow.Key(n.Args[0].Value) == h.Name {
+			if ok && a.Attr == "append" && len(n.Args) == 1 && flow.Key(n.Args[0].Value) == h.Name && !raised(a.X) {
 				at = n
 			}
 		}
@@ -213,7 +222,7 @@ func (p *pass) mistaken(h *pysource.Handler) {
 			severity, message = Warning, "every RuntimeError, a wrong shape included, is reported as out of memory here"
 		}
 	}
-	p.report(spanOf(h), severity, message, "catch torch.OutOfMemoryError (a subclass of RuntimeError) and let the others through")
+	p.report(spanOf(h), severity, message, "catch torch.cuda.OutOfMemoryError (a subclass of RuntimeError, PyTorch 1.13 or newer) and let the others through")
 }
 
 // spanOf is the header of a handler: "except RuntimeError as e".

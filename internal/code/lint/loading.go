@@ -219,14 +219,14 @@ func checkpointKept(p *pass) {
 				continue
 			}
 			loop := p.trainingAfter(s, b.Order)
-			if loop == nil || usedIn(loop, b.Name) || deletedBefore(s, b.Name, b.Order, 1<<30) || reboundAfter(s, b) {
+			if loop == nil || usedIn(loop, b.Name) || deletedBefore(s, b.Name, b.Order, 1<<30) || reboundAfter(s, b) || usedBelow(s, loop, b.Name) {
 				continue
 			}
 			if c, ok := b.Expr.(*pysource.Call); ok && onCPU(c) {
 				continue
 			}
 			p.report(b.Node, Note, "`"+b.Name+"` stays referenced through the whole training below: the checkpoint's tensors, optimizer state included, are never freed",
-				"`del "+b.Name+"` after load_state_dict; if it was on the GPU, one torch.cuda.empty_cache() before the first step gives the space back")
+				"`del "+b.Name+"` after its last use; if it was on the GPU, one torch.cuda.empty_cache() before the first step gives the space back")
 		}
 	}
 }
@@ -256,6 +256,22 @@ func usedIn(l *flow.Loop, name string) bool {
 		}
 	}
 	return false
+}
+
+// usedBelow tells whether a name is used after a loop, or by a function that may run then: it cannot be given up before.
+func usedBelow(s *flow.Scope, l *flow.Loop, name string) bool {
+	found := false
+	pysource.WalkBody(s.Body, func(n pysource.Node) bool {
+		switch n := n.(type) {
+		case *pysource.Function, *pysource.Lambda, *pysource.Class:
+			found = found || mentions(n, name)
+			return false
+		case *pysource.Name:
+			found = found || n.ID == name && n.Start > l.Node.Pos().End
+		}
+		return !found
+	})
+	return found || declaredOutside(s, name)
 }
 
 func reboundAfter(s *flow.Scope, b *flow.Bind) bool {

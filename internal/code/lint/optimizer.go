@@ -11,7 +11,7 @@ import (
 
 // missingZeroGrad is LM017. It is about correctness alone: .grad is summed in place, so memory does not grow by a byte.
 func missingZeroGrad(p *pass) {
-	if p.sourceHas("zero_grad", "reset_grad", ".grad = ", "del p.grad", "del param.grad", "_foreach_zero_", "apply_optimizer_in_backward", "deepspeed") {
+	if p.sourceHas("zero_grad", "reset_grad", ".grad = ", ".grad=", "del p.grad", "del param.grad", "_foreach_zero_", "apply_optimizer_in_backward", "deepspeed") {
 		return
 	}
 	for _, s := range p.m.Scopes {
@@ -38,7 +38,7 @@ func missingZeroGrad(p *pass) {
 			}
 			p.report(step.Node, severity,
 				"no zero_grad() in this loop: every step uses the sum of all gradients so far. It costs no memory (gradients are added in place), but the training is wrong",
-				"call `optimizer.zero_grad()` before backward()")
+				"call `optimizer.zero_grad()` before the first backward() of each step")
 			break
 		}
 	}
@@ -88,7 +88,7 @@ func setToNone(p *pass) {
 			if c.Method == "zero_grad" && isFalse(keyword(c.Node, "set_to_none")) {
 				p.report(c.Node, Note,
 					"set_to_none=False keeps every gradient's memory through the next forward, one copy of the trainable parameters at the time of the peak",
-					"drop the argument: since PyTorch 2.0 zero_grad() frees the gradients; keep it where code reads .grad before the next backward()")
+					"drop the argument: since PyTorch 2.0 zero_grad() frees the gradients. Keep it where code reads .grad before the next backward(), or where a step should also move parameters that got no gradient")
 			}
 		}
 	}
@@ -226,23 +226,52 @@ func ampMisuse(p *pass) {
 // clipBeforeUnscale finds clip_grad_norm_ between a scaled backward and the step, without unscale_.
 func (p *pass) clipBeforeUnscale(s *flow.Scope) {
 	for _, c := range s.Calls {
-		if !strings.HasPrefix(c.Method, "clip_grad_norm") && c.Method != "clip_grad_value_" {
-			continue
+		if !strings.HasPrefix(c.Method, "clip_grad_norm") && c.Method != "clip_grad_value_" || c.Recv != nil && !strings.HasPrefix(c.Name, "torch.") {
+			continue // a method of something else, which may unscale by itself
 		}
-		unscaled, stepped := false, false
+		unscaled, stepped := false, (*flow.Call)(nil)
 		for _, o := range s.Calls {
+			if o.Order < c.Order && !exclude(o.Ctx, c.Ctx) && (o.Method == "unscale_" || givenScaler(s, o)) {
+				unscaled = true
+			}
 			if o.RecvValue.Kind != flow.Scaler || o.Ctx.InnermostLoop() != c.Ctx.InnermostLoop() || exclude(o.Ctx, c.Ctx) {
 				continue
 			}
-			unscaled = unscaled || o.Method == "unscale_" && o.Order < c.Order
-			stepped = stepped || o.Method == "step" && o.Order > c.Order
+			if o.Method == "step" && o.Order > c.Order {
+				stepped = o
+			}
 		}
-		if stepped && !unscaled {
+		if stepped != nil && !unscaled {
 			p.report(c.Node, Error,
 				"the gradients are still multiplied by the loss scale here: the clipping compares scaled numbers and cuts nearly everything",
-				"call `scaler.unscale_(optimizer)` first")
+				p.unscaleAdvice(s, c, stepped))
+			if p.clippedEarly(s, c, stepped) {
+				p.byHand()
+			}
 		}
 	}
+}
+
+// unscaleAdvice says where to unscale. It must not run twice for one step (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/amp/grad_scaler.py, unscale_), so
+// what is clipped in every micro-batch, or before a call that comes too late, is clipped beside the step.
+func (p *pass) unscaleAdvice(s *flow.Scope, clip, step *flow.Call) string {
+	if p.clippedEarly(s, clip, step) {
+		return "clip right before the step, where the step is, after one `scaler.unscale_(optimizer)`: it may run only once for each step"
+	}
+	return "call `scaler.unscale_(optimizer)` first, once for each step"
+}
+
+// clippedEarly tells whether gradients are clipped more often than they are stepped, or are unscaled afterwards.
+func (p *pass) clippedEarly(s *flow.Scope, clip, step *flow.Call) bool {
+	loop := clip.Ctx.InnermostLoop()
+	return !holds(step.Ctx, clip.Ctx) || slices.ContainsFunc(s.Calls, func(o *flow.Call) bool {
+		return o.Method == "unscale_" && o.Order > clip.Order && o.Ctx.Inside(loop)
+	})
+}
+
+// givenScaler tells whether a function of which nothing more is known is given a scaler: it may unscale.
+func givenScaler(s *flow.Scope, c *flow.Call) bool {
+	return !strings.HasPrefix(c.Name, "torch.") && c.Callee.Kind != flow.Scaler && c.Method != "append" && slices.ContainsFunc(c.Args, func(v flow.Value) bool { return v.Kind == flow.Scaler })
 }
 
 // exclude tells whether two places stand on either side of the same test: a run comes to one of them only.
@@ -263,9 +292,9 @@ func (p *pass) scalerInMicroBatch(s *flow.Scope) {
 		conditional := false
 		for _, step := range t.steps {
 			_, ok := accumulates(t, step)
-			conditional = conditional || ok
+			conditional = conditional || ok && !backsWhereSteps(t, step)
 		}
-		if !conditional || t.managed {
+		if !conditional || t.managed || severalOptimizers(t) {
 			continue
 		}
 		for _, c := range s.Calls {
@@ -278,4 +307,15 @@ func (p *pass) scalerInMicroBatch(s *flow.Scope) {
 			return
 		}
 	}
+}
+
+// severalOptimizers tells whether a loop steps more than one optimizer: one of them may be trained less often.
+func severalOptimizers(t training) bool {
+	stepped := func(c *flow.Call) string {
+		if c.RecvValue.Kind == flow.Scaler && len(c.Node.Args) > 0 {
+			return flow.Key(c.Node.Args[0].Value)
+		}
+		return flow.Key(c.Recv)
+	}
+	return slices.ContainsFunc(t.steps, func(c *flow.Call) bool { return stepped(c) != stepped(t.steps[0]) })
 }

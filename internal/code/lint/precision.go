@@ -15,20 +15,50 @@ func float64Use(p *pass) {
 			switch {
 			case askedFor(c.Ctx):
 			case c.RecvValue.Kind == flow.Model && (c.Method == "double" || c.Method == "to" && toDouble(c.Node)), c.Result.Kind == flow.Model && isDouble(keyword(c.Node, "dtype")):
-				p.report(c.Node, Warning, "the model is in float64: parameters, gradients, optimizer state and activations all take twice the memory, and most GPUs compute it many times slower",
-					"keep it in float32 and convert its inputs with .float(), which NumPy makes in float64; if a part needs the precision, convert that part alone")
+				p.doubled(c, p.doubleSeverity(s, c), "the model is in float64: parameters, gradients, optimizer state and activations all take twice the memory, and most GPUs compute it many times slower",
+					"unless its results need the digits, keep it in float32 and convert its inputs with .float(), which NumPy makes in float64; if a part needs the precision, convert that part alone")
 			case oneOf(c.Name, "torch.set_default_dtype", "torch.set_default_tensor_type") && len(c.Node.Args) > 0 && isDouble(c.Node.Args[0].Value):
-				p.report(c.Node, Warning, "every tensor made from here on is float64 and takes twice the memory",
-					"keep float32 as the default and convert what needs the precision; what comes from NumPy in float64 then needs .float()")
+				p.doubled(c, p.doubleSeverity(s, c), "every tensor made from here on is float64 and takes twice the memory",
+					"unless the results need the digits, keep float32 as the default and convert what needs the precision; what comes from NumPy in float64 then needs .float()")
 			case c.Ctx.InnermostLoop() != nil && p.inTrainingLoop(s, c.Ctx) && (c.Method == "double" && c.RecvValue.IsTensor() || factoryDouble(c)):
-				p.report(c.Node, Note, "a float64 tensor in the training loop takes twice the memory, and what it is combined with becomes float64 too",
+				p.doubled(c, Note, "a float64 tensor in the training loop takes twice the memory, and what it is combined with becomes float64 too",
 					"use float32 (`.float()`) unless the precision is needed")
 			case (c.Method == "to" || c.Method == "cuda") && c.Recv != nil && p.doubleFromNumpy(c.Recv) && keyword(c.Node, "dtype") == nil && len(c.Node.Args) < 2:
-				p.report(c.Node, Note, "NumPy makes float64 by default: this goes to the GPU at twice the size",
+				p.doubled(c, Note, "NumPy makes float64 by default: this goes to the GPU at twice the size",
 					"convert first: `.float()`, or dtype=np.float32 where the array is made")
 			}
 		}
 	}
+}
+
+// doubled reports double precision, unless the file is about what needs it.
+func (p *pass) doubled(c *flow.Call, severity Severity, message, fix string) {
+	if !p.exact() {
+		p.report(c.Node, severity, message, fix)
+	}
+}
+
+// exact tells whether a file is about computations that need the digits: differential equations, second derivatives, spectra, geometry.
+func (p *pass) exact() bool {
+	return p.sourceHas("gradcheck", "torchdiffeq", "gpytorch", "botorch", "scipy", "hessian", "Hessian", "lanczos", "Lanczos", "eigh", "cholesky", "LBFGS", "hyperbolic", "poincare", "odeint", "from ase", "import ase", "e3nn", "geoopt")
+}
+
+// doubleSeverity is a note where the author shows that the precision is meant: by a comment beside the line, or by taking it back in the same body.
+func (p *pass) doubleSeverity(s *flow.Scope, c *flow.Call) Severity {
+	line := p.m.File.Position(c.Node.Start).Line
+	for at := max(1, line-1); at <= line; at++ {
+		if _, comment, ok := strings.Cut(strings.ToLower(p.m.File.Line(at)), "#"); ok && containsAny(comment, "precis", "accura", "double", "float64", "stab", "numeric", "digit", "nan", "exact") {
+			return Note
+		}
+	}
+	back := func(o *flow.Call) bool {
+		return o.Order > c.Order && (o.Name == c.Name && c.Name != "" && strings.HasPrefix(c.Name, "torch.set_default") ||
+			o.Recv != nil && c.Recv != nil && flow.Key(o.Recv) == flow.Key(c.Recv) && (o.Method == "float" || o.Method == "to" && !toDouble(o.Node) && words(o.Node, func(w string) bool { return w == "float32" || w == "float" || w == "dtype" })))
+	}
+	if slices.ContainsFunc(s.Calls, back) {
+		return Note
+	}
+	return Warning
 }
 
 // askedFor tells whether a place is reached only where an option says that double precision is wanted.
@@ -97,7 +127,7 @@ func logitsUpcast(p *pass) {
 			case softmaxOfLogits(c) && feedsCrossEntropy(s, c):
 				p.report(c.Node, Warning,
 					"cross_entropy applies log-softmax itself: this softmax keeps a second tensor of the size of the logits for backward, and changes the loss",
-					"pass the raw logits")
+					"pass the raw logits to the loss; take the softmax only where probabilities are wanted")
 			case modelRun(c) && isTrue(keyword(c.Node, "output_hidden_states")) && p.inTraining(s, c):
 				p.report(c.Node, Note, "output_hidden_states=True returns every layer's output, which then lives as long as the result does",
 					"leave it off unless the loss needs the hidden states")
@@ -267,7 +297,7 @@ func tensorOfTensor(p *pass) {
 			if c.Name != "torch.tensor" || len(c.Args) == 0 || c.Node.Args[0].Name != "" {
 				continue
 			}
-			if _, name := c.Node.Args[0].Value.(*pysource.Name); !name || !c.Args[0].IsTensor() || p.typeAsked(c) {
+			if _, name := c.Node.Args[0].Value.(*pysource.Name); !name || !c.Args[0].IsTensor() || c.Args[0].Guess || p.typeAsked(c) {
 				continue
 			}
 			what := p.text(c.Node.Args[0].Value)

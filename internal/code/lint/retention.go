@@ -43,16 +43,40 @@ func (p *pass) runningAverage(s *flow.Scope, st *flow.Store) {
 	if st.Ctx.NoGrad != flow.Recording || !st.Value.HasGraph() && !(inModule(s) && st.Value.From != 0) {
 		return
 	}
-	for _, b := range s.Binds {
-		if b.Name == st.Base && b.Node != st.Node {
-			return // set anew in the same breath: a state, or cut there
-		}
+	if p.partOfForward(s, st) {
+		return
 	}
 	what := p.text(st.Expr)
 	p.report(st.Node, Warning,
 		"`"+st.Base+"` is averaged with its graph: each call links the graphs of all earlier ones to it, so memory grows with every batch, or backward fails the second time",
 		"average the values alone: `"+what+"` with .detach(), or the whole line under torch.no_grad()")
 	p.within(s)
+}
+
+// partOfForward tells whether an average is more than statistics: the function sets it anew or computes with it afterwards, or another method starts it
+// afresh. The potential of a spiking neuron and the state of a recurrent cell carry their graph through time on purpose.
+func (p *pass) partOfForward(s *flow.Scope, st *flow.Store) bool {
+	used := 0
+	for _, stmt := range s.Body {
+		pysource.Walk(stmt, func(n pysource.Node) bool {
+			if x, ok := n.(pysource.Expr); ok && flow.Key(x) == st.Base && x.Pos().Start >= st.Node.Pos().End {
+				used++
+			}
+			return true
+		})
+	}
+	if used > 0 || slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool { return b.Name == st.Base && b.Node != st.Node }) {
+		return true
+	}
+	if s.Func == nil || s.Func.Class == nil {
+		return false
+	}
+	for name, fn := range s.Func.Class.Methods {
+		if name != "__init__" && fn != s.Func && fn.Scope != nil && slices.ContainsFunc(fn.Scope.Binds, func(b *flow.Bind) bool { return b.Name == st.Base }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
@@ -321,8 +345,11 @@ func (p *pass) escapes(s *flow.Scope, st *flow.Store) bool {
 			return true
 		}
 	}
-	if len(st.Base) > 5 && st.Base[:5] == "self." {
+	if strings.HasPrefix(st.Base, "self.") || declaredOutside(s, st.Base) {
 		return true
+	}
+	if s.Func != nil && (hasParam(s.Func.Node, st.Base) || !boundIn(s, st.Base)) && !evaluates(s) {
+		return true // a list that was given, or one of the file: whoever reads it may back-propagate
 	}
 	for _, c := range s.Calls {
 		if c.Order < st.Order || harmless(c) {
@@ -335,6 +362,17 @@ func (p *pass) escapes(s *flow.Scope, st *flow.Store) bool {
 		}
 	}
 	return s.Func != nil && s.Func.Outer != nil && s.Holds(st.Base).Kind == flow.Unknown
+}
+
+// declaredOutside tells whether a function says that a name is not its own: other functions may back-propagate it.
+func declaredOutside(s *flow.Scope, name string) bool {
+	found := false
+	pysource.WalkBody(s.Body, func(n pysource.Node) bool {
+		w, ok := n.(*pysource.Word)
+		found = found || ok && s.Func != nil && slices.Contains(w.Names, name)
+		return !found
+	})
+	return found
 }
 
 // joined tells whether what a loop over anything but a loader collects is put together again: the steps of a sequence.
@@ -442,7 +480,7 @@ func hiddenState(p *pass) {
 			}
 			p.report(b.Node, severity,
 				"`"+b.Name+"` goes from one batch into the next with its graph: backward reaches back through every earlier batch, or fails with \"backward through the graph a second time\"",
-				"cut it before each batch: `"+b.Name+" = "+b.Name+".detach()` (each part of an LSTM's tuple), not retain_graph=True; where gradients should reach back through time, add the losses up and call backward() once")
+				"cut it after each batch: `"+b.Name+" = "+b.Name+".detach()` (of a tuple or a list, each tensor in it), not retain_graph=True; where gradients should reach back through time, add the losses up and call backward() once")
 			p.explains(loop)
 		}
 	}

@@ -18,13 +18,13 @@ type finder struct {
 var spoken = []string{
 	"cuda", "device", "gpu", "GPU", "accelerat", "xpu", "mps", "Trainer", "fabric", "distributed", "inference_mode().__enter__", "no_grad().__enter__",
 	".remove()", ".reset()", "LightningModule", "self.log(", "drop_last=True", "zero_grad", "CrossEntropyLoss",
-	`reduction="sum"`, "reduction='sum'", "scale_grads", "num_items_in_batch", "size_average=False", "WSL", "wsl",
+	`reduction="sum"`, "reduction='sum'", "scale_grads", "num_items_in_batch", "size_average=False", "nbs", "nominal", "WSL", "wsl",
 	`"use_reentrant": False`, "'use_reentrant': False", "use_reentrant=False", "use_cache = False", "use_cache=False",
 	"enable_input_require_grads", "prepare_model_for_kbit_training", "prepare_model_for_int8_training",
 }
 
 var search = sync.OnceValue(func() *finder {
-	words := slices.Clone(spoken)
+	words := slices.Concat(spoken, oldWords)
 	for _, r := range rules {
 		if r.word != "" {
 			words = append(words, r.word)

@@ -21,7 +21,7 @@ func checkpointingIneffective(p *pass) {
 			case oneOf(c.Name, "torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential") && keyword(c.Node, "use_reentrant") == nil && !splat(c.Node) && !inputRequiresGrad(s, c):
 				p.report(c.Node, Warning,
 					"without use_reentrant PyTorch 2 warns, and the reentrant kind recomputes nothing useful when no input requires a gradient: frozen embeddings or LoRA then get no gradient at all",
-					"pass use_reentrant=False (PyTorch 1.11 or newer)")
+					reentrantAdvice(c))
 				if p.offByDefault(c.Ctx) {
 					p.needs(Checkpoints)
 				}
@@ -45,6 +45,16 @@ func checkpointingIneffective(p *pass) {
 		p.report(enabled, Warning, "with LoRA the embeddings are frozen, so the checkpointed blocks' input needs no gradient: reentrant checkpointing then breaks the graph",
 			"call model.enable_input_require_grads(), or gradient_checkpointing_kwargs={\"use_reentrant\": False}")
 	}
+}
+
+// reentrantAdvice says which kind of checkpointing to ask for. Frozen parameters that DeepSpeed ZeRO 3 gathered are empty again when the other kind
+// compares what it recomputed (https://github.com/huggingface/transformers/issues/47254).
+func reentrantAdvice(c *flow.Call) string {
+	since := "(PyTorch 1.11 or newer)"
+	if c.Method == "checkpoint_sequential" {
+		since = "(PyTorch 2.0 or newer)"
+	}
+	return "pass use_reentrant=False " + since + "; with frozen parameters under DeepSpeed ZeRO 3, use_reentrant=True and an input that requires a gradient"
 }
 
 // offByDefault tells whether a place is reached only where a flag for checkpointing is set that is a parameter of the file, False unless somebody gives it.
@@ -174,7 +184,7 @@ func deepCopy(p *pass) {
 				continue
 			}
 			p.report(c.Node, Note, "a second model on the same device: its parameters (and, unless frozen, its gradients) take memory again",
-				"for an average or a teacher: `copy.deepcopy(model).cpu()` or at least `.requires_grad_(False)`; to remember the best weights, copy the state dict to the CPU")
+				"a copy that is never trained needs no gradients: `.requires_grad_(False)`; to remember the best weights, copy the state dict to the CPU instead")
 		}
 	}
 }

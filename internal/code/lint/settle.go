@@ -26,6 +26,7 @@ type Project struct {
 	Quiet  map[string]bool                               // functions that only run while autograd is off
 	Traits Trait                                         // of any of its files
 	Torch  func(file string) (major, minor int, ok bool) // the newest PyTorch that the project allows at a file; nil: not known
+	Oldest func(file string) (major, minor int, ok bool) // the oldest, where the project says so
 
 	called, trained map[string]bool // functions that some file calls, and those that a file that trains calls, itself or through others
 }
@@ -95,9 +96,22 @@ func (p *Project) silences(f Finding) bool {
 // advisedSince is the first PyTorch that has what a rule advises.
 var advisedSince = map[string][2]int{
 	"LM003": {0, 4},  // torch.no_grad: https://github.com/pytorch/pytorch/releases/tag/v0.4.0
+	"LM024": {0, 4},  // map_location by name: the same release
 	"LM025": {2, 3},  // torch.amp.GradScaler: https://github.com/pytorch/pytorch/blob/v2.3.0/torch/amp/grad_scaler.py
 	"LM032": {1, 7},  // gradient_as_bucket_view: https://github.com/pytorch/pytorch/blob/v1.7.0/torch/nn/parallel/distributed.py
 	"LM036": {1, 11}, // use_reentrant: https://github.com/pytorch/pytorch/blob/v1.11.0/torch/utils/checkpoint.py
+}
+
+// repairedSince is the first PyTorch on which a safe repair runs: torch.amp.autocast (https://github.com/pytorch/pytorch/blob/v1.10.0/torch/amp/__init__.py).
+var repairedSince = map[string][2]int{"LM025": {1, 10}}
+
+// older tells whether the project says that it also runs on a PyTorch before a release.
+func (p *Project) older(file string, since [2]int) bool {
+	if p.Oldest == nil {
+		return false
+	}
+	major, minor, known := p.Oldest(file)
+	return known && (major < since[0] || major == since[0] && minor < since[1])
 }
 
 // settle is a finding after what it rests on was looked up. Tensors go back to a GPU only where they were saved from one, nothing is recorded once
@@ -105,6 +119,10 @@ var advisedSince = map[string][2]int{
 func (p *Project) settle(f Finding) Finding {
 	if p == nil {
 		return f
+	}
+	if since, ok := repairedSince[f.Rule]; ok && f.Repair != nil && f.Repair.Safe && p.older(f.File, since) {
+		unsafe := *f.Repair
+		unsafe.Safe, f.Repair = false, &unsafe
 	}
 	switch {
 	case f.Needs&SavesModel != 0 && p.Traits&SavesModel == 0, f.Needs&SavesOnCPU != 0 && p.Traits&SavesOnCPU != 0, f.Needs&Trains != 0 && !p.trains(f), f.Needs&Checkpoints != 0 && p.Traits&Checkpoints == 0:
@@ -167,7 +185,7 @@ func modulesDifferentiate(m *flow.Module) bool {
 		if fn.Class == nil || fn.Scope == nil || !fn.Class.Module && fn.Class.Methods["forward"] == nil || fn.Class.Derives("Function") {
 			continue
 		}
-		if m.Reaches(fn, "grad") || slices.ContainsFunc(fn.Scope.Calls, differentiates) || slices.ContainsFunc(fn.Node.Decorators, func(d pysource.Expr) bool {
+		if m.Reaches(fn, "grad") || fn.Name == "forward" && m.Reaches(fn, "backward") || slices.ContainsFunc(fn.Scope.Calls, differentiates) || slices.ContainsFunc(fn.Node.Decorators, func(d pysource.Expr) bool {
 			return words(d, func(w string) bool { return w == "enable_grad" })
 		}) {
 			return true

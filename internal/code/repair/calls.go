@@ -2,6 +2,7 @@ package repair
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
@@ -15,21 +16,40 @@ func loadOnCPU(s *site) []lint.Repair {
 	if s.call == nil || s.call.Name != "torch.load" {
 		return nil
 	}
-	safe := false
-	if outer := s.argumentOf(s.call.Node); outer != nil {
-		f, ok := outer.Func.(*pysource.Attribute)
-		safe = ok && f.Attr == "load_state_dict"
-	}
+	safe := s.copiedFrom(s.call.Node)
 	if !safe && s.wholeModel(s.call.Node) {
 		return nil
 	}
+	cpu := `"cpu"`
+	if s.beforeItem() {
+		cpu = "lambda storage, loc: storage" // which every release takes
+	}
 	if x := keyword(s.call.Node, "map_location"); x != nil {
-		return one("Load onto the CPU", safe, replace(x, `"cpu"`))
+		return one("Load onto the CPU", safe, replace(x, cpu))
 	}
 	if len(s.call.Node.Args) != 1 && !named(s.call.Node.Args[1:]) {
 		return nil
 	}
-	return one("Load onto the CPU: `map_location=\"cpu\"`", safe, s.adding(s.call.Node, `map_location="cpu"`)...)
+	return one("Load onto the CPU: `map_location="+cpu+"`", safe, s.adding(s.call.Node, "map_location="+cpu)...)
+}
+
+// copiedFrom tells whether what is loaded goes straight into the load_state_dict of a model or an optimizer, and nowhere else: those copy it to where their
+// own tensors are. An average or a buffer of the project may keep what it is given.
+func (s *site) copiedFrom(load *pysource.Call) bool {
+	outer := s.argumentOf(load)
+	if outer == nil || s.has("_load_from_state_dict") {
+		return false
+	}
+	f, ok := outer.Func.(*pysource.Attribute)
+	taker := s.known.calls[outer.Pos()]
+	if !ok || f.Attr != "load_state_dict" || taker == nil {
+		return false
+	}
+	name := strings.ToLower(flow.Last(flow.Key(f.X)))
+	if strings.Contains(name, "ema") || strings.Contains(name, "shadow") || strings.Contains(name, "average") {
+		return false
+	}
+	return taker.RecvValue.Kind == flow.Model || taker.RecvValue.Kind == flow.Optimizer
 }
 
 // wholeModel tells whether what is loaded is run or handled as a module: a pickled model, which stays where it is loaded to.
@@ -106,7 +126,8 @@ func newAMP(s *site) []lint.Repair {
 		insert += ", "
 	}
 	name := "torch.amp." + flow.Last(s.call.Name)
-	safe := flow.Last(s.call.Name) != "GradScaler" // torch.amp.autocast is there since 1.10, torch.amp.GradScaler since 2.3
+	// torch.amp.autocast is there since 1.10, torch.amp.GradScaler since 2.3; a scripted function may know only one of the names.
+	safe := flow.Last(s.call.Name) != "GradScaler" && !s.has("torch.jit")
 	return one("Replace with `"+name+"(\"cuda\")`", safe, replace(c.Func, name), pysource.Edit{Start: end + open + 1, End: end + open + 1, Text: insert})
 }
 
@@ -124,28 +145,69 @@ func deleteCheckpoint(s *site) []lint.Repair {
 	if s.bind == nil || strings.Contains(s.bind.Name, ".") {
 		return nil
 	}
-	block, inside, last := s.known.blocks[s.bind.Node], 0, s.bind.Node
+	block, inside, first, last := s.known.blocks[s.bind.Node], 0, pysource.Stmt(nil), s.bind.Node
 	for _, st := range block {
 		n := names([]pysource.Stmt{st}, s.bind.Name)
 		inside += n
 		if n > 0 {
 			last = st
 		}
+		if n > 0 && first == nil {
+			first = st
+		}
 	}
 	body := s.f.Body
 	if fn := s.scope.Func; fn != nil {
 		body = fn.Node.Body
 	}
-	if names(body, s.bind.Name) != inside || s.scope.Func == nil && names(s.f.Body, s.bind.Name) != inside || last == s.bind.Node {
+	if names(body, s.bind.Name) != inside || last == s.bind.Node || first != s.bind.Node || s.inClass(s.bind.Node) || reachable(body, s.bind.Name) {
 		return nil
 	}
-	if _, ok := last.(*pysource.Return); ok || anyNode([]pysource.Stmt{last}, func(n pysource.Node) bool { _, ok := n.(*pysource.Lambda); return ok }) {
+	if _, ok := last.(*pysource.Return); ok || len(bodies(last)) > 0 && !deletable(last) {
 		return nil
 	}
-	if len(bodies(last)) > 0 && !deletable(last) {
-		return nil
+	// A name of the file is one of its module too, and a cell of a notebook is run again.
+	if safe := s.scope.Func != nil; safe || !strings.HasSuffix(s.m.Path, ".ipynb") {
+		return one("Add `del "+s.bind.Name+"` after its last use", safe, s.after(last, "del "+s.bind.Name)...)
 	}
-	return one("Add `del "+s.bind.Name+"` after its last use", true, s.after(last, "del "+s.bind.Name)...)
+	return nil
+}
+
+// reachable tells whether a name may be asked for where no use of it is written: by a function, class or generator that runs later, by another function
+// that shares it, or through the names of a body.
+func reachable(body []pysource.Stmt, name string) bool {
+	return anyNode(body, func(n pysource.Node) bool {
+		switch n := n.(type) {
+		case *pysource.Function, *pysource.Class, *pysource.Lambda:
+			return anyName(n, name)
+		case *pysource.Comprehension:
+			return n.Kind == '(' && anyName(n, name)
+		case *pysource.Word:
+			return slices.Contains(n.Names, name)
+		case *pysource.Call:
+			called := flow.Key(n.Func)
+			return called == "eval" || called == "exec" || len(n.Args) == 0 && (called == "locals" || called == "globals" || called == "vars" || called == "dir")
+		}
+		return false
+	})
+}
+
+func anyName(n pysource.Node, name string) bool {
+	found := false
+	pysource.Walk(n, func(x pysource.Node) bool {
+		e, ok := x.(*pysource.Name)
+		found = found || ok && e.ID == name
+		return !found
+	})
+	return found
+}
+
+// inClass tells whether a statement makes an attribute of a class.
+func (s *site) inClass(st pysource.Stmt) bool {
+	return slices.ContainsFunc(s.known.all, func(o pysource.Stmt) bool {
+		c, ok := o.(*pysource.Class)
+		return ok && slices.Contains(c.Body, st)
+	})
 }
 
 // deletable tells whether a compound statement ends with its last line, so that a statement can be put below it, and keeps no name alive.

@@ -128,3 +128,44 @@ func TestAWholeModelIsNotLoadedOntoTheCPU(t *testing.T) {
 		}
 	}
 }
+
+// In programs that the usual repair would break there is no safe one, but where the program says so.
+func TestSafeRepairsBreakNoProgram(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "lint", "testdata", "hazards.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range strings.Split("\n"+string(text), "\n### ")[1:] {
+		title, code, _ := strings.Cut(program, "\n")
+		lines := strings.Split(code, "\n")
+		for _, f := range checked([]byte(code)).Findings {
+			rule, _, _ := strings.Cut(title, " ")
+			if allowed := strings.Contains(lines[f.Line-1], f.Rule+" "+f.Severity.String()+" safe"); f.Rule == rule && allowed != (f.Repair != nil && f.Repair.Safe) {
+				t.Errorf("%s: line %d, %s: a safe repair should be offered %v: %+v", title, f.Line, f.Rule, allowed, f.Repair)
+			}
+		}
+	}
+}
+
+// A cell of a notebook is run again and again: what one run deletes the next does not find.
+func TestNothingIsDeletedInACell(t *testing.T) {
+	t.Parallel()
+	src := []byte("import torch\nckpt = torch.load('a.pt')\nmodel.load_state_dict(ckpt['model'])\nfor x, y in loader:\n    optimizer.zero_grad()\n    criterion(model(x), y).backward()\n    optimizer.step()\n")
+	report := lint.Check("a.ipynb", src, nil)
+	repair.Offer(repair.Unit{Path: "a.ipynb", Source: src, Check: func(edits []pysource.Edit) *lint.Report {
+		return lint.Check("a.ipynb", pysource.Apply(src, edits), nil)
+	}}, report)
+	seen := false
+	for _, f := range report.Findings {
+		if f.Rule == "LM027" {
+			seen = true
+			if f.Repair != nil {
+				t.Errorf("%+v", f.Repair)
+			}
+		}
+	}
+	if !seen {
+		t.Error("the kept checkpoint is not reported")
+	}
+}

@@ -66,15 +66,15 @@ func keepValue(s *site) []lint.Repair {
 		return nil
 	}
 	x, uses := s.store.Expr, s.usesOf(s.store.Base, 3)
-	if uses == differentiated {
+	if uses == differentiated || s.declaredOutside(s.store.Base) {
 		return nil
 	}
-	if !s.tensor(x) && !s.scalar(x, 5) {
+	if !s.tensor(x) && !s.scalar(x, 5) || s.sometimesNumber(x) {
 		return nil // it may be a tuple, a dict or a number
 	}
 	freed := s.found.Severity == lint.Note // after its backward nothing can be differentiated any more
 	var out []lint.Repair
-	if uses == asNumber && s.scalar(x, 5) {
+	if uses == asNumber && s.scalar(x, 5) && !s.beforeItem() {
 		out = append(out, one(s.titled(x, ".item()"), true, with(x, ".item()")...)...)
 	}
 	out = append(out, one(s.titled(x, ".detach()"), uses <= asTensor || freed, with(x, ".detach()")...)...)
@@ -95,7 +95,7 @@ func keepOnCPU(s *site) []lint.Repair {
 // withoutGraph runs an evaluation without autograd: the whole function where it does nothing else, else the loop or statement.
 func withoutGraph(s *site) []lint.Repair {
 	torch := s.torch()
-	if s.call == nil || torch == "" || lint.TrainableElsewhere(s.scope, s.call) {
+	if s.call == nil || torch == "" || s.beforeItem() || lint.TrainableElsewhere(s.scope, s.call) {
 		return nil
 	}
 	var out []lint.Repair
@@ -230,8 +230,8 @@ func logDetached(s *site) []lint.Repair {
 		for _, v := range d.Values {
 			_, plain := v.(*pysource.Name)
 			switch {
-			case !plain || !s.carries(flow.Key(v)):
-			case method == ".item()" && !s.scalar(v, 5):
+			case !plain || !s.carries(v):
+			case method == ".item()" && (s.beforeItem() || !s.scalar(v, 5)):
 				edits = nil
 			default:
 				edits = append(edits, with(v, method)...)
@@ -242,9 +242,19 @@ func logDetached(s *site) []lint.Repair {
 	return out
 }
 
-// carries tells whether a name was given a value with a graph.
-func (s *site) carries(name string) bool {
-	return slices.ContainsFunc(s.scope.Binds, func(b *flow.Bind) bool { return b.Name == name && b.Value.HasGraph() })
+// carries tells whether a name holds a tensor with a graph, whatever it was given.
+func (s *site) carries(v pysource.Expr) bool {
+	bound := 0
+	for _, b := range s.scope.Binds {
+		if b.Name != flow.Key(v) {
+			continue
+		}
+		if !b.Value.HasGraph() {
+			return false
+		}
+		bound++
+	}
+	return bound > 0 && s.tensor(v)
 }
 
 // moveZeroGrad clears the gradients after the step that used them.
@@ -312,12 +322,13 @@ func addZeroGrad(s *site) []lint.Repair {
 	return nil
 }
 
-// dropSetToNone frees gradients instead of filling them with zeros. Code that reads .grad may meet None then.
+// dropSetToNone frees gradients instead of filling them with zeros. Code that reads .grad, in whatever file, may meet None then, and a step leaves
+// parameters alone that got no gradient, where zeros would have moved them by momentum or decay.
 func dropSetToNone(s *site) []lint.Repair {
 	if s.call == nil {
 		return nil
 	}
-	return one("Remove `set_to_none=False`", !s.has(".grad"), s.without(s.call.Node, "set_to_none")...)
+	return one("Remove `set_to_none=False`", false, s.without(s.call.Node, "set_to_none")...)
 }
 
 // unscaleFirst divides the gradients by the loss scale before they are clipped.

@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
@@ -34,7 +35,9 @@ func (s *site) usesOf(key string, steps int) use {
 	case strings.Contains(key, "."):
 		return outOfSight // an attribute: other files may read it
 	case s.scope != nil && s.scope.Func != nil:
-		body = s.scope.Func.Node.Body
+		if body = s.scope.Func.Node.Body; !s.ownName(key) {
+			return outOfSight // a list that was given, or one of the file: others read it
+		}
 	}
 	worst := asNumber
 	for _, st := range body {
@@ -45,6 +48,14 @@ func (s *site) usesOf(key string, steps int) use {
 		})
 	}
 	return worst
+}
+
+// ownName tells whether a function makes what a name holds itself.
+func (s *site) ownName(key string) bool {
+	return !s.isParameter(key) && slices.ContainsFunc(s.scope.Binds, func(b *flow.Bind) bool {
+		a, ok := b.Node.(*pysource.Assign)
+		return b.Name == key && !(ok && a.Op != "")
+	})
 }
 
 // visit walks a tree with the nodes above each node, the closest last.
@@ -317,3 +328,56 @@ func (s *site) scalarName(key string, steps int) bool {
 	}
 	return bound > 0 && !s.isParameter(key)
 }
+
+// sometimesNumber tells whether a name is given a plain number on some way to where it is used: a number has neither item() nor detach().
+func (s *site) sometimesNumber(x pysource.Expr) bool {
+	key, found := flow.Key(x), false
+	if key == "" || s.scope == nil {
+		return false
+	}
+	for _, b := range s.scope.Binds {
+		if b.Name != key || b.Expr == nil {
+			continue
+		}
+		if a, ok := b.Node.(*pysource.Assign); ok && a.Op != "" {
+			continue
+		}
+		plain := b.Value.Kind == flow.Scalar
+		if _, number := b.Expr.(*pysource.Number); number {
+			plain = true
+		}
+		found = found || plain && !s.replacedFirst(b)
+	}
+	return found
+}
+
+// replacedFirst tells whether something in the block of a binding gives the name another value before the place is reached, whatever branches are taken.
+func (s *site) replacedFirst(b *flow.Bind) bool {
+	at := s.found.Span.Start
+	return slices.ContainsFunc(s.scope.Binds, func(o *flow.Bind) bool {
+		return o != b && o.Name == b.Name && o.Order > b.Order && o.Node.Pos().Start < at && o.Value.Kind != flow.Scalar && len(o.Ctx.Branches(nil)) <= len(b.Ctx.Branches(nil)) && o.Ctx.InnermostLoop() == s.loop()
+	})
+}
+
+// loop is the closest loop around the place.
+func (s *site) loop() *flow.Loop {
+	switch {
+	case s.store != nil:
+		return s.store.Ctx.InnermostLoop()
+	case s.call != nil:
+		return s.call.Ctx.InnermostLoop()
+	}
+	return nil
+}
+
+// declaredOutside tells whether a function says that a name is not its own: others may use it in any way.
+func (s *site) declaredOutside(name string) bool {
+	return s.scope != nil && s.scope.Func != nil && anyNode(s.scope.Func.Node.Body, func(n pysource.Node) bool {
+		w, ok := n.(*pysource.Word)
+		return ok && slices.Contains(w.Names, name)
+	})
+}
+
+// beforeItem tells whether a file is written for a PyTorch before 0.4, which has neither no_grad nor item() nor a map_location that is a name
+// (https://github.com/pytorch/pytorch/releases/tag/v0.4.0).
+func (s *site) beforeItem() bool { return s.has("volatile=", ".volatile", ".data[0]", "async=True") }

@@ -15,8 +15,9 @@ var pinned = regexp.MustCompile(`(?m)^[^#\n]*?(?:^|[\s"'\[-])(?:py)?torch\s*(==|
 // told finds releases of PyTorch in a page about the project: "PyTorch 1.8.0", "pytorch (tested on 1.7.1)", "torch==1.4". bound are words that
 // make one the oldest of several.
 var (
-	told  = regexp.MustCompile(`(?i)\b(?:py)?torch[\]*_\x60:]*(?:\s+version)?\s*(?:[=:(]+|\(?tested (?:on|with)(?: pytorch)?)?\s*v?(\d)\.(\d+)`)
-	bound = regexp.MustCompile(`(?i)(?:>=?|≥|at least|minimum)[^.\n]{0,12}$|^[\d.]*\s*(?:\+|\(?(?:or|and)\s+(?:above|later|newer|higher|greater|up))`)
+	told       = regexp.MustCompile(`(?i)\b(?:py)?torch[\]*_\x60:]*(?:\s+version)?\s*(?:[=:(-]+|\(?tested (?:on|with)(?: pytorch)?)?\s*v?(\d)\.(\d+)`)
+	oldestTold = regexp.MustCompile(`(?i)\b(?:py)?torch[\]*_\x60:]*(?:\s+version)?\s*(?:>=?|≥|,?\s*at least(?: version)?|minimum)\s*v?(\d)\.(\d+)`)
+	bound      = regexp.MustCompile(`(?i)(?:>=?|≥|at least|minimum)[^.\n]{0,12}$|^[\d.]*\s*(?:\+|\(?(?:or|and)\s+(?:above|later|newer|higher|greater|up))`)
 )
 
 // maxPinFile bounds a file that is looked through for requirements, and maxPinFolders how far above a source they are looked for.
@@ -25,49 +26,66 @@ const (
 	maxPinFolders = 6
 )
 
-// pins says of a file what torch says of its folder, which is looked up once.
-func (w *Workspace) pins() func(file string) (major, minor int, ok bool) {
-	type release struct {
-		major, minor int
-		ok           bool
-	}
-	known := map[string]release{}
+// least finds the oldest release that a file of requirements asks for: torch>=1.7.
+var least = regexp.MustCompile(`(?m)^[^#\n]*?(?:^|[\s"'\[-])(?:py)?torch\s*(?:\[[^\]]*\])?\s*>=?\s*["']?v?(\d+)\.(\d+)`)
+
+// telling is how a release is read from requirements, and from a page.
+type telling struct {
+	requirements, page func([]byte) (major, minor int, ok bool)
+}
+
+var (
+	newest = telling{pin, tellsOf}
+	oldest = telling{atLeast, tellsOldest}
+)
+
+// pinning is what a folder says of PyTorch itself, and whether the folders above it have nothing to say: it is the top of a project, or cannot be read.
+type pinning struct {
+	major, minor int
+	ok, top      bool
+}
+
+// pins gives the newest or oldest PyTorch that the requirements in the folder of a file, or closest above it, allow, as far as they say. Each folder is
+// looked into once.
+func (w *Workspace) pins(what telling) func(file string) (major, minor int, ok bool) {
+	known := map[string]pinning{}
 	return func(file string) (int, int, bool) {
-		dir := filepath.Dir(file)
-		r, seen := known[dir]
-		if !seen {
-			r.major, r.minor, r.ok = w.torch(dir)
-			known[dir] = r
+		dir, err := filepath.Abs(filepath.Dir(file))
+		for range maxPinFolders {
+			if err != nil {
+				break
+			}
+			p, seen := known[dir]
+			if !seen {
+				p = w.pinning(dir, what)
+				known[dir] = p
+			}
+			if p.ok || p.top || filepath.Dir(dir) == dir {
+				return p.major, p.minor, p.ok
+			}
+			dir = filepath.Dir(dir)
 		}
-		return r.major, r.minor, r.ok
+		return 0, 0, false
 	}
 }
 
-// torch is the newest PyTorch that the requirements in a folder, or closest above it, allow, as far as they say.
-func (w *Workspace) torch(dir string) (major, minor int, ok bool) {
-	dir, err := filepath.Abs(dir)
-	for range maxPinFolders {
-		if err != nil || !w.settings.Fence.Allows(dir) {
-			return 0, 0, false
-		}
-		entries, readErr := os.ReadDir(dir)
-		if readErr != nil {
-			return 0, 0, false
-		}
-		if major, minor, ok := fromFiles(dir, entries, requirements, pin); ok {
-			return major, minor, true
-		}
-		if major, minor, ok := fromFiles(dir, entries, page, tellsOf); ok {
-			return major, minor, true
-		}
-		_, gitErr := os.Stat(filepath.Join(dir, ".git"))
-		if parent := filepath.Dir(dir); gitErr != nil && parent != dir {
-			dir = parent
-			continue
-		}
-		break
+// pinning looks into one folder.
+func (w *Workspace) pinning(dir string, what telling) pinning {
+	if !w.settings.Fence.Allows(dir) {
+		return pinning{top: true}
 	}
-	return 0, 0, false
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return pinning{top: true}
+	}
+	if major, minor, ok := fromFiles(dir, entries, requirements, what.requirements); ok {
+		return pinning{major, minor, true, true}
+	}
+	if major, minor, ok := fromFiles(dir, entries, page, what.page); ok {
+		return pinning{major, minor, true, true}
+	}
+	_, err = os.Stat(filepath.Join(dir, ".git"))
+	return pinning{top: err == nil}
 }
 
 // fromFiles reads the first release that a file of a folder with such a name tells.
@@ -100,14 +118,48 @@ func tellsOf(text []byte) (major, minor int, ok bool) {
 			if bound.Match(line[:m[0]]) || bound.Match(line[m[1]:]) {
 				return 0, 0, false
 			}
-			a, _ := strconv.Atoi(string(line[m[2]:m[3]]))
-			b, _ := strconv.Atoi(string(line[m[4]:m[5]]))
+			a, b, _ := release(line[m[2]:m[3]], line[m[4]:m[5]])
 			if !ok || a > major || a == major && b > minor {
 				major, minor, ok = a, b, true
 			}
 		}
 	}
 	return major, minor, ok
+}
+
+// tellsOldest reads the PyTorch that a page names as the oldest of several.
+func tellsOldest(text []byte) (major, minor int, ok bool) {
+	for line := range bytes.Lines(text) {
+		for _, m := range oldestTold.FindAllSubmatch(line, -1) {
+			if major, minor, ok = release(m[len(m)-2], m[len(m)-1]); ok {
+				return major, minor, true
+			}
+		}
+		for _, m := range told.FindAllSubmatchIndex(line, -1) {
+			if bound.Match(line[:m[0]]) || bound.Match(line[m[1]:]) {
+				return release(line[m[2]:m[3]], line[m[4]:m[5]])
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+func release(a, b []byte) (major, minor int, ok bool) {
+	major, err := strconv.Atoi(string(a))
+	if err != nil {
+		return 0, 0, false
+	}
+	minor, err = strconv.Atoi(string(b))
+	return major, minor, err == nil
+}
+
+// atLeast reads the oldest PyTorch that a text allows.
+func atLeast(text []byte) (major, minor int, ok bool) {
+	m := least.FindSubmatch(text)
+	if m == nil {
+		return 0, 0, false
+	}
+	return release(m[1], m[2])
 }
 
 // requirements knows the names of files that say what a project is installed with.
@@ -128,8 +180,7 @@ func pin(text []byte) (major, minor int, ok bool) {
 	if m == nil {
 		return 0, 0, false
 	}
-	major, _ = strconv.Atoi(string(m[2]))
-	minor, _ = strconv.Atoi(string(m[3]))
+	major, minor, _ = release(m[2], m[3])
 	if string(m[1]) == "<" {
 		if minor--; minor < 0 {
 			return 0, 0, false

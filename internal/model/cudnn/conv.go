@@ -139,6 +139,15 @@ func (t *terms) transformed(c Conv, p Pass) int64 {
 	return 0
 }
 
+// Transformed is what a forward pass or an input gradient takes at most where cuDNN works by FFT on its own accord, without trials; 0 where it was never seen to: with fewer than 5×5 taps, strides, groups,
+// channels last, 16 bits. Measured: [2000,16,14,14] by 32 filters of 5×5 forward, 278,579,200 bytes, one plane for every output.
+func (c Conv) Transformed() units.Bytes {
+	if !c.valid() || c.Width != 4 || c.Last || c.Groups > 1 || c.Depth > 0 || c.Stride > 1 || c.Dilation > 1 || c.R*c.S < 25 || c.R == 1 || c.S == 1 {
+		return 0
+	}
+	return units.Bytes(tiledFFT(c))
+}
+
 // planes are the planes of the input, of the output, and of filters between the channels of each group.
 func (c Conv) planes() (ins, outs, filters int64) {
 	return int64(c.N) * int64(c.C), int64(c.N) * int64(c.K), int64(c.channels()) * int64(c.K)

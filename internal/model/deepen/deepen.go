@@ -27,25 +27,28 @@ type Recording struct {
 	// Zones counts the layers of each stretch of equal ones, from the first layer on (checkpointed ones, then others). None: the model has no layers that
 	// are alike, and the template plays at its own depth only.
 	Zones []int
+	// Period is after how many layers they are alike again; 0 is 1: every layer is like its neighbours.
+	Period int
 }
 
 // edge is how many layers at either end of a zone may be unlike those in its middle.
 const edge = 2
 
-// stretchable is how many layers of a zone are recorded that can be played with any number from 2·edge on: two in the middle, to be compared.
-const stretchable = 2*edge + 2
+// stretchable is how many layers of a zone are recorded at least that can be played with any number from 2·edge on: two periods in the middle, to be compared.
+func stretchable(period int) int { return 2*edge + 2*period }
 
-// Enough is how many layers of a zone have to be recorded so that it can be played with n.
-func Enough(n int) int {
+// Enough is how many layers of a zone have to be recorded so that it can be played with n: both begin and end at the same point of the period.
+func Enough(n, period int) int {
 	if n < 2*edge {
 		return n
 	}
-	return stretchable
+	return stretchable(period) + (n-2*edge)%period
 }
 
 // Template is a recording cut to pieces.
 type Template struct {
 	zones   []int
+	period  int
 	depth   int
 	groups  []group
 	pieces  [5]int // where load, step 1, its end, step 2 and its end begin among the groups
@@ -103,7 +106,7 @@ type name struct {
 
 // Cut makes a template of a recording.
 func Cut(r Recording) (*Template, error) {
-	c := &cutter{r: r, template: &Template{zones: slices.Clone(r.Zones), moments: r.Tape.Moments}, where: make([]spot, r.Tape.Allocs), borders: borders(r.Zones)}
+	c := &cutter{r: r, template: &Template{zones: slices.Clone(r.Zones), period: max(1, r.Period), moments: r.Tape.Moments}, where: make([]spot, r.Tape.Allocs), borders: borders(r.Zones)}
 	c.template.depth = c.borders[len(r.Zones)]
 	if len(r.Steps) != 2 || len(r.Layers) != len(r.Tape.Events) {
 		return nil, fmt.Errorf("a template is cut from two steps with their layers: %w", ErrIrregular)
@@ -187,7 +190,7 @@ func (c *cutter) match() error {
 	return nil
 }
 
-// check compares the layers in the middle of each zone.
+// check compares the layers in the middle of each zone with those a period later.
 func (r *Template) check() error {
 	for g := range r.groups {
 		if !r.groups[g].sweep {
@@ -196,9 +199,9 @@ func (r *Template) check() error {
 		parts := r.groups[g].parts
 		from := 0
 		for _, n := range r.zones {
-			for l := from + edge; l+1 < from+n-edge; l++ {
-				if !slices.Equal(parts[l], parts[l+1]) {
-					return fmt.Errorf("layers %d and %d differ: %w", l, l+1, ErrIrregular)
+			for l := from + edge; l+r.period < from+n-edge; l++ {
+				if !slices.Equal(parts[l], parts[l+r.period]) {
+					return fmt.Errorf("layers %d and %d differ: %w", l, l+r.period, ErrIrregular)
 				}
 			}
 			from += n

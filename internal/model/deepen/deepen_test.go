@@ -10,7 +10,7 @@ import (
 )
 
 // toy records training steps of a model of so many layers: each keeps an activation for backward, which frees it, hands a gradient down and leaves one for
-// the parameter. odd is a layer that keeps more, -1 for none.
+// the parameter. odd is a layer that keeps more, -1 for none; with a period, so are those a multiple of it away.
 type toy struct {
 	tape   tape.Tape
 	layers []int32
@@ -19,7 +19,9 @@ type toy struct {
 	steps  []int
 }
 
-func record(depth, steps, odd int) *toy {
+func record(depth, steps, odd int) *toy { return recordInTurn(depth, steps, odd, depth) }
+
+func recordInTurn(depth, steps, odd, period int) *toy {
 	r := &toy{owners: map[tape.Owner]uint32{}}
 	r.tape.Owners = []tape.Owner{{}}
 	for l := range depth {
@@ -38,7 +40,7 @@ func record(depth, steps, odd int) *toy {
 		kept := make([]uint32, depth)
 		for l := range depth {
 			size := units.Bytes(50)
-			if l == odd {
+			if l%period == odd {
 				size = 70
 			}
 			kept[l] = r.alloc(l, tape.Activations, size)
@@ -114,7 +116,7 @@ func told(t *tape.Tape, e tape.Event) string {
 
 func TestATemplateOfFewLayersPlaysAnyDepth(t *testing.T) {
 	t.Parallel()
-	template, err := record(Enough(100), 2, -1).cut(Enough(100))
+	template, err := record(Enough(100, 1), 2, -1).cut(Enough(100, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,9 +147,39 @@ func TestATemplateOfFewLayersPlaysAnyDepth(t *testing.T) {
 	}
 }
 
+func TestLayersOfSeveralKindsInTurnPlayAnyDepth(t *testing.T) {
+	t.Parallel()
+	for _, period := range []int{2, 3, 6} {
+		for depth := 4; depth < 40; depth += 3 {
+			n := Enough(depth, period)
+			r := recordInTurn(n, 2, 1, period)
+			template, err := Cut(Recording{Tape: &r.tape, Layers: r.layers, Made: r.made, Steps: r.steps, Zones: []int{n}, Period: period})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := template.Write([]int{depth}, Turns{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := &recordInTurn(depth, 3, 1, period).tape
+			if len(got.Events) != len(want.Events) {
+				t.Fatalf("%d layers: %d events, recorded %d", depth, len(got.Events), len(want.Events))
+			}
+			for i, e := range want.Events {
+				if a, b := told(got, got.Events[i]), told(want, e); a != b {
+					t.Fatalf("%d layers of period %d, event %d: %s, recorded %s", depth, period, i, a, b)
+				}
+			}
+			if _, err := template.Write([]int{depth + 1}, Turns{}); err == nil {
+				t.Errorf("%d layers of period %d were played with one more", depth, period)
+			}
+		}
+	}
+}
+
 func TestWhatDoesNotRepeatIsRefused(t *testing.T) {
 	t.Parallel()
-	n := Enough(100)
+	n := Enough(100, 1)
 	if _, err := record(n, 2, n/2).cut(n); !errors.Is(err, ErrIrregular) {
 		t.Errorf("a layer in the middle unlike its neighbour: %v", err)
 	}

@@ -83,7 +83,7 @@ func (c *cutter) border(layer int32) int {
 		low, high := c.borders[z], c.borders[z+1]
 		switch l := int(layer); {
 		case l < low || l >= high:
-		case n < stretchable || l < low+edge:
+		case n < stretchable(c.template.period) || l < low+edge:
 			return z
 		case l >= high-edge:
 			return z + 1

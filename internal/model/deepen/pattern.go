@@ -42,10 +42,10 @@ func (r *Template) middles() [][2]int {
 		}
 		parts, starts, from := r.groups[g].parts, r.groups[g].starts, 0
 		for _, n := range r.zones {
-			for l := from + edge; l+1 < from+n-edge; l++ {
+			for l := from + edge; l+r.period < from+n-edge; l++ {
 				for k := range parts[l] {
 					if parts[l][k].kind == tape.Alloc {
-						out = append(out, [2]int{starts[l] + k, starts[l+1] + k})
+						out = append(out, [2]int{starts[l] + k, starts[l+r.period] + k})
 					}
 				}
 			}
@@ -103,7 +103,7 @@ func (p *Pattern) Sizes(rec Recording) ([]units.Bytes, bool) {
 // matches tells whether a recording differs in sizes alone.
 func (p *Pattern) matches(rec Recording) bool {
 	a, b := p.like.Tape, rec.Tape
-	if len(a.Events) != len(b.Events) || a.Allocs != b.Allocs || p.like.Made != rec.Made || !slices.Equal(p.like.Steps, rec.Steps) || !slices.Equal(p.like.Zones, rec.Zones) {
+	if len(a.Events) != len(b.Events) || a.Allocs != b.Allocs || p.like.Made != rec.Made || !slices.Equal(p.like.Steps, rec.Steps) || !slices.Equal(p.like.Zones, rec.Zones) || p.like.Period != rec.Period {
 		return false
 	}
 	for i := range a.Events {

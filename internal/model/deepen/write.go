@@ -66,7 +66,7 @@ func (w *writer) arrange(zones []int) error {
 	recorded := borders(w.r.zones)
 	for z, n := range zones {
 		have := w.r.zones[z]
-		if n != have && (have < stretchable || n < 2*edge) {
+		if n != have && (have < stretchable(w.r.period) || n < 2*edge || (n-have)%w.r.period != 0) {
 			return fmt.Errorf("a zone of %d layers cannot be played with %d", have, n)
 		}
 		for l := range n {
@@ -75,7 +75,7 @@ func (w *writer) arrange(zones []int) error {
 			case l >= n-edge:
 				like = have - (n - l)
 			case l > edge:
-				like = edge
+				like = edge + (l-edge)%w.r.period
 			}
 			w.from = append(w.from, int32(recorded[z]+like))
 		}

@@ -103,6 +103,9 @@ func (s convShape) work(op string, pass cudnn.Pass, flops float64, read, written
 	if s.table != nil && need.Sure < agreed && !need.Tried {
 		w.Doubt = max(0, need.High-need.Takes)
 	}
+	if s.table != nil && s.x.Dim(0) >= unmeasuredBatch && !need.Tried {
+		w.Doubt = max(w.Doubt, s.described().Transformed()-need.Takes)
+	}
 	if s.depthwise() && !s.last {
 		w.Taps = s.taps()
 	}
@@ -112,6 +115,9 @@ func (s convShape) work(op string, pass cudnn.Pass, flops float64, read, written
 // agreed is the share of a table's trees from which on their answer stands alone. Below it, neighbours were measured with several plans: the weight gradient of
 // 128 to 64 channels over 64 × 32 × 32 takes 412 MiB on an H200 where many of its neighbours take a copy of the operands, 52 MiB.
 const agreed = 0.8
+
+// unmeasuredBatch is the batch from which on a plan by FFT was seen that no measured neighbour has: [2000, 16, 14, 14] by 32 filters of 5×5 in fp32 takes 266 MiB forward on an H200.
+const unmeasuredBatch = 1024
 
 // spare is how much more a pass may take: what other plans of measured neighbours took. For thin kernels, and in fp32 for 1×1, grouped, 1-D and 3-D ones, steps
 // were seen to reserve more than their convolutions take alone, up to copies of all they read and write beside the gradients.
@@ -123,6 +129,7 @@ func (s convShape) spare(need cudnn.Need, moved units.Bytes) units.Bytes {
 	if s.depthwise() && s.taps() >= 49 && s.last {
 		return max(more, 9*moved) // measured: 157 MiB for an input of 18 MiB
 	}
+	more = max(more, s.described().Transformed()-need.Takes)
 	if s.x.Dim(1) <= 4 || s.x.DType == tensor.Float32 && (s.x.Rank() != 4 || s.taps() == 1 || s.c.Groups > 1) {
 		more = max(more, 2*moved)
 	}
@@ -180,20 +187,25 @@ type convShape struct {
 
 // need is what cuDNN takes for a pass.
 func (s convShape) need(pass cudnn.Pass) cudnn.Need {
-	in, out := s.x.Sizes, s.y.Sizes
-	if s.c.Transposed {
-		in, out = out, in
-	}
-	last := len(in) - 3
-	c := cudnn.Conv{
-		Groups: s.c.Groups, Width: int(s.x.DType.Width()), BF16: s.x.DType == tensor.BFloat16, Last: s.last, Transposed: s.c.Transposed,
-		Stride: pickDim(s.c.Stride, last, 1), Pad: pickDim(s.c.Padding, last, 0), Dilation: pickDim(s.c.Dilation, last, 1),
-	}.Sized(in, out, s.c.Kernel)
+	c := s.described()
 	need := s.table.Need(c, pass, s.benchmark.mode(c, pass))
 	if need.Tried && s.benchmark.Most {
 		need.Takes = need.High
 	}
 	return need
+}
+
+// described is the convolution as cuDNN sees it.
+func (s convShape) described() cudnn.Conv {
+	in, out := s.x.Sizes, s.y.Sizes
+	if s.c.Transposed {
+		in, out = out, in
+	}
+	last := len(in) - 3
+	return cudnn.Conv{
+		Groups: s.c.Groups, Width: int(s.x.DType.Width()), BF16: s.x.DType == tensor.BFloat16, Last: s.last, Transposed: s.c.Transposed,
+		Stride: pickDim(s.c.Stride, last, 1), Pad: pickDim(s.c.Padding, last, 0), Dilation: pickDim(s.c.Dilation, last, 1),
+	}.Sized(in, out, s.c.Kernel)
 }
 
 func (s convShape) flops() float64 {

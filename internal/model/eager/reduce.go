@@ -39,7 +39,7 @@ func (p *Process) reduceDims(t *Tensor, dims []int, d tensor.DType) *Tensor {
 
 // reductionScratch takes the buffer of a CUDA reduction for its duration.
 func (p *Process) reductionScratch(l tensor.Layout, dims []int, d tensor.DType) {
-	size, counters := p.Device.Reduction(l, dims, d)
+	size, counters := p.Device.Reduction(l, dims, max(4, d.Width()))
 	if size == 0 {
 		return
 	}
@@ -52,8 +52,8 @@ func (p *Process) reductionScratch(l tensor.Layout, dims []int, d tensor.DType) 
 }
 
 // Reduction is the global buffer a CUDA reduction asks for where several thread blocks share an output, and the counters beside it, one for each block of the grid:
-// setReduceConfig, global_memory_size and semaphore_size of aten/src/ATen/native/cuda/Reduce.cuh (2.11). Accumulation is in fp32.
-func (device Device) Reduction(l tensor.Layout, dims []int, d tensor.DType) (buffer, counters units.Bytes) {
+// setReduceConfig, global_memory_size and semaphore_size of aten/src/ATen/native/cuda/Reduce.cuh (2.11). partial are the bytes of what a thread sums up in: four in fp32.
+func (device Device) Reduction(l tensor.Layout, dims []int, partial units.Bytes) (buffer, counters units.Bytes) {
 	r := newReduction(l, dims)
 	if r.outputs == 0 || r.inputs <= 1 {
 		return 0, 0
@@ -90,7 +90,7 @@ func (device Device) Reduction(l tensor.Layout, dims []int, d tensor.DType) (buf
 	if blocks <= 1 {
 		return 0, 0
 	}
-	size := units.Bytes(max(4, int(d.Width()))) * units.Bytes(r.outputs) * units.Bytes(blocks)
+	size := partial * units.Bytes(r.outputs) * units.Bytes(blocks)
 	if !r.onFastest {
 		size *= units.Bytes(width * outVec)
 	}

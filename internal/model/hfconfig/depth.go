@@ -16,27 +16,35 @@ func (c *Config) Depth() int {
 	return c.Int("num_hidden_layers")
 }
 
-// Repeats is the number of layers of a model whose layers are all alike, or of two kinds in turn, whose memory may be the same; 0 for others.
+// Repeats is the number of layers of a model whose layers are all alike, or of several kinds in turn; 0 for others.
 func (c *Config) Repeats() int {
-	kinds := c.layerTypes()
-	for i := range kinds {
-		if kinds[i] != kinds[i%2] {
-			return 0
-		}
-	}
-	if !c.Family.Uniform || !c.Has("num_hidden_layers") {
+	if !c.Family.Uniform || !c.Has("num_hidden_layers") || c.Period() > longestTurn {
 		return 0
 	}
 	return c.Int("num_hidden_layers")
 }
 
-// WithDepth is the same model with another number of layers, all like its first, or of two kinds in turn as its own.
+// longestTurn is the longest turn of kinds that is told apart from no turn at all: Gemma 3 has six.
+const longestTurn = 8
+
+// Period is after how many layers the kinds of a model's layers recur, 1 where all are of one kind.
+func (c *Config) Period() int {
+	kinds := c.layerTypes()
+	for period := 1; period < len(kinds); period++ {
+		if slices.Equal(kinds[period:], kinds[:len(kinds)-period]) {
+			return period
+		}
+	}
+	return max(1, len(kinds))
+}
+
+// WithDepth is the same model with another number of layers, all like its first, or of several kinds in turn as its own.
 func (c *Config) WithDepth(layers int) *Config {
 	part := *c
 	part.values = maps.Clone(c.values)
 	part.values[c.own("num_hidden_layers")] = layers
 	if kinds := c.layerTypes(); len(kinds) > 0 {
-		turn := min(2, len(kinds))
+		turn := c.Period()
 		if c.Repeats() == 0 {
 			turn = 1
 		}

@@ -116,9 +116,17 @@ func (l *Library) recurrent(w *Work) []units.Bytes {
 	return []units.Bytes{believable(r.BackwardWorkspace())}
 }
 
-// reduction is what a sum, mean or norm takes where thread blocks share a result: x has the sizes, stride the strides, w the dimensions that are reduced.
+// reduction is what a sum, mean or norm takes where thread blocks share a result: x has the sizes, stride the strides, w the dimensions that are reduced, and padding, in files written since, the
+// bytes of a partial result.
 func (l *Library) reduction(w *Work) []units.Bytes {
-	dtype, ok := types[w.DType]
+	summed, ok := units.Bytes(0), true
+	if len(w.Padding) == 1 {
+		summed = units.Bytes(min(max(w.Padding[0], 1), maxPartial))
+	} else {
+		var dtype tensor.DType
+		dtype, ok = types[w.DType]
+		summed = max(4, dtype.Width())
+	}
 	if !ok || len(w.X) == 0 || len(w.X) > 16 || len(w.Stride) != len(w.X) || len(w.W) > len(w.X) {
 		return nil
 	}
@@ -134,12 +142,15 @@ func (l *Library) reduction(w *Work) []units.Bytes {
 			return nil
 		}
 	}
-	buffer, _ := l.device.Reduction(tensor.Layout{Sizes: w.X, Strides: w.Stride}, w.W, dtype)
+	buffer, _ := l.device.Reduction(tensor.Layout{Sizes: w.X, Strides: w.Stride}, w.W, summed)
 	if buffer <= 0 {
 		return nil
 	}
 	return []units.Bytes{believable(buffer)}
 }
+
+// maxPartial is more than a partial result of any reduction has.
+const maxPartial = 64
 
 // maxSize is more than any dimension of a recurrent layer has.
 const maxSize = 1 << 20

@@ -56,8 +56,10 @@ type Trace struct {
 	Routes  []string    `json:"routed_at"`       // lines of the script that choose them
 	Notes   []string    `json:"notes"`
 	// Compiled says that something ran under torch.compile, of which the operators were followed as they are.
-	Compiled bool  `json:"compiled"`
-	Params   int64 `json:"params"`
+	Compiled bool `json:"compiled"`
+	// Cut says that a loop which keeps something of every batch was not followed to its end.
+	Cut    bool  `json:"cut"`
+	Params int64 `json:"params"`
 
 	events []event
 }
@@ -161,6 +163,12 @@ func (t *Trace) check() error {
 // Followed tells whether the trace saw enough to speak of: something on a GPU, and the script's end or a whole training step.
 func (t *Trace) Followed() bool {
 	return len(t.events) > 0 && (t.Steps > 0 || t.Ended == AtEnd)
+}
+
+// Settled tells whether the trace saw the script's steps become what they stay: three of every optimizer, and then its end or nothing new. PyTorch's own autograd ran in it, with all that the script's
+// names keep alive and with what came before a step in the allocator's cache; a captured step has neither.
+func (t *Trace) Settled(optimizers int) bool {
+	return t.Steps >= 3*max(optimizers, 1) && (t.Ended == AtEnd || t.Ended == Repeats || optimizers > 1)
 }
 
 // Held tells whether anything was on a GPU.

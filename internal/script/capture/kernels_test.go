@@ -51,49 +51,93 @@ var kernelCards = map[string]string{
 	"NVIDIA GeForce RTX 3090": "rtx-3090", "NVIDIA GeForce RTX 4090": "rtx-4090",
 }
 
-// TestKernelsAgreeWithPublishedRows follows Liger's benchmarks as they were on the day of each published row (scripts/kernels.sh) and compares peaks.
+// kernelResult is what came of one row. A file of them, one a line, lets the rows be followed in several runs.
+type kernelResult struct {
+	Script, GPU, Date, Kernel, Provider, Mode string
+	X                                         int
+	Published, Predicted                      float64 // MiB
+	Failed                                    string
+}
+
+// TestKernelsAgreeWithPublishedRows follows Liger's benchmarks as they were on the day of each published row (scripts/kernels.sh) and compares peaks. KERNEL names one benchmark; what
+// KERNEL_RESULTS has already is not followed again.
 func TestKernelsAgreeWithPublishedRows(t *testing.T) {
 	file, liger, python := os.Getenv("PLIMSOLL_KERNELS"), os.Getenv("PLIMSOLL_LIGER"), os.Getenv("PLIMSOLL_PYTHON")
 	if file == "" || liger == "" || python == "" {
 		t.Skip("PLIMSOLL_KERNELS, PLIMSOLL_LIGER and PLIMSOLL_PYTHON name rows, a clone of Liger and a Python (make kernels)")
 	}
-	runs, all := readKernels(t, file), map[string][]float64{}
-	left := map[string]int{}
+	results := cmp.Or(os.Getenv("KERNEL_RESULTS"), filepath.Join(t.TempDir(), "results.jsonl"))
+	runs, known := readKernels(t, file), map[kernelRun]bool{}
+	for _, r := range readResults(t, results) {
+		known[kernelRun{r.Script, r.GPU, r.Date}] = true
+	}
 	for _, run := range slices.SortedFunc(maps.Keys(runs), func(a, b kernelRun) int {
 		return cmp.Compare(a.script+a.date+a.gpu, b.script+b.date+b.gpu)
 	}) {
-		if only := os.Getenv("KERNEL"); only != "" && !strings.Contains(run.script, only) {
+		if only := os.Getenv("KERNEL"); known[run] || only != "" && run.script != only {
 			continue
 		}
 		peaks, failed := followKernels(t, python, liger, run, runs[run])
+		f, err := os.OpenFile(results, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for i, r := range runs[run] {
-			name := fmt.Sprintf("%s | %s | %s", r.Kernel, r.Provider, r.Mode)
 			got, ok := peaks[i]
+			told := kernelResult{run.script, run.gpu, run.date, r.Kernel, r.Provider, r.Mode, r.X, r.mib, float64(got) / float64(units.MiB), ""}
 			if !ok {
-				left[name+" | "+cmp.Or(failed[strconv.Itoa(i)], "not reached")]++
-				continue
+				told.Failed = cmp.Or(failed[strconv.Itoa(i)], "not reached")
 			}
-			all[name] = append(all[name], 100*(float64(got)/float64(units.MiB)/r.mib-1))
-			if os.Getenv("KERNEL") != "" {
-				t.Logf("%s %d: %.3f MiB, published %.3f", name, r.X, float64(got)/float64(units.MiB), r.mib)
+			if err := json.NewEncoder(f).Encode(told); err != nil {
+				t.Fatal(err)
 			}
 		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	tellKernels(t, all, left)
+	tellKernels(t, readResults(t, results))
 }
 
-func tellKernels(t *testing.T, all map[string][]float64, left map[string]int) {
+func readResults(t *testing.T, file string) (out []kernelResult) {
 	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil // the first run
+	}
+	for line := range bytes.Lines(text) {
+		var r kernelResult
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// tellKernels prints the table of docs/measurements/kernels.md, and what was not followed.
+func tellKernels(t *testing.T, results []kernelResult) {
+	t.Helper()
+	all, left := map[string][]float64{}, map[string]int{}
 	count, near := 0, 0
+	for _, r := range results {
+		name := fmt.Sprintf("%s | %s | %s", r.Kernel, r.Provider, r.Mode)
+		if r.Failed != "" {
+			left[name+" | "+r.Failed]++
+			continue
+		}
+		e := 100 * (r.Predicted/r.Published - 1)
+		all[name] = append(all[name], e)
+		if count++; math.Abs(e) <= 1 {
+			near++
+		}
+		if os.Getenv("KERNEL") == r.Script {
+			t.Logf("%s %d: %.3f MiB, published %.3f", name, r.X, r.Predicted, r.Published)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		e := all[name]
 		slices.SortFunc(e, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
-		count += len(e)
-		for _, x := range e {
-			if math.Abs(x) <= 1 {
-				near++
-			}
-		}
 		t.Logf("| %s | %d | %.2f | %+.2f |", name, len(e), math.Abs(e[len(e)/2]), e[len(e)-1])
 	}
 	t.Logf("%d rows are followed, %d of them within 1 %%", count, near)

@@ -3,6 +3,7 @@ import functools
 
 BATCHES = 3  # at the start of a pass, and as many optimizer steps where batches are accumulated
 PASSES = 2  # over a loader that trains
+KEPT = 4096  # bytes of every batch that stay: less is not followed to the end of a pass
 LIKE = 40  # optimizer steps without a new highest level, of a script without DataLoaders
 
 
@@ -46,7 +47,7 @@ class Short:
     """An iterator over the first batches and the last."""
 
     def __init__(self, iterator, loader, loops):
-        self.__dict__.update(iterator=iterator, loader=loader, loops=loops, count=0, steps=loops.trace.steps, backwards=loops.trace.backwards, last=False, over=False, endless=_endless(loader))
+        self.__dict__.update(iterator=iterator, loader=loader, loops=loops, count=0, steps=loops.trace.steps, backwards=loops.trace.backwards, last=False, over=False, endless=_endless(loader), levels=[])
 
     def __getattr__(self, name):
         return getattr(self.iterator, name)
@@ -62,8 +63,11 @@ class Short:
             self.end()
         if self.endless:  # its end is not known: cutting it short would fail a script that only calls next()
             return next(self.iterator)
-        enough = self.count >= BATCHES and (trace.steps - self.steps >= BATCHES or trace.backwards == self.backwards)
+        self.levels.append(trace.level)
+        enough = self.count >= BATCHES and (trace.steps - self.steps >= BATCHES or trace.backwards == self.backwards and not self.grows())
         if enough or trace.hurried() and self.count:
+            if self.grows():
+                trace.cut = True
             self.__dict__["last"] = True
             batch = self.final()
             if batch is None:
@@ -74,6 +78,11 @@ class Short:
             return next(self.iterator)
         except StopIteration:
             self.end()
+
+    def grows(self):
+        """Whether a pass without backward keeps something of every batch: predictions that are gathered on the GPU, say. Then all of its batches count."""
+        last = self.levels[-BATCHES:]
+        return self.loops.trace.backwards == self.backwards and len(last) == BATCHES and all(b - a > KEPT for a, b in zip(last, last[1:]))
 
     def end(self):
         self.__dict__["over"] = True

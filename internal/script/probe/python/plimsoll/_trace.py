@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 
-from . import _again, _children, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _lazy, _loops, _narrow, _places, _pretend, _routing, _shadow, _shapes, _sparse, _tables, _tracemode, _works
+from . import _again, _children, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _known, _lazy, _loops, _narrow, _places, _pretend, _routing, _shadow, _shapes, _sparse, _tables, _tracemode, _works
 from ._imports import when_imported
 
 OLDEST = (2, 4)
@@ -54,11 +54,14 @@ class Trace:
         self.routing, self.routed, self.routes = _routing.Routing(torch), set(), {}  # storages of an expert's share
         self.routed_level = self.routed_highest = 0
         self.sparse, self.counting = _sparse.Sparse(torch, self), True
+        self.known = _known.Known(torch, self)
+        self.ours = {}  # by operator: what stands for it before autograd, as a GPU does it
         self.optimizers, self.modules = weakref.WeakSet(), weakref.WeakSet()
         self.names, self.aliases = weakref.WeakKeyDictionary(), _places.Aliases()
         self.histories = weakref.WeakKeyDictionary()
         self.notes, self.asked, self.done, self.depth = [], None, False, 0
         self.compiled = False
+        self.cut = False  # a loop that keeps something of every batch was not followed to its end
         # One thread at a time works on tensors without data: their mode has one state for all of them
         # (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/_subclasses/fake_tensor.py, in_kernel_invocation), and transformers loads weights in several.
         self.turn = threading.RLock()
@@ -317,6 +320,7 @@ class Trace:
             made = change(made)
             if _tracemode.depends_on_data(tensor):
                 self.depends(made)
+        self.known.arrives(tensor, made, change)
         return made.requires_grad_(tensor.requires_grad) if tensor.is_leaf and tensor.requires_grad else made
 
     def to_cpu(self, tensor, change=lambda t: t):
@@ -329,6 +333,7 @@ class Trace:
                 tensor.contiguous()
         if made is tensor:
             made = tensor.view_as(tensor)
+        self.known.arrives(tensor, made, change)
         setattr(made, _places.MARK, self.torch.device("cpu"))
         return made
 
@@ -448,27 +453,37 @@ class Trace:
             if isinstance(t, self.FakeTensor):
                 self.begin(t, func, tainted, routed)
         self.routing.saw(func, args, kwargs, out)
-        name = func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else ""
-        work = _works.WORKS.get(name)
-        work = None if work is None or multiplied else work(func, args, kwargs, out)
-        if work is not None:
-            self.event(WORK, self.works.at(work), int(tainted), 0)
-        if name in _works.IN_ONE_PIECE:
-            self.copied(func, args[: _works.IN_ONE_PIECE[name]], tainted, routed)
+        _works.took(self, func, args, kwargs, out, tainted, multiplied)
 
-    def copied(self, func, given, tainted, routed):
-        """A kernel wants what it is given in one piece: what is not is copied for its time."""
-        made = []
-        for t in given:
-            if isinstance(t, self.FakeTensor) and not t.is_contiguous():
-                with self.uncounted():
-                    made.append(t.new_empty(t.shape))
-                self.begin(made[-1], func, tainted, routed)
+    def passing(self, sizes, func, tainted):
+        """Memory of these sizes begins, for the time of a kernel: its numbers."""
+        owner = self.owners.at((self.category, self.paths[-1] if self.paths else "", str(func).removesuffix(".default"), bool(tainted)))
+        first = self.number
+        for size in sizes:
+            self.event(ALLOC, self.number, size, owner)
+            self.number += 1
+        self.highest = max(self.highest, self.level + sum(sizes))
+        return range(first, self.number)
+
+    def passed(self, numbers):
+        for number in numbers:
+            self.event(FREE, number, 0, 0)
+
+    def widen(self, t, size):
+        """A storage has more bytes than its tensor tells."""
+        ref = self.live.get(t.untyped_storage()._cdata)
+        if ref is not None and size > self.events[ref.place + 2]:
+            self.level += size - self.events[ref.place + 2]
+            self.highest = max(self.highest, self.level)
+            self.events[ref.place + 2] = size
+
+    def work(self, described, tainted):
+        self.event(WORK, self.works.at(described), int(tainted), 0)
 
     def worked(self, op, x, layer):
         """A recurrent layer ran: (steps, batch, features) and its numbers."""
         shape, numbers = layer
-        self.event(WORK, self.works.at((op, str(x.dtype).removeprefix("torch."), shape, numbers, (), (), (), (), False, 1, (), False, False)), 0, 0)
+        self.work((op, str(x.dtype).removeprefix("torch."), shape, numbers, (), (), (), (), False, 1, (), False, False), False)
 
     def reserved(self, x, layer):
         """What cuDNN leaves for backward. How large it is, is told by the work before it; here it has a byte."""
@@ -521,6 +536,7 @@ class Trace:
                 self.routed.discard(ref.key)
                 self.routed_level -= self.events[ref.place + 2]
             self.routing.forget(ref.key)
+            self.known.ended(ref.key)
 
     def depends(self, out):
         """A result's size depends on data; the largest there can be is taken."""
@@ -582,7 +598,7 @@ class Trace:
             "steps": self.steps, "seconds": round(time.monotonic() - self.begun, 1), "skipped_batches": self.loops.skipped,
             "owners": [{"category": c, "module": m, "op": o, "depends": d} for c, m, o, d in self.owners.values],
             "moments": [{"step": n, "phase": phase} for n, phase in self.moments.values], "works": [dict(zip(_works.FIELDS, w)) for w in self.works.values],
-            "depends_on_data": list(self.reasons), "routed": self.routed_highest, "routed_at": list(self.routes), "notes": [*self.notes, *self.places.several()], "compiled": self.compiled, "params": self.parameters(),
+            "depends_on_data": list(self.reasons), "routed": self.routed_highest, "routed_at": list(self.routes), "notes": [*self.notes, *self.places.several()], "compiled": self.compiled, "cut": self.cut, "params": self.parameters(),
         }
         events = self.events[:]
         _files.write_with(os.path.join(self.report, "trace.bin.gz"), lambda f: f.write(gzip.compress(events.tobytes(), 1)))

@@ -64,6 +64,9 @@ class _Answers(_mode._Answers):
             return mover(function, args, kwargs)
         value = self.values.get(function)
         if value is not None and args and isinstance(args[0], self.Fake):
+            known = self.trace.known.of(args[0])
+            if known is not None:
+                return self.trace.known.computed(function, (known,), kwargs)
             self.trace.saw_question()
             return value(args[0])
         return self.plain(function, args, kwargs)
@@ -108,6 +111,10 @@ class _Answers(_mode._Answers):
             return self.on_host(function, args, kwargs, unreal)
         with self.trace.recording():
             out = function(*args, **kwargs)
+        if unreal:
+            self.trace.known.follow(function, args, kwargs, unreal, out)
+        else:
+            self.trace.known.made(function, args, kwargs, out)
         if self.holds(function, unreal, sys._getframe(3)):
             for t in self.trace.tensors(out):
                 setattr(t, "_plimsoll_true", True)
@@ -124,6 +131,7 @@ class _Answers(_mode._Answers):
             setattr(t, MARK, self.cpu_device)
             if depends:
                 setattr(t, DEPENDS, True)
+        self.trace.known.follow(function, args, kwargs, given, out)
         return out
 
     def followed(self, out, given):
@@ -205,16 +213,16 @@ class Storage(weakref.ref):
 
 def operators(torch, trace):
     """The second mode."""
-    return _bounded(torch, Bounds(torch, trace), trace.saw)
+    return _bounded(torch, Bounds(torch, trace), trace.saw, trace.ours)
 
 
 def operators_on_host(torch, trace):
     """The same for tensors without data that have left the GPU: the trace counts none of them."""
-    return _bounded(torch, _OnHost(torch, trace), lambda *call: None)
+    return _bounded(torch, _OnHost(torch, trace), lambda *call: None, {})
 
 
-def _bounded(torch, bounds, saw):
-    """A mode that sees each operator, and gives those whose results depend on data the largest there can be."""
+def _bounded(torch, bounds, saw, ours):
+    """A mode that sees each operator, and gives those whose results depend on data the largest there can be. ours are functions that stand for operators before autograd."""
     from torch._subclasses import fake_tensor
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -223,6 +231,11 @@ def _bounded(torch, bounds, saw):
     class Operators(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             kwargs = kwargs or {}
+            if torch.is_inference_mode_enabled() and func.namespace == "aten":  # autograd is left out, and with it what it does first: operators made of others come here whole
+                with self:
+                    out = ours[func](*args, **kwargs) if func in ours else func.decompose(*args, **kwargs)
+                if out is not NotImplemented:
+                    return out
             bound = bounds.of.get(func)
             if bound is not None:
                 out = bound(func, args, kwargs)
@@ -270,7 +283,9 @@ class Bounds:
 
     def rows(self, mask, make):
         """A result with a row for every value of a mask that holds: of an expert's share where the mask chooses one, else of all."""
-        part = self.trace.routing.part(mask)
+        part, count = self.trace.routing.part(mask), self.trace.known.count(mask)
+        if count is not None:
+            return make(count)
         out = make(mask.numel() if part is None else part)
         if part is None:
             return self.told(out)
@@ -303,7 +318,8 @@ class Bounds:
         for i in args[1]:
             if i is not None and i.dtype in (self.torch.bool, self.torch.uint8):
                 mask = i
-                count = self.trace.routing.part(i)
+                known = self.trace.known.count(i)
+                count = self.trace.routing.part(i) if known is None else known
                 chosen += [i.new_empty(i.numel() if count is None else count, dtype=self.torch.int64)] * i.dim()
             else:
                 chosen.append(i)

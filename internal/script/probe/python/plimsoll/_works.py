@@ -19,26 +19,138 @@ def _convolution_backward(func, args, kwargs, out):
 
 
 def _described(op, x, w, y, stride, padding, dilation, transposed, groups, wants):
-    last = lambda t: t.dim() == 4 and not t.is_contiguous() and t.stride(1) == 1
     return (op, str(x.dtype).removeprefix("torch."), tuple(x.shape), tuple(w.shape), tuple(y.shape), tuple(stride), tuple(padding), tuple(dilation),
-            bool(transposed), groups, wants, last(x) or last(w), bool(sys.modules["torch"].backends.cudnn.benchmark))
+            bool(transposed), groups, wants, _channels_last(x) or _channels_last(w), bool(sys.modules["torch"].backends.cudnn.benchmark))
+
+
+def _channels_last(t):
+    return t.dim() == 4 and not t.is_contiguous() and t.stride(1) == 1
 
 
 def _reduction(func, args, kwargs, out):
-    """A reduction to fewer numbers; those over one dimension that is small need nothing."""
+    """A reduction to fewer numbers; those over one dimension that is small need nothing. Its padding is the size of what a thread sums up in."""
     x = args[0]
-    if not hasattr(x, "dim") or not x.dim() or x.numel() < SMALL or not x.dtype.is_floating_point:
+    if not hasattr(x, "dim") or not x.dim() or x.numel() < SMALL:
         return None
     place = next((i for i, a in enumerate(func._schema.arguments) if a.name == "dim"), None)
     dims = None if place is None else args[place] if place < len(args) else kwargs.get("dim")
     dims = [dims] if isinstance(dims, int) else list(dims or range(x.dim()))
-    return ("reduce", str(x.dtype).removeprefix("torch."), tuple(x.shape), tuple(sorted(d % x.dim() for d in dims)), (), tuple(x.stride()), (), (), False, 1, (), False, False)
+    return ("reduce", str(x.dtype).removeprefix("torch."), tuple(x.shape), tuple(sorted(d % x.dim() for d in dims)), (), tuple(x.stride()), (_summed_in(func, x, out),), (), False, 1, (), False, False)
+
+
+def _summed_in(func, x, out):
+    """Bytes of the partial results of a reduction (arg_t of https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/Reduce.cuh): a value and its place, two moments and two
+    counts (WelfordData, SharedReduceOps.h), or a number."""
+    name = func.overloadpacket.__name__
+    if name in ("argmax", "argmin", "var", "std", "var_mean", "std_mean") or name in ("max", "min") and isinstance(out, (tuple, list)):
+        return 16
+    if name in ("amax", "amin", "max", "min", "any", "all"):
+        return x.element_size()
+    return max(4, x.element_size(), out.element_size())
 
 
 SMALL = 1 << 14  # elements: a block of threads does it alone
-REDUCTIONS = ("sum", "mean", "amax", "amin", "prod", "linalg_vector_norm", "var", "std", "var_mean", "std_mean", "argmax", "argmin", "norm")
+REDUCTIONS = ("sum", "nansum", "mean", "amax", "amin", "max", "min", "prod", "linalg_vector_norm", "var", "std", "var_mean", "std_mean", "argmax", "argmin", "norm", "any", "all")
 WORKS = {**dict.fromkeys(REDUCTIONS, _reduction), "mm": _product, "bmm": _product, "addmm": _product, "baddbmm": _product, "convolution": _convolution, "convolution_backward": _convolution_backward}
+
+
+# What a kernel takes for its own duration: bytes of what lives at once, beside arguments and results ----------------------------------------
+
+
+def _bytes(t):
+    return t.numel() * t.element_size()
+
+
+def _cast(func, args, kwargs, out):
+    """Numbers are summed in the type of the result: others are converted first, but for 16-bit floats
+    (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/ReduceOpsUtils.h, make_reduction and make_reduction_from_out_ty). So a count of what holds has eight bytes for every boolean."""
+    x = args[0]
+    if not hasattr(x, "dtype") or x.dtype == out.dtype or x.dtype.is_floating_point and x.element_size() == 2 and out.element_size() == 4:
+        return ()
+    return (x.numel() * out.element_size(),)
+
+
+def _embedding(func, args, kwargs, out):
+    """Sorted indices and where they were, then fp32 sums of pieces of ten (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/EmbeddingBackwardKernel.cu);
+    few indices without padding are added one by one (Embedding.cu)."""
+    count, rows, padding, by_count = args[1].numel(), args[2], args[3], args[4]
+    if count <= 3072 and padding < 0 and not by_count:
+        return ()
+    return 8 * count, 8 * count, (count // 10 + min(count, rows)) * out.shape[-1] * 4
+
+
+def _tall_norm(func, args, kwargs, out):
+    """With very many short rows the gradients of weight and bias are first summed over blocks of 32 rows
+    (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel)."""
+    x, width = args[1], 1
+    for n in args[2]:
+        width *= n
+    rows = x.numel() // max(width, 1)
+    if rows <= 64 * 1024 or width // 32 >= 66:
+        return ()
+    blocks = min(32 * 1024 // -(-width // 32), -(-rows // 32))
+    return tuple(blocks * _bytes(g) for g in out[1:] if g is not None)
+
+
+def _reduced(func, args, kwargs):
+    """Whether a loss is one number."""
+    place = next(i for i, a in enumerate(func._schema.arguments) if a.name == "reduction")
+    return (args[place] if place < len(args) else kwargs.get("reduction", 1)) != 0
+
+
+def _each(times):
+    """A loss of all elements, made before their mean (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/Loss.cpp)."""
+    return lambda func, args, kwargs, out: (times * _bytes(args[0]),) if _reduced(func, args, kwargs) else ()
+
+
+TEMPORARY = {
+    **dict.fromkeys(("sum", "nansum", "prod", "mean", "cumsum", "cumprod"), _cast), "embedding_dense_backward": _embedding, "native_layer_norm_backward": _tall_norm,
+    "mse_loss": _each(1), "smooth_l1_loss": _each(1), "huber_loss": _each(1), "binary_cross_entropy_with_logits": _each(2),
+}
+# Losses whose mean is written into the storage of the loss of all elements, which it keeps: their result is made as large as their input and then resized
+# (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/Loss.cpp, mse_loss and smooth_l1_loss; aten/src/ATen/native/cuda/Loss.cu, binary_cross_entropy_out_cuda).
+RESIZED = ("mse_loss", "smooth_l1_loss", "binary_cross_entropy")
+
+
+def resized(name, func, args, kwargs):
+    """The bytes that a result's storage has, where they are more than its own."""
+    return _bytes(args[0]) if name in RESIZED and _reduced(func, args, kwargs) else 0
+
+
 # Kernels that copy what does not lie in one piece, and how many of their first arguments
 # (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/SoftMax.cu, host_softmax: input_.contiguous(), and host_softmax_backward;
 # https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/layer_norm.cpp, layer_norm_cuda: X.expect_contiguous()).
-IN_ONE_PIECE = {"_softmax": 1, "_log_softmax": 1, "_softmax_backward_data": 2, "_log_softmax_backward_data": 2, "native_layer_norm": 1, "native_layer_norm_backward": 2}
+IN_ONE_PIECE = {"_softmax": 1, "_log_softmax": 1, "_softmax_backward_data": 2, "_log_softmax_backward_data": 2, "native_layer_norm": 1, "native_layer_norm_backward": 2, "embedding_dense_backward": 1}
+# Convolutions want all they read in one format, channels last where one of input and weight has it
+# (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/ConvUtils.h, cudnn_conv_suggest_memory_format).
+CONVOLUTIONS = {"convolution": 2, "convolution_backward": 3}
+
+
+def _copies(name, args):
+    """The bytes of what a kernel copies for its time."""
+    if name in CONVOLUTIONS:
+        torch, given = sys.modules["torch"], args[: CONVOLUTIONS[name]]
+        last = any(map(_channels_last, given[-2:]))
+        whole = lambda t: t.is_contiguous(memory_format=torch.channels_last) if last and t.dim() == 4 else t.is_contiguous()
+        return [_bytes(t) for t in given if not whole(t)]
+    return [_bytes(t) for t in args[: IN_ONE_PIECE.get(name, 0)] if hasattr(t, "is_contiguous") and not t.is_contiguous()]
+
+
+def took(trace, func, args, kwargs, out, tainted, multiplied):
+    """An operator ran: tell the trace what its kernel took for its own duration. multiplied: it was a product with a sparse matrix."""
+    name = func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else ""
+    if name not in OF_INTEREST or not trace.counting or multiplied:
+        return
+    if name in RESIZED:
+        trace.widen(out, resized(name, func, args, kwargs))
+    sizes = _copies(name, args)
+    if name in TEMPORARY:
+        sizes += TEMPORARY[name](func, args, kwargs, out)
+    numbers = trace.passing([size for size in sizes if size > 0], func, tainted)
+    work = WORKS[name](func, args, kwargs, out) if name in WORKS else None
+    if work is not None:
+        trace.work(work, tainted)
+    trace.passed(numbers)
+
+
+OF_INTEREST = frozenset((*WORKS, *TEMPORARY, *RESIZED, *IN_ONE_PIECE, *CONVOLUTIONS))

@@ -1,0 +1,73 @@
+package predict
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/model/traced"
+	"github.com/plimsoll/plimsoll/internal/units"
+)
+
+// traceOf is a trace of so many steps with one tensor, as large as its peak.
+func traceOf(t *testing.T, size units.Bytes, steps int, ended, works string) *traced.Trace {
+	t.Helper()
+	head := fmt.Sprintf(`{"schema":"plimsoll.trace/1","ended":%q,"steps":%d,"moments":[{"step":1,"phase":"forward"},{"step":1,"phase":"backward"}],"owners":[{"category":"activations"}],"works":[%s]}`, ended, steps, works)
+	var events bytes.Buffer
+	z := gzip.NewWriter(&events)
+	for _, e := range [][4]int64{{2, 0, 0, 0}, {0, 0, int64(size), 0}, {2, 1, 0, 0}, {1, 0, 0, 0}} { // a phase, a tensor, a phase, its end
+		if err := binary.Write(z, binary.LittleEndian, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	trace, err := traced.Read(strings.NewReader(head), &events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trace
+}
+
+// Which of the two ways to look at a script answers: the captured step, computed operator by operator, or the run as it was followed.
+func TestTheFollowedRunAnswersWhereItKnowsBetter(t *testing.T) {
+	t.Parallel()
+	const captured = 1000 * units.MiB
+	conv := `{"op":"convolution","dtype":"float32","x":[64,64,56,56],"w":[64,64,3,3],"y":[64,64,56,56],"stride":[1,1],"padding":[1,1],"dilation":[1,1],"groups":1}`
+	for name, c := range map[string]struct {
+		followed     units.Bytes
+		steps        int
+		ended, works string
+		ranged       bool
+		want         units.Bytes
+	}{
+		"steps that settled":                           {followed: 990 * units.MiB, steps: 5, ended: traced.AtEnd, want: 990 * units.MiB},
+		"steps that repeat":                            {followed: 990 * units.MiB, steps: 5, ended: traced.Repeats, want: 990 * units.MiB},
+		"a time limit, and about as much":              {followed: 990 * units.MiB, steps: 2, ended: traced.AtLimit, want: captured},
+		"a time limit, and much less after two steps":  {followed: 900 * units.MiB, steps: 2, ended: traced.AtLimit, want: 900 * units.MiB},
+		"much less, but one step was seen":             {followed: 900 * units.MiB, steps: 1, ended: traced.AtLimit, want: captured},
+		"much less, but copies of a convolution":       {followed: 950 * units.MiB, steps: 2, ended: traced.AtLimit, works: conv, want: captured},
+		"much less, but the captured step is a range":  {followed: 900 * units.MiB, steps: 2, ended: traced.AtLimit, ranged: true, want: captured},
+		"much more, though only one step was followed": {followed: 1100 * units.MiB, steps: 1, ended: traced.AtLimit, want: 1100 * units.MiB},
+	} {
+		step := &Result{Report: report.Prediction{Peak: report.PredictedPeak{Allocated: captured, Reserved: captured}, Safe: captured, Verdict: report.Fits, Phases: map[string]units.Bytes{}, ByCategory: map[string]units.Bytes{}}}
+		if c.ranged {
+			step.Report.Range = &report.Range{Low: captured / 2, High: captured}
+		}
+		res, err := WithPhases(step, 1, traceOf(t, c.followed, c.steps, c.ended, c.works), h200(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := res.Report.Peak.Allocated; got != c.want {
+			t.Errorf("%s: the answer is %v, want %v", name, got, c.want)
+		}
+		if res.Report.Safe < max(captured, c.followed) {
+			t.Errorf("%s: the bound %v is below one of the two", name, res.Report.Safe)
+		}
+	}
+}
