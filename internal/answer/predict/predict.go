@@ -119,7 +119,7 @@ type Result struct {
 // Run predicts one job. The job must have passed Check.
 func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	v := NewVariants(src, m)
-	done, err := v.steps(j)
+	done, err := v.steps(j, 3)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func byRouting(r *report.Prediction, j job.Job, v *Variants, model eager.Model) 
 		return
 	}
 	j.Routing = job.RoutingWorst
-	other, err := v.steps(j)
+	other, err := v.steps(j, 3)
 	if err != nil {
 		r.Assumptions = append(r.Assumptions, "experts share the tokens evenly; what it takes when a few get all of them could not be computed: "+err.Error())
 		return

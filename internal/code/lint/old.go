@@ -3,8 +3,11 @@ package lint
 import "strings"
 
 // oldWords are the signs of a file that was written for PyTorch before 0.4: volatile and async are arguments, and a loss is read with .data[0]
-// (https://github.com/pytorch/pytorch/releases/tag/v0.4.0).
-var oldWords = []string{".data[0]", "volatile=", ".volatile", "async=True"}
+// (https://github.com/pytorch/pytorch/releases/tag/v0.4.0); or for Python 2.
+var oldWords = []string{".data[0]", "volatile=", ".volatile", "async=True", "xrange("}
+
+// Old tells whether a source was written for PyTorch before 0.4.
+func Old(src []byte) bool { return contains(src, oldWords...) }
 
 // beforeMerge says how advice is spelled where there may be no torch.no_grad, no item() and no map_location by name.
 var beforeMerge = strings.NewReplacer(

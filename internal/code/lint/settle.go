@@ -102,8 +102,13 @@ var advisedSince = map[string][2]int{
 	"LM036": {1, 11}, // use_reentrant: https://github.com/pytorch/pytorch/blob/v1.11.0/torch/utils/checkpoint.py
 }
 
-// repairedSince is the first PyTorch on which a safe repair runs: torch.amp.autocast (https://github.com/pytorch/pytorch/blob/v1.10.0/torch/amp/__init__.py).
-var repairedSince = map[string][2]int{"LM025": {1, 10}}
+// repairedSince is the first PyTorch on which a safe repair runs.
+var repairedSince = map[string][2]int{
+	"LM001": {0, 4},  // item(): https://github.com/pytorch/pytorch/releases/tag/v0.4.0
+	"LM009": {0, 4},  // the same
+	"LM024": {0, 4},  // map_location by name: the same
+	"LM025": {1, 10}, // torch.amp.autocast: https://github.com/pytorch/pytorch/blob/v1.10.0/torch/amp/__init__.py
+}
 
 // older tells whether the project says that it also runs on a PyTorch before a release.
 func (p *Project) older(file string, since [2]int) bool {

@@ -35,7 +35,8 @@ type Tensor struct {
 
 // newTensor makes a temporary over a storage whose reference it takes over.
 func (p *Process) newTensor(s *storage, l tensor.Layout, d tensor.DType) *Tensor {
-	t := &Tensor{Layout: l, DType: d, p: p, store: s, refs: 1, temp: true, leaf: true}
+	t := p.tensors.one()
+	*t = Tensor{Layout: l, DType: d, p: p, store: s, refs: 1, temp: true, leaf: true}
 	if p.fresh != nil {
 		p.fresh = append(p.fresh, t)
 	}

@@ -89,8 +89,10 @@ class Trace:
     def install(self):
         torch = self.torch
         from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+        from torch.utils import _python_dispatch
 
         self.FakeTensor = FakeTensor
+        self.entered = _python_dispatch._get_current_dispatch_mode_stack
         self.fake = FakeTensorMode(allow_non_fake_inputs=True)
         self.operators = _tracemode.operators(torch, self)
         _pretend.a_gpu(torch, self)
@@ -110,6 +112,7 @@ class Trace:
         self._backward()
         self._optimizers()
         self._scaler()
+        self.calibrate()
         _tracemode.enter(torch, self)
         os.environ.setdefault("WANDB_MODE", "disabled")
         atexit.register(self.ended)
@@ -117,6 +120,16 @@ class Trace:
         watchdog = threading.Timer(self.limit, lambda: self.finish("time"))
         watchdog.daemon = True
         watchdog.start()
+
+    def calibrate(self):
+        """Add two gradients up that nobody else has: how many references such a tensor has here depends on PyTorch's release."""
+        torch = self.torch
+        with self.uncounted(), self.during("backward", "activations"), self.fake, self.operators, torch.enable_grad():
+            x = torch.empty(2, requires_grad=True)
+            between = x * 2
+            torch.autograd.Variable._execution_engine.run_backward((between.sin() + between.cos(),), (torch.empty(2),), False, False, (), allow_unreachable=True, accumulate_grad=True)
+        self.events = array.array("q")
+        self.phase, self.category = "load", "other"
 
     def hurried(self):
         """Half of the time is over: loops end after one round."""
@@ -281,11 +294,16 @@ class Trace:
     def recording(self, category=None):
         with self.turn:
             before, self.category = self.category, category or self.category
-            with self.fake, self.operators:
+            with contextlib.nullcontext() if self.operators in self.entered() else self.modes():
                 try:
                     yield
                 finally:
                     self.category = before
+
+    @contextlib.contextmanager
+    def modes(self):
+        with self.fake, self.operators:
+            yield
 
     @contextlib.contextmanager
     def uncounted(self):
@@ -537,6 +555,7 @@ class Trace:
                 self.routed_level -= self.events[ref.place + 2]
             self.routing.forget(ref.key)
             self.known.ended(ref.key)
+            self.operators.bounds.begun.discard(ref.key)
 
     def depends(self, out):
         """A result's size depends on data; the largest there can be is taken."""
