@@ -30,7 +30,7 @@ type Tensor struct {
 	sink     *Node  // a leaf's gradient accumulator
 	Name     string // of a parameter or buffer
 	frozen   bool
-	packed   units.Bytes // size of a quantized parameter; 0: elements times width
+	packed   []units.Bytes // sizes of a quantized parameter's tensors, the weights first; none: elements times width
 }
 
 // newTensor makes a temporary over a storage whose reference it takes over.
