@@ -62,6 +62,7 @@ func Compare(r Request) (*report.Fit, Request, error) {
 		}
 	}
 	best := asked[chosen].search
+	best.foresees = true
 	best.find(best.wanted()) // of the others the first plan is enough
 	fit, err := best.answer()
 	if err != nil {

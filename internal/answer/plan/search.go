@@ -59,6 +59,7 @@ type search struct {
 	passes map[point]timed
 	*Notes
 
+	foresees    bool // the next candidate is solved beside the first: nothing else keeps the processors busy
 	queue       queue
 	considered  int
 	predictions int
@@ -124,6 +125,7 @@ func (s *search) run() error {
 	if err := s.begin(); err != nil {
 		return err
 	}
+	s.foresees = true
 	s.find(s.wanted())
 	return nil
 }
@@ -160,7 +162,9 @@ func (s *search) find(want int) {
 		case c.solved:
 			s.found = append(s.found, c)
 		default:
+			wait := s.beside()
 			s.solve(c)
+			wait()
 		}
 	}
 	if !slices.ContainsFunc(s.found, func(c candidate) bool { return c.Offload == "" }) {
