@@ -291,11 +291,11 @@ func (o *fitOptions) question(j *fileJob) error {
 		return unreadable(err)
 	}
 	c, err := hfconfig.Parse(data)
-	if err != nil || !c.Has("vocab_size") {
-		return nil // the reader of the model says what is wrong, or it is no language model
+	if err != nil {
+		return nil // the reader of the model says what is wrong
 	}
-	if assumed := plan.Usual(&j.Job, c.Int("max_position_embeddings"), o.GPUs); len(assumed) > 0 {
-		j.Notes = append(j.Notes, strings.Join(assumed, ", ")+", as neither was given")
+	if assumed := plan.Usual(&j.Job, c, o.GPUs); len(assumed) > 0 {
+		j.Notes = append(j.Notes, "assumed, as nothing else was given: "+strings.Join(assumed, ", "))
 	}
 	return nil
 }

@@ -1,11 +1,13 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/torch"
@@ -14,20 +16,39 @@ import (
 
 // What a question without further flags takes for granted.
 const (
-	usualSeq   = 2048
-	usualBatch = 16
-	usualRank  = 16
+	usualSeq    = 2048
+	usualSource = 512 // of models that read one text and write another
+	usualTarget = 128
+	usualImage  = 224 // pixels, of models that take any
+	usualBatch  = 16
+	usualRank   = 16
 )
 
-// Usual fills in what a question about a model leaves open: tokens of a sample, and the effective batch over all cards. It returns what was assumed.
-func Usual(j *job.Job, longest, cards int) []string {
+// Usual fills in what a question about a model leaves open: tokens of a sample and of its target, where the task has any, the size of images that the configuration does not name, and the effective
+// batch over all cards. It returns what was assumed.
+func Usual(j *job.Job, c *hfconfig.Config, cards int) []string {
+	longest := c.Positions() // 0: there is no limit
 	var said []string
-	if j.Seq == 0 {
-		j.Seq = usualSeq
-		if longest > 0 {
-			j.Seq = min(j.Seq, longest)
+	fill := func(field *int, usual int, format string) {
+		if *field == 0 {
+			if *field = usual; longest > 0 {
+				*field = min(usual, longest)
+			}
+			said = append(said, fmt.Sprintf(format, *field))
 		}
-		said = append(said, fmt.Sprintf("samples of %d tokens (--seq)", j.Seq))
+	}
+	switch cmp.Or(j.Task, c.Task()) {
+	case "seq2seq-lm":
+		fill(&j.Seq, usualSource, "samples of %d tokens (--seq)")
+		fill(&j.TargetSeq, usualTarget, "targets of %d tokens (--target-seq)")
+	case "speech-seq2seq":
+		fill(&j.TargetSeq, usualTarget, "targets of %d tokens (--target-seq)")
+	case "image-cls":
+		if !c.Has("image_size") {
+			fill(&j.Image, usualImage, "images of %[1]d × %[1]d pixels (--image)")
+		}
+	default:
+		fill(&j.Seq, usualSeq, "samples of %d tokens (--seq)")
 	}
 	if j.Batch == 0 {
 		j.Batch = max(1, usualBatch/max(1, cards))

@@ -102,7 +102,7 @@ func newSearch(r Request) (*search, error) {
 	if r.Source.Graph == nil || len(r.Job.CheckpointModules) > 0 {
 		first = first.Checkpointed(-1)
 	}
-	t := s.streamed(first)
+	t := s.unchecked(first, s.streamed(first))
 	if t.err != nil {
 		return nil, t.err
 	}
@@ -118,6 +118,17 @@ func newSearch(r Request) (*search, error) {
 		return nil, fmt.Errorf("%s of memory is less than the CUDA context alone takes", predict.Capacity(r.Machine).Short())
 	}
 	return s, nil
+}
+
+// unchecked is what is asked first without checkpointing, where the model's code has none: no layer counts then, unless nothing else was asked for.
+func (s *search) unchecked(first point, with timed) timed {
+	asked := s.r.Axes.Checkpointing
+	if with.err == nil || first.Checkpointing == setup.None || len(asked) > 0 && !slices.Contains(asked, setup.None) {
+		return with
+	}
+	plain := s.streamed(first.Checkpointed(0))
+	plain.facts.Layers = 0
+	return plain
 }
 
 // run fills the queue and finds as many plans as are wanted.
