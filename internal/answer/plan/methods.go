@@ -1,13 +1,11 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"sync"
 
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
-	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/torch"
@@ -24,27 +22,33 @@ const (
 	usualRank   = 16
 )
 
+// Sample is what a model's samples are.
+type Sample struct {
+	Task      string
+	Positions int  // of tokens; 0: there is no limit
+	AnyImage  bool // its configuration names no size of images
+}
+
 // Usual fills in what a question about a model leaves open: tokens of a sample and of its target, where the task has any, the size of images that the configuration does not name, and the effective
 // batch over all cards. It returns what was assumed.
-func Usual(j *job.Job, c *hfconfig.Config, cards int) []string {
-	longest := c.Positions() // 0: there is no limit
+func Usual(j *job.Job, of Sample, cards int) []string {
 	var said []string
 	fill := func(field *int, usual int, format string) {
 		if *field == 0 {
-			if *field = usual; longest > 0 {
-				*field = min(usual, longest)
+			if *field = usual; of.Positions > 0 {
+				*field = min(usual, of.Positions)
 			}
 			said = append(said, fmt.Sprintf(format, *field))
 		}
 	}
-	switch cmp.Or(j.Task, c.Task()) {
+	switch of.Task {
 	case "seq2seq-lm":
 		fill(&j.Seq, usualSource, "samples of %d tokens (--seq)")
 		fill(&j.TargetSeq, usualTarget, "targets of %d tokens (--target-seq)")
 	case "speech-seq2seq":
 		fill(&j.TargetSeq, usualTarget, "targets of %d tokens (--target-seq)")
 	case "image-cls":
-		if !c.Has("image_size") {
+		if of.AnyImage {
 			fill(&j.Image, usualImage, "images of %[1]d × %[1]d pixels (--image)")
 		}
 	default:

@@ -16,6 +16,10 @@ func Largest(j job.Job, src Source, m Machine, done *Result) *report.Largest {
 		return nil
 	}
 	all := newBatches(j, src, m, done)
+	if all.hopeless() {
+		return &report.Largest{}
+	}
+	all.draw()
 	out := &report.Largest{Batch: all.largest()}
 	if out.Batch < maxBatch {
 		if most := all.tight(out.Batch); most > out.Batch {
@@ -61,6 +65,37 @@ func upwards(fits int, runs func(n int) bool) int {
 	}
 	for high-low > 1 {
 		if middle := (low + high) / 2; runs(middle) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+// around is a size for which something holds and not for the next one, near a guess; 0 where it holds for none below it. Steps grow from a hundredth of the guess.
+func around(guess int, holds func(n int) bool) int {
+	low, high := 0, maxBatch+1
+	step := max(1, guess/128)
+	if holds(guess) {
+		for low = guess; low+step < high; step *= 2 {
+			if !holds(low + step) {
+				high = low + step
+				break
+			}
+			low += step
+		}
+	} else {
+		for high = guess; high-step > 0; step *= 2 {
+			if holds(high - step) {
+				low = high - step
+				break
+			}
+			high -= step
+		}
+	}
+	for high-low > 1 {
+		if middle := (low + high) / 2; holds(middle) {
 			low = middle
 		} else {
 			high = middle

@@ -97,7 +97,7 @@ func (p *pass) evalScope(s *flow.Scope) {
 			continue
 		}
 		run := modelRun(c)
-		if !run && !stepRun(s, c) || p.inTraining(s, c) || guarded(s, c, run) || p.graphWanted(s, c) {
+		if c.Callee.Class == "torch.nn.Embedding" || !run && !stepRun(s, c) || p.inTraining(s, c) || guarded(s, c, run) || p.graphWanted(s, c) {
 			continue
 		}
 		key := modelKey(c)

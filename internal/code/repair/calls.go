@@ -20,20 +20,24 @@ func loadOnCPU(s *site) []lint.Repair {
 	if !safe && s.wholeModel(s.call.Node) {
 		return nil
 	}
+	cpu := `"cpu"`
+	if s.beforeItem() {
+		cpu = "lambda storage, loc: storage" // which every release takes
+	}
 	if x := keyword(s.call.Node, "map_location"); x != nil {
-		return one("Load onto the CPU", safe, replace(x, `"cpu"`))
+		return one("Load onto the CPU", safe, replace(x, cpu))
 	}
 	if len(s.call.Node.Args) != 1 && !named(s.call.Node.Args[1:]) {
 		return nil
 	}
-	return one("Load onto the CPU: `map_location=\"cpu\"`", safe, s.adding(s.call.Node, `map_location="cpu"`)...)
+	return one("Load onto the CPU: `map_location="+cpu+"`", safe, s.adding(s.call.Node, "map_location="+cpu)...)
 }
 
 // copiedFrom tells whether what is loaded goes straight into the load_state_dict of a model or an optimizer, and nowhere else: those copy it to where their
 // own tensors are. An average or a buffer of the project may keep what it is given.
 func (s *site) copiedFrom(load *pysource.Call) bool {
 	outer := s.argumentOf(load)
-	if outer == nil || s.has("_load_from_state_dict") || s.beforeItem() {
+	if outer == nil || s.has("_load_from_state_dict") {
 		return false
 	}
 	f, ok := outer.Func.(*pysource.Attribute)

@@ -95,7 +95,7 @@ func keepOnCPU(s *site) []lint.Repair {
 // withoutGraph runs an evaluation without autograd: the whole function where it does nothing else, else the loop or statement.
 func withoutGraph(s *site) []lint.Repair {
 	torch := s.torch()
-	if s.call == nil || torch == "" || lint.TrainableElsewhere(s.scope, s.call) {
+	if s.call == nil || torch == "" || s.beforeItem() || lint.TrainableElsewhere(s.scope, s.call) {
 		return nil
 	}
 	var out []lint.Repair

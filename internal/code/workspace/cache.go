@@ -38,9 +38,11 @@ type Cache struct {
 	mu      sync.Mutex
 	entries map[string]*entry // by path
 	pool    *pool             // what the entries that were read from a file speak of
+	folders folders           // what was in the folders in which imports were looked up
 	sums    map[*flow.ClassFacts]uint64
-	run     uint64 // number of this run, to tell what was used long ago
-	added   int    // entries that are new
+	looked  *Workspace // what was looked for in this run
+	run     uint64     // number of this run, to tell what was used long ago
+	added   int        // entries that are new
 }
 
 // entry is what was seen in one file.
@@ -48,8 +50,10 @@ type entry struct {
 	Path    string
 	Source  sum
 	Stamp   stamp    // of the file when it was read
-	Modules []string // the modules it imports, as written
+	Modules string   // the modules it imports, as written (packTexts)
+	Imports []string // the files of the project among them, in the folders that Shape stands for
 	Asked   []asked  // what the analysis wanted to know of other files
+	Shape   uint64   // of the folders in which its imports were looked up; 0: not known
 	Offers  sum      // of Exports
 	Exports string   // numbers in the pool
 	Uses    string   // numbers in the pool
@@ -59,10 +63,10 @@ type entry struct {
 	fresh *lint.Report // what was seen in this run; the texts above are made of it when they are written down
 }
 
-// asked is a module that was looked up, and what it offered; the zero sum: nothing.
+// asked is a module that was looked up, the file that it meant, and what that offered; the zero sum: nothing.
 type asked struct {
-	Module string
-	Offers sum
+	Module, Found string
+	Offers        sum
 }
 
 // Bounds of what is kept: the entries of one file before compression, and all files together.
@@ -75,7 +79,7 @@ const (
 const checksum = 8
 
 // cacheFormat changes when entries are written differently.
-const cacheFormat = "plimsoll lint cache 6\n"
+const cacheFormat = "plimsoll lint cache 7\n"
 
 // MemoryCache is one that is not kept.
 func MemoryCache() *Cache {
@@ -119,12 +123,15 @@ func (c *Cache) decode(data []byte) {
 	r := reader{rest: string(body[checksum:])}
 	kept := newPool()
 	kept.read(&r)
+	held := readFolders(&r)
+	paths := r.texts()
 	entries := make([]entry, r.count())
 	for i := range entries {
-		if entries[i].read(&r); r.bad {
+		if entries[i].read(&r, paths); r.bad {
 			return
 		}
 	}
+	c.folders = held
 	c.pool, c.entries = kept, make(map[string]*entry, len(entries))
 	for i := range entries {
 		c.entries[entries[i].Path] = &entries[i]
@@ -133,26 +140,36 @@ func (c *Cache) decode(data []byte) {
 }
 
 // write and read are one entry as bytes.
-func (e *entry) write(out []byte) []byte {
-	for _, text := range []string{e.Path, string(e.Source), string(e.Offers), e.Exports, e.Uses, e.Report} {
+func (e *entry) write(out []byte, paths *paths) []byte {
+	for _, text := range []string{e.Path, string(e.Source), string(e.Offers), e.Exports, e.Uses, e.Report, e.Modules} {
 		out = packText(out, text)
 	}
-	out = binary.AppendUvarint(packTexts(out, e.Modules), uint64(len(e.Asked)))
-	for _, a := range e.Asked {
-		out = packText(packText(out, a.Module), string(a.Offers))
+	out = binary.AppendUvarint(out, uint64(len(e.Imports)))
+	for _, path := range e.Imports {
+		out = binary.AppendUvarint(out, paths.number(path))
 	}
+	out = binary.AppendUvarint(out, uint64(len(e.Asked)))
+	for _, a := range e.Asked {
+		out = packText(packText(binary.AppendUvarint(out, paths.number(a.Found)), a.Module), string(a.Offers))
+	}
+	out = binary.BigEndian.AppendUint64(out, e.Shape)
 	out = binary.AppendVarint(binary.AppendVarint(out, e.Stamp.Size), e.Stamp.Time)
 	return binary.AppendUvarint(out, e.Run)
 }
 
-func (e *entry) read(r *reader) {
+func (e *entry) read(r *reader, paths []string) {
 	e.Path, e.Source, e.Offers = r.text(), sum(r.text()), sum(r.text())
-	e.Exports, e.Uses, e.Report = r.text(), r.text(), r.text()
-	e.Modules = r.texts()
+	e.Exports, e.Uses, e.Report, e.Modules = r.text(), r.text(), r.text(), r.text()
+	e.Imports = make([]string, r.count())
+	for i := range e.Imports {
+		e.Imports[i] = r.of(paths)
+	}
 	e.Asked = make([]asked, r.count())
 	for i := range e.Asked {
-		e.Asked[i] = asked{r.text(), sum(r.text())}
+		found := r.of(paths)
+		e.Asked[i] = asked{r.text(), found, sum(r.text())}
 	}
+	e.Shape = r.eight()
 	e.Stamp = stamp{r.signed(), r.signed()}
 	e.Run = uint64(r.number())
 }
@@ -163,11 +180,14 @@ func (c *Cache) encode() []byte {
 		c.pack(e)
 	}
 	parts, entries := c.kept()
-	text := parts.write(nil)
-	text = binary.AppendUvarint(text, uint64(len(entries)))
+	c.reshape(entries)
+	var list []byte
+	known := &paths{index: map[string]uint64{}}
 	for _, e := range entries {
-		text = e.write(text)
+		list = e.write(list, known)
 	}
+	text := packTexts(c.folders.write(parts.write(nil)), known.list)
+	text = append(binary.AppendUvarint(text, uint64(len(entries))), list...)
 	total := binary.BigEndian.AppendUint64(nil, xxhash.Sum64(text))
 	return slices.Concat([]byte(cacheFormat), total, text)
 }
@@ -308,7 +328,7 @@ func (c *Cache) put(u *unit, seen []asked) {
 	if !utf8.Valid(u.src) {
 		return
 	}
-	e := &entry{Path: u.path, Source: u.source, Stamp: u.stamp, Modules: u.modules, Asked: seen, Offers: u.offers, fresh: u.report, Run: c.run}
+	e := &entry{Path: u.path, Source: u.source, Stamp: u.stamp, Modules: u.modules, Imports: u.imports, Asked: seen, Offers: u.offers, fresh: u.report, Run: c.run}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.entries[u.path] = e

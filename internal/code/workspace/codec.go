@@ -236,6 +236,30 @@ func (r *reader) count() int {
 	return n
 }
 
+// eight reads a number that takes eight bytes.
+func (r *reader) eight() uint64 {
+	if len(r.rest) < 8 {
+		r.fail()
+		return 0
+	}
+	n := uint64(0)
+	for i := range 8 {
+		n = n<<8 | uint64(r.rest[i])
+	}
+	r.rest = r.rest[8:]
+	return n
+}
+
+// of reads the number of a text in a list.
+func (r *reader) of(list []string) string {
+	n := r.number()
+	if n >= len(list) {
+		r.fail()
+		return ""
+	}
+	return list[n]
+}
+
 func (r *reader) numbers() []int {
 	n := r.count()
 	if n == 0 {

@@ -171,6 +171,7 @@ func (w *Workspace) has(dir, name string, want kind) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	names := w.list(dir)
+	w.asks(dir, name)
 	if !w.blind[dir] {
 		return names[name] == want
 	}
@@ -198,6 +199,7 @@ func (w *Workspace) exists(path string) bool {
 	dir = filepath.Clean(dir)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.asks(dir, name)
 	if names := w.list(dir); !w.blind[dir] {
 		return names[name] == isFile
 	}
@@ -224,6 +226,7 @@ func (w *Workspace) list(dir string) map[string]kind {
 		return nil
 	}
 	if parent, name := filepath.Dir(dir), filepath.Base(dir); parent != dir && name != ".." && name != "." && parent != "." && !strings.HasSuffix(parent, "..") && w.settings.Fence.Allows(parent) {
+		w.asks(parent, name)
 		if w.list(parent)[name] != isFolder && !w.blind[parent] {
 			return nil
 		}

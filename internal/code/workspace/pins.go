@@ -15,8 +15,8 @@ var pinned = regexp.MustCompile(`(?m)^[^#\n]*?(?:^|[\s"'\[-])(?:py)?torch\s*(==|
 // told finds releases of PyTorch in a page about the project: "PyTorch 1.8.0", "pytorch (tested on 1.7.1)", "torch==1.4". bound are words that
 // make one the oldest of several.
 var (
-	told       = regexp.MustCompile(`(?i)\b(?:py)?torch[\]*_\x60:]*(?:\s+version)?\s*(?:[=:(]+|\(?tested (?:on|with)(?: pytorch)?)?\s*v?(\d)\.(\d+)`)
-	oldestTold = regexp.MustCompile(`(?i)\b(?:py)?torch[\]*_\x60:]*(?:\s+version)?\s*(?:>=?|≥|,?\s*at least(?: version)?|minimum)\s*v?(\d)\.(\d+)`)
+	told       = regexp.MustCompile(`(?i)\b(?:py)?torch[\]*_\x60:]*(?:\s+version)?\s*(?:[=:(-]+|\(?tested (?:on|with)(?: pytorch)?)?\s*v?(\d)\.(\d+)`)
+	oldestTold = regexp.MustCompile(`(?i)\b(?:py)?torch[\]*_\x60:]*\s*\(?(?:version)?\s*(?:>=?|≥|,?\s*at least(?: version)?|minimum)\s*v?(\d)\.(\d+)`)
 	bound      = regexp.MustCompile(`(?i)(?:>=?|≥|at least|minimum)[^.\n]{0,12}$|^[\d.]*\s*(?:\+|\(?(?:or|and)\s+(?:above|later|newer|higher|greater|up))`)
 )
 
@@ -39,49 +39,53 @@ var (
 	oldest = telling{atLeast, tellsOldest}
 )
 
-// pins says of a file what torch says of its folder, which is looked up once.
+// pinning is what a folder says of PyTorch itself, and whether the folders above it have nothing to say: it is the top of a project, or cannot be read.
+type pinning struct {
+	major, minor int
+	ok, top      bool
+}
+
+// pins gives the newest or oldest PyTorch that the requirements in the folder of a file, or closest above it, allow, as far as they say. Each folder is
+// looked into once.
 func (w *Workspace) pins(what telling) func(file string) (major, minor int, ok bool) {
-	type release struct {
-		major, minor int
-		ok           bool
-	}
-	known := map[string]release{}
+	known := map[string]pinning{}
 	return func(file string) (int, int, bool) {
-		dir := filepath.Dir(file)
-		r, seen := known[dir]
-		if !seen {
-			r.major, r.minor, r.ok = w.torch(dir, what)
-			known[dir] = r
+		dir, err := filepath.Abs(filepath.Dir(file))
+		for range maxPinFolders {
+			if err != nil {
+				break
+			}
+			p, seen := known[dir]
+			if !seen {
+				p = w.pinning(dir, what)
+				known[dir] = p
+			}
+			if p.ok || p.top || filepath.Dir(dir) == dir {
+				return p.major, p.minor, p.ok
+			}
+			dir = filepath.Dir(dir)
 		}
-		return r.major, r.minor, r.ok
+		return 0, 0, false
 	}
 }
 
-// torch is the newest or oldest PyTorch that the requirements in a folder, or closest above it, allow, as far as they say.
-func (w *Workspace) torch(dir string, what telling) (major, minor int, ok bool) {
-	dir, err := filepath.Abs(dir)
-	for range maxPinFolders {
-		if err != nil || !w.settings.Fence.Allows(dir) {
-			return 0, 0, false
-		}
-		entries, readErr := os.ReadDir(dir)
-		if readErr != nil {
-			return 0, 0, false
-		}
-		if major, minor, ok := fromFiles(dir, entries, requirements, what.requirements); ok {
-			return major, minor, true
-		}
-		if major, minor, ok := fromFiles(dir, entries, page, what.page); ok {
-			return major, minor, true
-		}
-		_, gitErr := os.Stat(filepath.Join(dir, ".git"))
-		if parent := filepath.Dir(dir); gitErr != nil && parent != dir {
-			dir = parent
-			continue
-		}
-		break
+// pinning looks into one folder.
+func (w *Workspace) pinning(dir string, what telling) pinning {
+	if !w.settings.Fence.Allows(dir) {
+		return pinning{top: true}
 	}
-	return 0, 0, false
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return pinning{top: true}
+	}
+	if major, minor, ok := fromFiles(dir, entries, requirements, what.requirements); ok {
+		return pinning{major, minor, true, true}
+	}
+	if major, minor, ok := fromFiles(dir, entries, page, what.page); ok {
+		return pinning{major, minor, true, true}
+	}
+	_, err = os.Stat(filepath.Join(dir, ".git"))
+	return pinning{top: err == nil}
 }
 
 // fromFiles reads the first release that a file of a folder with such a name tells.

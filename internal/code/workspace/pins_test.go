@@ -34,6 +34,8 @@ func TestAPageTellsThePyTorchOfAProject(t *testing.T) {
 		"pip install torch==2.1.0 torchvision==0.16":            {2, 1},
 		"the <a href=\"x\">paper</a>. Tested on PyTorch 1.10.":  {1, 10},
 		"at least PyTorch 1.8":                                  {},
+		"- torch-0.3.1":                                         {0, 3},
+		"PyTorch=0.2":                                           {0, 2},
 		"PyTorch >= 1.7":                                        {},
 		"PyTorch 1.7+":                                          {},
 		"PyTorch 1.8 or newer":                                  {},
@@ -91,6 +93,7 @@ func TestTheOldestPyTorchOfAProjectIsRead(t *testing.T) {
 		"- PyTorch 1.8.0":             {},
 		"needs PyTorch":               {},
 		"pytorch version >= 1.6 runs": {1, 6},
+		"PyTorch (version >= 0.2)":    {0, 2},
 	} {
 		if major, minor, ok := tellsOldest([]byte(text)); ok != (want != [2]int{}) || [2]int{major, minor} != want {
 			t.Errorf("%q: %d.%d, %v", text, major, minor, ok)

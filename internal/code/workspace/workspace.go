@@ -33,9 +33,11 @@ type Workspace struct {
 	cache    *Cache            // nil: none
 
 	looked atomic.Int64 // files that were looked at, not taken from the cache
+	same   bool         // every folder that the cache knows holds what it held: imports mean what they meant
 
 	mu        sync.Mutex
 	folders   map[string]map[string]kind // by path: what is in it
+	asked     map[string]map[string]bool // by path: the names that were looked for
 	blind     map[string]bool            // folders that cannot be listed
 	resolvers map[string]*resolver       // by folder
 	units     map[string]*unit           // by path: what was read
@@ -48,7 +50,7 @@ type unit struct {
 	source  sum    // of src
 	stamp   stamp  // of the file; zero for what an editor holds
 	err     error
-	modules []string // that it imports, as written
+	modules string   // that it imports, as written (packTexts)
 	imports []string // the files of the project among them
 	report  *lint.Report
 	offers  sum    // of report.Exports
@@ -68,7 +70,7 @@ func (w *Workspace) exports(u *unit) *flow.Exports {
 
 // New makes a workspace that has read nothing yet.
 func New(s Settings) *Workspace {
-	return &Workspace{settings: s, open: map[string][]byte{}, folders: map[string]map[string]kind{}, blind: map[string]bool{}, resolvers: map[string]*resolver{}, units: map[string]*unit{}}
+	return &Workspace{settings: s, open: map[string][]byte{}, folders: map[string]map[string]kind{}, asked: map[string]map[string]bool{}, blind: map[string]bool{}, resolvers: map[string]*resolver{}, units: map[string]*unit{}}
 }
 
 // Holding makes the workspace read texts that an editor holds, by path, in place of the files.
@@ -99,6 +101,7 @@ func (w *Workspace) Check(ctx context.Context, files []string, jobs int) ([]Resu
 	if err := w.load(ctx, files, jobs); err != nil {
 		return nil, err
 	}
+	w.cache.keepFolders(w)
 	project := w.survey()
 	results := make([]Result, len(files))
 	for i, path := range files {
@@ -123,6 +126,7 @@ func (w *Workspace) load(ctx context.Context, files []string, jobs int) error {
 	for i, f := range files {
 		all[i] = filepath.Clean(f)
 	}
+	w.same = len(w.open) == 0 && w.cache.sameFolders(w)
 	w.readAll(ctx, all, jobs)
 	for _, layer := range layers(all, w.importsOf) {
 		each(ctx, len(layer), jobs, func(i int) {
@@ -199,7 +203,7 @@ func (w *Workspace) fresh(path string) *unit {
 	at := w.stamp(path)
 	if e := w.cache.untouched(path, at); e != nil {
 		u := &unit{path: path, source: e.Source, stamp: at, modules: e.Modules}
-		w.resolve(u)
+		w.resolve(u, e)
 		return u
 	}
 	src, err := w.read(path)
@@ -218,19 +222,25 @@ func (w *Workspace) need(u *unit) {
 // newUnit is a text that was not checked yet.
 func (w *Workspace) newUnit(path string, src []byte) *unit {
 	u := &unit{path: path, src: src, source: sumOf(src)}
-	if e := w.cache.find(path, u.source); e != nil {
+	e := w.cache.find(path, u.source)
+	if e != nil {
 		u.modules = e.Modules
 	} else {
-		u.modules = modules(path, src)
+		u.modules = string(packTexts(nil, modules(path, src)))
 	}
-	w.resolve(u)
+	w.resolve(u, e)
 	return u
 }
 
-// resolve finds the files of the project among what a file imports.
-func (w *Workspace) resolve(u *unit) {
+// resolve finds the files of the project among what a file imports. What an entry found counts while the folders are as they were.
+func (w *Workspace) resolve(u *unit, e *entry) {
+	if e != nil && w.same && w.cache.resolved(e) {
+		u.imports = e.Imports
+		return
+	}
 	r := w.resolver(u.path)
-	for _, module := range u.modules {
+	names := reader{rest: u.modules}
+	for _, module := range names.texts() {
 		if found := r.find(module); found != "" && found != u.path && !slices.Contains(u.imports, found) {
 			u.imports = append(u.imports, found)
 		}
@@ -254,8 +264,7 @@ func (w *Workspace) checkUnit(u *unit) {
 	if u.err != nil || u.report != nil {
 		return
 	}
-	find := w.imported(u)
-	if e := w.cache.find(u.path, u.source); e != nil && holds(e, find) {
+	if e := w.cache.find(u.path, u.source); e != nil && w.holds(u, e) {
 		if report, ok := e.report(); ok {
 			u.report, u.offers, u.known = report, e.Offers, e
 			return
@@ -266,10 +275,12 @@ func (w *Workspace) checkUnit(u *unit) {
 	}
 	w.looked.Add(1)
 	var seen []asked
+	find := w.imported(u)
 	u.report, u.err = w.report(u.path, u.src, func(module string) *flow.Exports {
-		other := find(module)
+		path := find(module)
+		other := w.checked(path)
 		if !slices.ContainsFunc(seen, func(a asked) bool { return a.Module == module }) {
-			seen = append(seen, asked{module, offered(other)})
+			seen = append(seen, asked{module, path, offered(other)})
 		}
 		if other == nil {
 			return nil
@@ -282,8 +293,15 @@ func (w *Workspace) checkUnit(u *unit) {
 }
 
 // holds tells whether everything an entry was made from is as it was.
-func holds(e *entry, find func(string) *unit) bool {
-	return !slices.ContainsFunc(e.Asked, func(a asked) bool { return offered(find(a.Module)) != a.Offers })
+func (w *Workspace) holds(u *unit, e *entry) bool {
+	if !w.same || !w.cache.resolved(e) {
+		e.Imports = u.imports
+		find := w.imported(u)
+		for i := range e.Asked {
+			e.Asked[i].Found = find(e.Asked[i].Module)
+		}
+	}
+	return !slices.ContainsFunc(e.Asked, func(a asked) bool { return offered(w.checked(a.Found)) != a.Offers })
 }
 
 func offered(u *unit) sum {
@@ -370,22 +388,30 @@ func editNotebook(nb *notebook.Notebook, edits []pysource.Edit) (*notebook.Noteb
 	return notebook.Read(text)
 }
 
-// imported finds the files that the modules a file imports are, once they were checked.
-func (w *Workspace) imported(u *unit) func(module string) *unit {
+// imported finds the files that the modules a file imports are.
+func (w *Workspace) imported(u *unit) func(module string) string {
 	r := w.resolver(u.path)
-	return func(module string) *unit {
+	return func(module string) string {
 		found := r.find(module)
 		if found == "" || !strings.HasPrefix(module, "@") && !slices.Contains(u.imports, found) {
-			return nil
+			return ""
 		}
-		w.mu.Lock()
-		other := w.units[found]
-		w.mu.Unlock()
-		if other == nil || other.report == nil {
-			return nil
-		}
-		return other
+		return found
 	}
+}
+
+// checked is a file once it was checked; nil for one that was not.
+func (w *Workspace) checked(path string) *unit {
+	if path == "" {
+		return nil
+	}
+	w.mu.Lock()
+	other := w.units[path]
+	w.mu.Unlock()
+	if other == nil || other.report == nil {
+		return nil
+	}
+	return other
 }
 
 // stamp tells by a file's size and time whether it was written since. The zero stamp tells nothing.

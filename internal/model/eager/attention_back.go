@@ -73,7 +73,7 @@ func (p *Process) cudnnScratch(q, k *Tensor) {
 }
 
 // efficientScratch: the row sums of gradient times result (in fp32 by way of their product), then fp32 sums of dq in blocks of 64
-// rows.
+// rows and columns, and sixteen counters a head (measured for heads of 36, 64 and 80).
 func (p *Process) efficientScratch(q *Tensor) {
 	batch, heads, rows, dim := q.Dim(0), q.Dim(1), q.Dim(2), q.Dim(3)
 	var product, sum *Tensor
@@ -83,7 +83,7 @@ func (p *Process) efficientScratch(q *Tensor) {
 	}
 	delta := p.emptyOf(tensor.Float32, batch, heads, rows)
 	drop(product, sum)
-	p.scratch(units.Bytes(batch*heads*roundUp(rows, 64)) * units.Bytes(dim*4))
+	p.scratch(units.Bytes(batch*heads) * units.Bytes(4*(roundUp(rows, 64)*roundUp(dim, 64)+16)))
 	drop(delta)
 }
 

@@ -111,7 +111,7 @@ def _kernel(torch):
             product = [q.new_empty((batch, rows, heads, n), dtype=single) for n in (size, 1)] if q.dtype is single else []
             delta = q.new_empty((batch, heads, rows), dtype=single)
             del product
-            q.new_empty((batch, heads, -(-rows // 64) * 64, size), dtype=single)
+            q.new_empty((batch, heads, -(-rows // 64) * 64 * -(-size // 64) * 64 + 16), dtype=single)
 
     def _by_rows(t):
         """A copy as [batch, rows, heads, size], where it does not lie so."""

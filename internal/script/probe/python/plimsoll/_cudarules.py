@@ -34,7 +34,7 @@ def install(torch, capability, trace):
 
 def _install(torch, library, capability, trace):
     _autocast(torch, library)
-    ours = {"dropout": _dropout(torch), "scaled_dot_product_attention": _attention.function(torch, capability), **_recurrent.functions(torch, trace), **_norm(torch)}
+    ours = {"dropout": _dropout(torch), "scaled_dot_product_attention": _attention.function(torch, capability), **_recurrent.functions(torch, trace), **_norm(torch), "group_norm": _group_norm(torch), "linear": _linear(torch), **_softmax(torch)}
     for name, function in ours.items():
         library.impl(name, function, "AutogradCPU")
         packet, _, overload = name.partition(".")
@@ -141,6 +141,7 @@ def _norm(torch):
 
         @staticmethod
         def forward(ctx, x, weight, dims):
+            whole = x.contiguous()  # the kernels read no others (layer_norm_kernel.cu, expect_contiguous)
             out = torch.empty(x.shape, dtype=x.dtype)
             rows = torch.empty(x.shape[: x.dim() - dims], dtype=torch.float32)
             ctx.save_for_backward(x, weight, rows)
@@ -149,6 +150,7 @@ def _norm(torch):
         @staticmethod
         def backward(ctx, grad):
             x, weight, _ = ctx.saved_tensors
+            whole = grad.contiguous(), x.contiguous()
             made = torch.empty(x.shape, dtype=x.dtype) if ctx.needs_input_grad[0] else None
             return made, torch.empty(weight.shape, dtype=weight.dtype) if ctx.needs_input_grad[1] else None, None
 
@@ -163,3 +165,41 @@ def _norm(torch):
         return Fused.apply(x, weight, len(normalized_shape))
 
     return {"rms_norm": rms_norm}
+
+
+def _group_norm(torch):
+    """The input is laid out in one piece, and that is what is kept (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/group_norm.cpp, group_norm)."""
+
+    def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
+        x = x.contiguous()
+        batch, channels = x.shape[0], x.shape[1]
+        return torch.ops.aten.native_group_norm(x, weight, bias, batch, channels, x.numel() // max(batch * channels, 1), num_groups, eps)[0]
+
+    return group_norm
+
+
+def _softmax(torch):
+    """float16 becomes fp32 inside the kernel (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/SoftMax.cpp, softmax: half_to_float)."""
+
+    def made(kernel):
+        def softmax(x, dim, dtype=None):
+            inside = x.dtype is torch.float16 and dtype is torch.float32
+            return kernel(x if inside or dtype is None else x.to(dtype), dim, inside)
+
+        return softmax
+
+    return {"softmax.int": made(torch.ops.aten._softmax), "log_softmax.int": made(torch.ops.aten._log_softmax)}
+
+
+def _linear(torch):
+    """The bias is part of the product where the input has two dimensions, or three in one piece, and is added in place to others; tensors like those of a trace get a copy instead
+    (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/Linear.cpp, linear)."""
+
+    def linear(x, weight, bias=None):
+        if bias is not None and (x.dim() == 2 or x.dim() == 3 and x.is_contiguous()):
+            out = torch.ops.aten.addmm(bias, x.reshape(-1, x.shape[-1]), weight.t())
+            return out if x.dim() == 2 else out.view(*x.shape[:-1], out.shape[-1])
+        out = x.matmul(weight.t())
+        return out if bias is None else out.add_(bias)
+
+    return linear

@@ -23,6 +23,7 @@ FOR_CAPTURES = {
 }
 FOR_TRACES = {
     "torch.overrides._get_current_function_mode_stack": "autograd functions of the script's own",
+    "torch.utils._python_dispatch._get_current_dispatch_mode_stack": "seeing every operator",
     "torch.autograd._engine_run_backward": "autograd functions of the script's own",
     "torch.optim.optimizer.register_optimizer_step_post_hook": "optimizer steps",
     "torch.utils._foreach_utils._get_foreach_kernels_supported_devices": "optimizers over lists of tensors",

@@ -57,7 +57,7 @@ class Trace:
         self.known = _known.Known(torch, self)
         self.ours = {}  # by operator: what stands for it before autograd, as a GPU does it
         self.optimizers, self.modules = weakref.WeakSet(), weakref.WeakSet()
-        self.names, self.aliases = weakref.WeakKeyDictionary(), {}
+        self.names, self.aliases = weakref.WeakKeyDictionary(), _places.Aliases()
         self.histories = weakref.WeakKeyDictionary()
         self.notes, self.asked, self.done, self.depth = [], None, False, 0
         self.compiled = False
@@ -89,8 +89,10 @@ class Trace:
     def install(self):
         torch = self.torch
         from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+        from torch.utils import _python_dispatch
 
         self.FakeTensor = FakeTensor
+        self.entered = _python_dispatch._get_current_dispatch_mode_stack
         self.fake = FakeTensorMode(allow_non_fake_inputs=True)
         self.operators = _tracemode.operators(torch, self)
         _pretend.a_gpu(torch, self)
@@ -110,6 +112,7 @@ class Trace:
         self._backward()
         self._optimizers()
         self._scaler()
+        self.calibrate()
         _tracemode.enter(torch, self)
         os.environ.setdefault("WANDB_MODE", "disabled")
         atexit.register(self.ended)
@@ -117,6 +120,16 @@ class Trace:
         watchdog = threading.Timer(self.limit, lambda: self.finish("time"))
         watchdog.daemon = True
         watchdog.start()
+
+    def calibrate(self):
+        """Add two gradients up that nobody else has: how many references such a tensor has here depends on PyTorch's release."""
+        torch = self.torch
+        with self.uncounted(), self.during("backward", "activations"), self.fake, self.operators, torch.enable_grad():
+            x = torch.empty(2, requires_grad=True)
+            between = x * 2
+            torch.autograd.Variable._execution_engine.run_backward((between.sin() + between.cos(),), (torch.empty(2),), False, False, (), allow_unreachable=True, accumulate_grad=True)
+        self.events = array.array("q")
+        self.phase, self.category = "load", "other"
 
     def hurried(self):
         """Half of the time is over: loops end after one round."""
@@ -281,11 +294,16 @@ class Trace:
     def recording(self, category=None):
         with self.turn:
             before, self.category = self.category, category or self.category
-            with self.fake, self.operators:
+            with contextlib.nullcontext() if self.operators in self.entered() else self.modes():
                 try:
                     yield
                 finally:
                     self.category = before
+
+    @contextlib.contextmanager
+    def modes(self):
+        with self.fake, self.operators:
+            yield
 
     @contextlib.contextmanager
     def uncounted(self):
@@ -309,9 +327,9 @@ class Trace:
     def to_gpu(self, tensor, change=lambda t: t):
         """A tensor without data in place of one the script has on the host."""
         category = "parameters" if isinstance(tensor, self.torch.nn.Parameter) else "inputs" if self.phase != "load" else "other"
-        alias = self.aliases.get(id(tensor))
+        alias = self.aliases.of(tensor)
         if alias is not None:
-            return alias[1]
+            return alias
         if self.torch.Tensor.layout.__get__(tensor) is not self.torch.strided and not isinstance(tensor, self.FakeTensor):
             return self.sparse.arrives(tensor)
         shape = self.torch.empty_like(tensor.detach(), device="meta") if not isinstance(tensor, self.FakeTensor) else tensor
@@ -365,9 +383,9 @@ class Trace:
         """What becomes of a parameter that is moved or converted: one object, whoever else refers to it."""
         if _lazy.waits(self.torch, param):
             return _lazy.send(param, fn)
-        alias = self.aliases.get(id(param))
+        alias = self.aliases.of(param)
         if alias is not None:
-            param = alias[1]
+            param = alias
         with self.torch.no_grad(), self.as_parameters():
             made = fn(param)
         if made is param:
@@ -395,7 +413,7 @@ class Trace:
         new._is_param = True
         if param.grad is not None:
             new.grad = param.grad
-        self.aliases[id(param)] = (param, new)
+        self.aliases.put(param, new)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["params"] = [new if p is param else p for p in group["params"]]
@@ -537,6 +555,7 @@ class Trace:
                 self.routed_level -= self.events[ref.place + 2]
             self.routing.forget(ref.key)
             self.known.ended(ref.key)
+            self.operators.bounds.begun.discard(ref.key)
 
     def depends(self, out):
         """A result's size depends on data; the largest there can be is taken."""

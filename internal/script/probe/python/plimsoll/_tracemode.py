@@ -236,6 +236,9 @@ def _bounded(torch, bounds, saw, ours):
                     out = ours[func](*args, **kwargs) if func in ours else func.decompose(*args, **kwargs)
                 if out is not NotImplemented:
                     return out
+            if func in bounds.reuse and bounds.reuses(func, args, kwargs):
+                saw(func, args, kwargs, args[0])
+                return args[0]
             bound = bounds.of.get(func)
             if bound is not None:
                 out = bound(func, args, kwargs)
@@ -252,6 +255,10 @@ def _bounded(torch, bounds, saw, ours):
     return mode
 
 
+# Operators of autograd's whose result may take the place of their first argument
+REUSED = (("add", "Tensor"), ("scatter", "src"), ("scatter", "value"), ("scatter_add", "default"), ("index_put", "default"), ("index_add", "default"), ("sub", "Tensor"), ("mul", "Tensor"))
+
+
 class Bounds:
     """Operators whose results depend on data: the largest result there can be, which the trace is told of."""
 
@@ -264,6 +271,7 @@ class Bounds:
             "unique_consecutive.default": self.unique, "_local_scalar_dense.default": self.scalar, "equal.default": lambda *a: True,
             "index.Tensor": self.index, "repeat_interleave.Tensor": self.repeated, "bincount.default": self.counted, "is_nonzero.default": lambda *a: False,
             "histc.default": lambda func, args, kwargs: args[0].new_empty(args[1] if len(args) > 1 else 100), "nonzero_static.default": None,
+            "sigmoid.default": self.sigmoid, "log_sigmoid_forward.default": self.log_sigmoid,
             "allclose.default": lambda *a: True, "_pack_padded_sequence.default": self.packed,
             "_ctc_loss.Tensor": self.ctc, "_ctc_loss_backward.Tensor": self.ctc_backward,
             # A mask of bytes is taken for one of booleans, with a warning (aten/src/ATen/native/TensorCompare.cpp, where_self_out); without data it is refused.
@@ -276,6 +284,36 @@ class Bounds:
             operator = getattr(getattr(aten, packet, None), overload, None)
             if operator is not None and answer is not None:
                 self.of[operator] = answer
+        self.alone, self.begun = None, set()  # references to a tensor and to its storage that nobody else has; storages of results that autograd goes on writing into
+        counted = hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")
+        self.reuse = frozenset(filter(None, (getattr(getattr(aten, name), overload, None) for name, overload in REUSED))) if counted else frozenset()
+
+    def reuses(self, func, args, kwargs):
+        """Whether a result of autograd's takes the place of its first argument. Autograd adds gradients up in place, and writes into zeros that it has just made, where nobody else has the tensor
+        (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/csrc/autograd/input_buffer.cpp, can_accumulate_inplace; torch/csrc/autograd/FunctionsManual.cpp, areAnyTensorSubclassLike):
+        but not on tensors like those of a trace, for which it makes new ones."""
+        trace, into = self.trace, args[0]
+        if trace.phase != "backward" or not trace.depth or self.torch.is_grad_enabled() or not isinstance(into, trace.FakeTensor):
+            return False
+        held = into._use_count(), self.torch._C._storage_Use_Count(into.untyped_storage()._cdata)
+        name = func.overloadpacket.__name__
+        if self.alone is None:  # the first sum is of two gradients that nobody else has: see calibrate
+            self.alone = held if name == "add" else None
+            return False
+        if held != (self.alone[0], self.alone[1] + (into._base is not None)):  # a view has the tensor it is a part of beside it, which those of C++ have not
+            return False
+        if name == "add":
+            return isinstance(args[1], trace.FakeTensor) and args[1].shape == into.shape and args[1].dtype == into.dtype and kwargs.get("alpha", 1) == 1
+        if name in ("sub", "mul"):
+            return into.untyped_storage()._cdata in self.begun and not (isinstance(args[1], trace.FakeTensor) and (args[1].dtype != into.dtype or args[1].numel() > into.numel()))
+        return True
+
+    def sigmoid(self, func, args, kwargs):
+        """In a backward pass it begins the gradient of binary_cross_entropy_with_logits, which is written into it."""
+        out = func(*args, **kwargs)
+        if self.trace.phase == "backward" and self.trace.depth and not self.torch.is_grad_enabled():
+            self.begun.add(out.untyped_storage()._cdata)
+        return out
 
     def told(self, out):
         self.trace.depends(out)
@@ -341,6 +379,10 @@ class Bounds:
         if args[place].dtype is self.torch.uint8:
             args = (*args[:place], args[place].bool(), *args[place + 1:])
         return func(*args, **kwargs)
+
+    def log_sigmoid(self, func, args, kwargs):
+        """On a GPU nothing is kept beside the input (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/ActivationLogSigmoidKernel.cu)."""
+        return self.torch.empty_like(args[0]), args[0].new_empty(0)
 
     def ctc(self, func, args, kwargs):
         """CTC keeps a number for every step and every place in the longest target with blanks between

@@ -72,9 +72,9 @@ def _cast(func, args, kwargs, out):
 
 def _embedding(func, args, kwargs, out):
     """Sorted indices and where they were, then fp32 sums of pieces of ten (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/EmbeddingBackwardKernel.cu);
-    few indices without padding are added one by one (Embedding.cu)."""
-    count, rows, padding, by_count = args[1].numel(), args[2], args[3], args[4]
-    if count <= 3072 and padding < 0 and not by_count:
+    few indices are added one by one (Embedding.cu)."""
+    count, rows, by_count = args[1].numel(), args[2], args[4]
+    if count <= 3072 and not by_count:
         return ()
     return 8 * count, 8 * count, (count // 10 + min(count, rows)) * out.shape[-1] * 4
 
@@ -89,7 +89,7 @@ def _tall_norm(func, args, kwargs, out):
     if rows <= 64 * 1024 or width // 32 >= 66:
         return ()
     blocks = min(32 * 1024 // -(-width // 32), -(-rows // 32))
-    return tuple(blocks * _bytes(g) for g in out[1:] if g is not None)
+    return tuple(size for g in out[1:] if g is not None for size in (blocks * _bytes(g), blocks * _bytes(g) // 2))
 
 
 def _reduced(func, args, kwargs):
@@ -103,9 +103,85 @@ def _each(times):
     return lambda func, args, kwargs, out: (times * _bytes(args[0]),) if _reduced(func, args, kwargs) else ()
 
 
+def _logits(func, args, kwargs, out):
+    return (2 * _bytes(args[0]),) if _reduced(func, args, kwargs) else (_bytes(args[0]),)
+
+
+def _sized(*parts):
+    """So many bytes for every element of the first argument, of each part."""
+    return lambda func, args, kwargs, out: tuple(int(n * args[0].numel()) for n in parts)
+
+
+def _safe_softmax(func, args, kwargs, out):
+    """Which scores are -inf, and which rows (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/SoftMax.cpp, _safe_softmax)."""
+    return out.numel(), out.numel() // max(out.shape[-1], 1)
+
+
+def _logsumexp(func, args, kwargs, out):
+    """exp of what is left above the largest (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/ReduceOps.cpp, logsumexp_out_impl)."""
+    return _bytes(args[0]), _bytes(out), _bytes(out)
+
+
+def _placed(func, args, kwargs, out):
+    """Indices in order, for numbers that are added to places: five of eight bytes for each, and what sorting takes
+    (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/Indexing.cu, index_put_with_sort_kernel)."""
+    adds = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
+    count = max((i.numel() for i in args[1] if i is not None), default=0)
+    return (32 * count, 16 * count + SORTED) if adds and count else ()
+
+
+SORTED = 7 << 10  # bytes that sorting takes at least
+
+
+def _sort(func, args, kwargs, out):
+    """One long row is sorted by cub: places beside the values, and both once more (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/Sort.cu, sort_cuda_kernel; measured)."""
+    x = args[0]
+    if x.dim() != 1 or x.numel() <= ROW:
+        return ()
+    return 8 * x.numel(), (8 + x.element_size()) * x.numel()
+
+
+ROW = 4096  # longer rows are not sorted by one block
+
+
+def _topk(func, args, kwargs, out):
+    """Counts of digits by row and by block (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/TensorTopK.cu, mbtopk; measured: 1,024 bytes a row, 512 a block of a thousand)."""
+    x = args[0]
+    if not x.dim():
+        return ()
+    long = x.shape[args[2] if len(args) > 2 else kwargs.get("dim", -1)]
+    rows = x.numel() // max(long, 1)
+    return rows * 1024, rows * 512 * min(-(-long // 1000), 768)
+
+
+def _bag(func, args, kwargs, out):
+    """As an embedding's, with the bags of its indices beside."""
+    count, width, rows = args[1].numel(), out.shape[-1], out.shape[0]
+    return 40 * count, 18 * count, (count // 10 + min(count, rows)) * width * 4
+
+
+def _masked(func, args, kwargs, out):
+    """A mask is turned into the places where it holds, a number for each of its dimensions."""
+    masks = [i for i in (args[1] if isinstance(args[1], (list, tuple)) else [args[1]]) if i is not None and i.element_size() == 1]
+    return tuple(8 * m.dim() * out.shape[0] for m in masks if out.dim())
+
+
+def _randperm(func, args, kwargs, out):
+    """Many numbers are put in order by random keys (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/Randperm.cu; measured from 100,000 on)."""
+    n = args[0] if args and isinstance(args[0], int) else 0
+    return (24 * n, 16 * n) if n > 1 << 15 else ()
+
+
 TEMPORARY = {
+    # grad · output is made first (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/SoftMax.cu, softmax_backward_cuda_out)
+    "_softmax_backward_data": lambda func, args, kwargs, out: (args[0].numel() * max(args[0].element_size(), args[1].element_size()),),
+    "_safe_softmax": _safe_softmax, "logsumexp": _logsumexp, "index_put": _placed, "index_put_": _placed, "_index_put_impl_": _placed, "sort": _sort, "topk": _topk, "index": _masked, "masked_select": _masked, "_embedding_bag_dense_backward": _bag,
+    "randperm": _randperm, "multinomial": _sized(4), "count_nonzero": _sized(8, 1),
+    # What a plan of cuFFT works in (measured: as much as the complex side has)
+    "_fft_r2c": lambda func, args, kwargs, out: (_bytes(out),), "_fft_c2r": lambda func, args, kwargs, out: (_bytes(args[0]),),
+    "im2col": lambda func, args, kwargs, out: (_bytes(args[0]),),
     **dict.fromkeys(("sum", "nansum", "prod", "mean", "cumsum", "cumprod"), _cast), "embedding_dense_backward": _embedding, "native_layer_norm_backward": _tall_norm,
-    "mse_loss": _each(1), "smooth_l1_loss": _each(1), "huber_loss": _each(1), "binary_cross_entropy_with_logits": _each(2),
+    "mse_loss": _each(1), "smooth_l1_loss": _each(1), "huber_loss": _each(1), "binary_cross_entropy_with_logits": _logits,
 }
 # Losses whose mean is written into the storage of the loss of all elements, which it keeps: their result is made as large as their input and then resized
 # (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/Loss.cpp, mse_loss and smooth_l1_loss; aten/src/ATen/native/cuda/Loss.cu, binary_cross_entropy_out_cuda).
