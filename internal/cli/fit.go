@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
@@ -290,19 +291,23 @@ func (o *fitOptions) question(j *fileJob) error {
 	if err != nil {
 		return unreadable(err)
 	}
-	c, err := hfconfig.Parse(data)
-	if err != nil || !c.Has("vocab_size") {
+	var of plan.Sample
+	if c, err := hfconfig.Parse(data); err == nil {
+		of = plan.Sample{Task: cmp.Or(j.Task, c.Task()), Positions: c.Positions(), AnyImage: !c.Has("image_size")}
+	} else if vocabulary, positions := hfconfig.Language(data); vocabulary {
+		of = plan.Sample{Task: j.Task, Positions: positions}
+	} else {
 		return nil // the reader of the model says what is wrong, or it is no language model
 	}
-	if assumed := plan.Usual(&j.Job, c.Int("max_position_embeddings"), o.GPUs); len(assumed) > 0 {
-		j.Notes = append(j.Notes, strings.Join(assumed, ", ")+", as neither was given")
+	if assumed := plan.Usual(&j.Job, of, o.GPUs); len(assumed) > 0 {
+		j.Notes = append(j.Notes, "assumed, as nothing else was given: "+strings.Join(assumed, ", "))
 	}
 	return nil
 }
 
 // compares tells whether full fine-tuning, LoRA and QLoRA are put side by side: a language model was named, and not how to train it.
 func (o *fitOptions) compares(r plan.Request) bool {
-	return o.own && o.Write == "" && r.GPUs <= 1 && r.Source.Config != nil && r.Job.LoRARank == 0 && r.Job.Task == "causal-lm" && len(r.Job.Freeze) == 0
+	return o.own && o.Write == "" && r.GPUs <= 1 && r.Source.Adaptable() && r.Job.LoRARank == 0 && r.Source.Task(r.Job) == "causal-lm" && len(r.Job.Freeze) == 0
 }
 
 // first gives a field that was not set the first word of its axis.

@@ -166,3 +166,10 @@ func changed(t *testing.T, base job.Job) func(change func(*job.Job)) report.Pred
 		return res.Report
 	}
 }
+
+func TestTheTaskOfAModelReadFromItsCodeIsThatOfItsCode(t *testing.T) {
+	t.Parallel()
+	if got := (Source{Graph: tracedGraph(t, "read-llama.json.gz")}).Task(job.Job{}); got != "causal-lm" {
+		t.Errorf("%q", got)
+	}
+}

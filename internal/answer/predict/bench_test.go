@@ -1,8 +1,11 @@
 package predict
 
 import (
+	"os"
 	"testing"
+	"time"
 
+	"github.com/plimsoll/plimsoll/internal/model/exported"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 )
@@ -30,4 +33,33 @@ func BenchmarkAllRows(b *testing.B) {
 	for b.Loop() {
 		predicted(b)
 	}
+}
+
+// BenchmarkWithCard tells how many times as long as a prediction the search for the largest batches on a card takes.
+func BenchmarkWithCard(b *testing.B) {
+	data, err := os.ReadFile("../../model/exported/testdata/resnet50.json.gz")
+	if err != nil {
+		b.Fatal(err)
+	}
+	g, err := exported.Parse(data)
+	if err != nil {
+		b.Fatal(err)
+	}
+	j := job.Job{Source: "graph", Graph: "resnet50", Loss: "cross-entropy", Batch: 32, Optimizer: "sgdm"}
+	if err := j.Check(); err != nil {
+		b.Fatal(err)
+	}
+	m, src := h200(b), Source{Graph: g}
+	var alone, search time.Duration
+	for b.Loop() {
+		begun := time.Now()
+		done, err := Run(j, src, m)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ran := time.Now()
+		Largest(j, src, m, done)
+		alone, search = alone+ran.Sub(begun), search+time.Since(ran)
+	}
+	b.ReportMetric(search.Seconds()/alone.Seconds(), "search/prediction")
 }

@@ -159,11 +159,16 @@ func (p *played) divide(t *tape.Tape) {
 
 // alike names a module by its place in a layer: model.layers.3.mlp and model.layers.4.mlp are both model.layers.*.mlp.
 func alike(module string) string {
-	parts := strings.Split(module, ".")
-	for i, part := range parts {
-		if part != "" && strings.Trim(part, "0123456789") == "" {
-			parts[i] = "*"
+	out := make([]byte, 0, len(module))
+	for rest, more := module, true; more; {
+		var part string
+		if part, rest, more = strings.Cut(rest, "."); part != "" && strings.Trim(part, "0123456789") == "" {
+			part = "*"
+		}
+		out = append(out, part...)
+		if more {
+			out = append(out, '.')
 		}
 	}
-	return strings.Join(parts, ".")
+	return string(out)
 }

@@ -49,6 +49,14 @@ func (s Source) graph(j job.Job) (*exported.Graph, error) {
 // Adaptable tells whether adapters can be put beside the model's layers.
 func (s Source) Adaptable() bool { return s.Config != nil || s.Graph != nil && adaptable(s.Graph) }
 
+// Task is what the model is trained for: as the job says, or as the code it was read from has it.
+func (s Source) Task(j job.Job) string {
+	if s.Config == nil && s.Graph != nil && s.Graph.Trace != nil {
+		return s.Graph.Trace.Task
+	}
+	return j.Task
+}
+
 // adaptable tells whether a graph says which of its operators are layers that adapters can be put beside.
 func adaptable(g *exported.Graph) bool {
 	t := g.Trace
@@ -111,7 +119,7 @@ type Result struct {
 // Run predicts one job. The job must have passed Check.
 func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	v := NewVariants(src, m)
-	done, err := v.steps(j)
+	done, err := v.steps(j, 3)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +186,7 @@ func byRouting(r *report.Prediction, j job.Job, v *Variants, model eager.Model) 
 		return
 	}
 	j.Routing = job.RoutingWorst
-	other, err := v.steps(j)
+	other, err := v.steps(j, 3)
 	if err != nil {
 		r.Assumptions = append(r.Assumptions, "experts share the tokens evenly; what it takes when a few get all of them could not be computed: "+err.Error())
 		return
@@ -462,10 +470,10 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 		add("adapters follow the code of PEFT: fp32 beside a frozen model")
 	}
 	if j.BaseBits == 8 {
-		add("8-bit weights follow the code of bitsandbytes (LLM.int8); columns of outliers are not counted, and it was not measured")
+		add("8-bit weights have the bytes that bitsandbytes 0.50 gives them, counted in the library itself; what its products take follows its code (LLM.int8, without columns of outliers) and was not measured on a card")
 	}
 	if j.BaseBits == 4 {
-		add("NF4 follows the code of bitsandbytes: packed weights, unpacked for each product; it was not measured")
+		add("NF4 weights have the bytes that bitsandbytes 0.50 gives them (double quantization), counted in the library itself; that they are unpacked for each product follows its code and was not measured on a card")
 	}
 	if a, ok := j.Optimizer.Algorithm(); ok {
 		if a.Unmeasured {

@@ -21,7 +21,9 @@ type batches struct {
 
 	runs  memo[int, ran]
 	needs memo[int, needed]
-	a, b  int // the batches that others are drawn between
+	own   int      // the job's own batch, or half of the largest
+	near  int      // about the largest batch that fits
+	draws *drawing // of other batches, between the job's own and one that may be too large; nil where there is none
 }
 
 type ran struct {
@@ -35,60 +37,109 @@ type needed struct {
 	ok    bool
 }
 
-// newBatches takes the job at its own batch (done, where it was predicted already) and runs it at the first batch that may be too large. There is no second one (0) where the steps are not
-// alike, or one of them does not run.
+// newBatches takes the job at its own batch (done, where it was predicted already).
 func newBatches(j job.Job, src Source, m Machine, done *Result) *batches {
-	s := &batches{j: j, m: m, a: min(j.Batch, maxBatch/2)}
+	s := &batches{j: j, m: m, near: j.Batch}
 	if done == nil || done.variants == nil {
 		s.v = NewVariants(src, m)
 	} else {
 		s.v = done.variants
 	}
-	if done != nil && s.a == j.Batch {
-		s.runs.get(s.a, func() ran { return ran{tape: twoSteps(done.Tape), conv: done.conv} })
-	}
-	own := s.run(s.a)
-	if own.err != nil {
-		return s
-	}
-	for _, n := range []int{s.suggested(own) + 1, 2 * s.a} {
-		if other := s.run(n); n != s.a && other.err == nil && alikeTapes(own.tape, other.tape) {
-			s.b = n
-			break
-		}
+	s.own = min(j.Batch, maxBatch/2)
+	if done != nil && s.own == j.Batch {
+		s.runs.get(s.own, func() ran { return ran{tape: twoSteps(done.Tape), conv: done.conv} })
 	}
 	return s
 }
 
-// suggested is about the largest batch that fits, as the tape of one says it: activations and inputs grow with it, and what is reserved beyond what is asked for is the same share of it.
-func (s *batches) suggested(own ran) int {
-	safe, ok := s.needAt(s.a)
-	tops := topsOf(own.tape)
-	if !ok || len(tops) == 0 {
-		return s.a
+// hopeless tells that parameters, gradients and the optimizer's state do not fit by themselves: no batch fits then, and no sequence.
+func (s *batches) hopeless() bool {
+	r := s.run(s.own)
+	if r.err != nil {
+		return false
 	}
-	asked := func(n int) float64 {
-		most := 0.0
-		for _, t := range tops {
-			most = max(most, float64(t.fixed)+float64(t.scaled)*float64(n)/float64(s.a))
+	var now, most units.Bytes
+	for i := range r.tape.Events {
+		e := &r.tape.Events[i]
+		if e.Kind == tape.Mark {
+			continue
 		}
-		return most
+		switch r.tape.Owners[e.Owner].Category {
+		case tape.Parameters, tape.Gradients, tape.Optimizer:
+			now += e.Change()
+			most = max(most, now)
+		}
 	}
-	share := float64(safe) / max(asked(s.a), 1)
-	scaled := func(n int) (units.Bytes, bool) { return units.Bytes(share * asked(n)), true }
-	return min(largest(s.a, maxBatch, scaled, room(s.m)), maxBatch-1)
+	return most > room(s.m)
+}
+
+// draw runs the job at the first batch that may be too large. Nothing is drawn where the steps are not alike, or one of them does not run.
+func (s *batches) draw() {
+	a := s.run(s.own)
+	if a.err != nil {
+		return
+	}
+	s.near = s.suggested(s.own)
+	with := []int{s.near + 1, 2 * s.own}
+	if a.conv.any { // far from these two, cuDNN takes other plans
+		with = with[:1]
+	}
+	for _, n := range with {
+		if s.draws = newDrawing(a, s.run(n), s.own, n); s.draws != nil {
+			return
+		}
+	}
+}
+
+// suggested is about the largest batch that fits, as the tape of one says it: activations and inputs grow with it, and what is reserved beyond what is asked for is the same share of it.
+func (s *batches) suggested(own int) int {
+	safe, ok := s.needAt(own)
+	tops := topsOf(s.run(own).tape, false)
+	if !ok {
+		return own
+	}
+	return min(largest(own, maxBatch, scaledNeed(tops, own, float64(safe)/max(highest(tops, 1), 1)), room(s.m)), maxBatch-1)
+}
+
+// bare is about the largest batch that runs without what libraries take for a moment, as the tape of one says it.
+func (s *batches) bare(own int) int {
+	r := s.run(own)
+	if r.err != nil {
+		return own
+	}
+	return largest(own, maxBatch, scaledNeed(topsOf(r.tape, true), own, 1), room(s.m))
+}
+
+// scaledNeed is what other batches need as far as moments of one say it.
+func scaledNeed(tops []top, own int, share float64) func(n int) (units.Bytes, bool) {
+	return func(n int) (units.Bytes, bool) {
+		return units.Bytes(share * highest(tops, float64(n)/float64(own))), true
+	}
 }
 
 // top is what is asked for at a moment: what stays as it is at another batch, and what grows with it.
 type top struct{ fixed, scaled units.Bytes }
 
-// topsOf are the moments of a tape of which no other asks for more of both.
-func topsOf(t *tape.Tape) []top {
+// highest is the most that is asked for at once where what grows is so many times larger.
+func highest(tops []top, times float64) float64 {
+	most := 0.0
+	for _, t := range tops {
+		most = max(most, float64(t.fixed)+float64(t.scaled)*times)
+	}
+	return most
+}
+
+// topsOf are the moments of a tape of which no other asks for more of both. bare leaves out what libraries take for a moment.
+func topsOf(t *tape.Tape, bare bool) []top {
 	var now top
 	var all []top
 	rising := false
-	for i := range t.Events {
+	for i := 0; i < len(t.Events); i++ {
 		e := &t.Events[i]
+		if n := passing(t, i); bare && n > 0 {
+			i += n - 1
+			continue
+		}
 		if e.Kind == tape.Mark {
 			continue
 		}
@@ -130,19 +181,6 @@ func twoSteps(t *tape.Tape) *tape.Tape {
 	return &out
 }
 
-// resized is a step whose requests have other sizes.
-func (r ran) resized(size func(i int, e tape.Event) units.Bytes) ran {
-	t := *r.tape
-	t.Events = slices.Clone(r.tape.Events)
-	for i := range t.Events {
-		if e := &t.Events[i]; e.Kind != tape.Mark {
-			e.Size = size(i, *e)
-		}
-	}
-	r.tape = &t
-	return r
-}
-
 // both does two things at once.
 func both(f, g func()) {
 	var wait sync.WaitGroup
@@ -161,41 +199,11 @@ func (s *batches) run(n int) ran {
 
 // runOf is two steps: the second is the first with optimizer state, and later ones are like it.
 func (s *batches) runOf(j job.Job) ran {
-	out, err := s.v.steps(j)
+	out, err := s.v.steps(j, 2)
 	if err != nil {
 		return ran{err: err}
 	}
 	return ran{tape: twoSteps(out.tape), conv: out.conv}
-}
-
-// alikeTapes tells whether two tapes differ in sizes only.
-func alikeTapes(a, b *tape.Tape) bool {
-	if len(a.Events) != len(b.Events) {
-		return false
-	}
-	for i := range a.Events {
-		x, y := a.Events[i], b.Events[i]
-		if x.Kind != y.Kind || x.ID != y.ID || x.Elastic != y.Elastic {
-			return false
-		}
-	}
-	return true
-}
-
-// drawn is the tape of a batch as the two that were run suggest it.
-func (s *batches) drawn(n int) ran {
-	a, b := s.run(s.a), s.run(s.b)
-	along := func(x, y units.Bytes) units.Bytes {
-		return max(x+(y-x)*units.Bytes(n-s.a)/units.Bytes(s.b-s.a), min(x, y, 1))
-	}
-	out := a.resized(func(i int, e tape.Event) units.Bytes {
-		if other := b.tape.Events[i].Size; e.Size != other {
-			return along(e.Size, other)
-		}
-		return e.Size
-	})
-	out.conv = convolutions{largest: along(a.conv.largest, b.conv.largest)}
-	return out
 }
 
 // need is the safe bound of a step.
@@ -232,37 +240,45 @@ func (s *batches) runsIn(r ran) bool {
 	return err == nil && limited.Failed == 0
 }
 
-// border finds the last batch for which something holds: on drawn tapes, where the real ones agree about it and the next, else on real ones from there.
-func (s *batches) border(holds func(n int) bool, onDrawn, onReal func() int) int {
-	if s.b == 0 {
-		return onReal()
-	}
-	n := onDrawn()
-	last, next := n == 0, n >= maxBatch
-	both(func() { last = last || holds(n) }, func() { next = next || !holds(n+1) })
+// border is the last batch for which something holds, as drawn tapes say it; where the real ones do not agree about it and the next, it is looked for around them.
+func border(drawn int, holds func(n int) bool) int {
+	last, next := drawn == 0, drawn >= maxBatch
+	both(func() { last = last || holds(drawn) }, func() { next = next || !holds(drawn+1) })
 	if last && next {
-		return n
+		return drawn
 	}
-	return onReal()
+	return around(drawn, holds)
 }
 
 // largest is the largest batch that fits.
 func (s *batches) largest() int {
-	search := func(need func(n int) (units.Bytes, bool)) int { return largest(s.j.Batch, maxBatch, need, room(s.m)) }
-	onDrawn := func() int {
-		need := func(n int) (units.Bytes, bool) { return s.need(s.drawn(n)) }
-		if at, _ := need(s.b - 1); s.b > 1 && at <= room(s.m) && !s.fits(s.b) { // the suggestion was right
-			return s.b - 1
-		}
-		return search(need)
+	if s.draws == nil {
+		return largest(s.near+1, maxBatch, s.needAt, room(s.m)) // which was run already
 	}
-	return s.border(s.fits, onDrawn, func() int { return search(s.needAt) })
+	need := func(n int) (units.Bytes, bool) { return s.need(s.draws.at(n)) }
+	guess := s.draws.b - 1
+	if at, _ := need(guess); guess < 1 || at > room(s.m) || s.fits(guess+1) { // the suggestion was wrong
+		guess = largest(s.j.Batch, maxBatch, need, room(s.m))
+	}
+	return border(guess, s.fits)
 }
 
 // tight is the largest batch that gets through after the allocator has released its cache, or with less workspace than cuDNN asks for; fits is one that needs
 // neither. It is looked for upwards from there: close to the limit an allocator is not monotonic.
 func (s *batches) tight(fits int) int {
-	search := func(runs func(n int) bool) func() int { return func() int { return upwards(fits, runs) } }
-	actual := func(n int) bool { return n <= fits || s.runsIn(s.run(n)) }
-	return s.border(actual, search(func(n int) bool { return s.runsIn(s.drawn(n)) }), search(actual))
+	runs := func(n int) bool { return n <= fits || s.runsIn(s.run(n)) }
+	if s.draws == nil {
+		return s.tightReal(fits, runs)
+	}
+	return border(upwards(fits, func(n int) bool { return s.runsIn(s.draws.at(n)) }), runs)
+}
+
+// tightReal looks for it on real tapes alone. What is held beside workspaces, which a kernel can do without, tells which batches cannot run, and which far from there do; the one that is found was run.
+func (s *batches) tightReal(fits int, runs func(n int) bool) int {
+	most := s.bare(max(fits, 1))
+	n := upwards(fits, func(n int) bool { return n <= most && (n < most/10*9 || runs(n)) })
+	if n < maxBatch && runs(n) {
+		return n
+	}
+	return upwards(fits, runs)
 }

@@ -1,6 +1,8 @@
 package predict
 
 import (
+	"cmp"
+
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -14,6 +16,10 @@ func Largest(j job.Job, src Source, m Machine, done *Result) *report.Largest {
 		return nil
 	}
 	all := newBatches(j, src, m, done)
+	if all.hopeless() {
+		return &report.Largest{}
+	}
+	all.draw()
 	out := &report.Largest{Batch: all.largest()}
 	if out.Batch < maxBatch {
 		if most := all.tight(out.Batch); most > out.Batch {
@@ -35,12 +41,7 @@ const maxBatch = report.LargestBatch
 
 // longest is the longest sequence worth trying: what the model has positions for.
 func longest(src Source) int {
-	for _, name := range []string{"max_position_embeddings", "n_positions"} {
-		if src.Config.Has(name) && src.Config.Int(name) > 0 {
-			return src.Config.Int(name)
-		}
-	}
-	return 1 << 17
+	return cmp.Or(src.Config.Positions(), 1<<17)
 }
 
 // room is what the process may reserve.
@@ -64,6 +65,37 @@ func upwards(fits int, runs func(n int) bool) int {
 	}
 	for high-low > 1 {
 		if middle := (low + high) / 2; runs(middle) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+// around is a size for which something holds and not for the next one, near a guess; 0 where it holds for none below it. Steps grow from a hundredth of the guess.
+func around(guess int, holds func(n int) bool) int {
+	low, high := 0, maxBatch+1
+	step := max(1, guess/128)
+	if holds(guess) {
+		for low = guess; low+step < high; step *= 2 {
+			if !holds(low + step) {
+				high = low + step
+				break
+			}
+			low += step
+		}
+	} else {
+		for high = guess; high-step > 0; step *= 2 {
+			if holds(high - step) {
+				low = high - step
+				break
+			}
+			high -= step
+		}
+	}
+	for high-low > 1 {
+		if middle := (low + high) / 2; holds(middle) {
 			low = middle
 		} else {
 			high = middle

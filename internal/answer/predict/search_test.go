@@ -32,3 +32,21 @@ func TestTheLargestSizeThatFitsIsFoundWithFewTries(t *testing.T) {
 		}
 	})
 }
+
+func TestABorderIsFoundAroundAGuess(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.IntRange(0, maxBatch).Draw(t, "border")
+		tries := 0
+		got := around(rapid.IntRange(1, maxBatch).Draw(t, "guess"), func(n int) bool {
+			tries++
+			return n <= want
+		})
+		if got != want {
+			t.Fatalf("around = %d, want %d", got, want)
+		}
+		if tries > 40 {
+			t.Fatalf("%d tries", tries)
+		}
+	})
+}

@@ -61,8 +61,8 @@ type steps struct {
 	unknown []string
 }
 
-// steps simulates three steps of a job: few layers run where all are alike, and the tape of the whole model is written from them, else the whole model runs.
-func (s *Variants) steps(j job.Job) (steps, error) {
+// steps simulates at least so many steps of a job: few layers run where all are alike, and the tape of the whole model is written from them, else the whole model runs.
+func (s *Variants) steps(j job.Job, least int) (steps, error) {
 	var trying []func(*eager.Process)
 	if j.Benchmark { // what it tries depends on what was tried before: the whole model runs
 		trying = append(trying, benchmark(eager.Benchmark{}))
@@ -72,7 +72,7 @@ func (s *Variants) steps(j job.Job) (steps, error) {
 			return out, nil
 		} // layers that are not alike, or a job that is refused: running it says which
 	}
-	p, model, conv, err := train(j, s.src, s.m, 0, trying...)
+	p, model, conv, err := train(j, s.src, s.m, least, trying...)
 	if err != nil {
 		return steps{}, err
 	}

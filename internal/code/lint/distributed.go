@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 func dataParallel(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
-			if c.Name != "torch.nn.DataParallel" && c.Name != "torch.nn.parallel.DataParallel" || oneDevice(c.Node) || p.boundToOneDevice(s, c.Node) || len(c.Args) > 0 && (c.Args[0].Kind == flow.Activation || p.m.Passive(c.Args[0].Class)) || withoutGPU(c.Ctx) || p.neverTrains(s, c) {
+			if c.Name != "torch.nn.DataParallel" && c.Name != "torch.nn.parallel.DataParallel" || oneDevice(c.Node) || p.boundToOneDevice(s, c.Node) || len(c.Args) > 0 && (c.Args[0].Kind == flow.Activation || c.Args[0].Kind == flow.Criterion || p.m.Passive(c.Args[0].Class) || namesLoss(c.Node.Args[0].Value)) || withoutGPU(c.Ctx) || oneGPU(c.Ctx) || p.neverTrains(s, c) {
 				continue
 			}
 			fix := "DistributedDataParallel, one process per GPU (each sees its part of the batch: a loss that compares samples or keeps a state has to gather them; parameters that a step leaves out need find_unused_parameters=True)"
@@ -113,10 +114,37 @@ func (p *pass) reportGather(n pysource.Node) {
 		"save a sharded state dict (torch.distributed.checkpoint), or, where rank 0 alone uses it, offload it to the CPU there: FullStateDictConfig(offload_to_cpu=True, rank0_only=True), StateDictOptions(full_state_dict=True, cpu_offload=True)")
 }
 
+// namesLoss tells whether what is wrapped is a loss by its name: it gives numbers already.
+func namesLoss(x pysource.Expr) bool {
+	return slices.ContainsFunc(tokens(flow.Last(flow.Key(x))), func(t string) bool { return oneOf(t, "criterion", "loss", "crit") })
+}
+
+// oneGPU tells whether a place is reached only where there is one GPU: if n_gpu == 1, or the else of n_gpu > 1.
+func oneGPU(ctx *flow.Context) bool {
+	for _, b := range ctx.Branches(nil) {
+		test, ok := b.Test.(*pysource.Compare)
+		if !ok || len(test.Ops) != 1 || !words(test.Values[0], func(w string) bool { return containsAny(strings.ToLower(w), "gpu", "device_count", "world_size") }) {
+			continue
+		}
+		n, written := literal(test.Values[1])
+		one := written && (n == 1 && oneOf(test.Ops[0], "==", "<=") || n == 2 && test.Ops[0] == "<")
+		many := written && (n == 1 && oneOf(test.Ops[0], ">", "!=") || n == 2 && test.Ops[0] == ">=")
+		if one && !b.Else || many && b.Else {
+			return true
+		}
+	}
+	return false
+}
+
 // withoutGPU tells whether a place is reached only where there is no GPU: the else of a test for one.
 func withoutGPU(ctx *flow.Context) bool {
 	for _, b := range ctx.Branches(nil) {
 		_, negated := b.Test.(*pysource.Unary)
+		if test, ok := b.Test.(*pysource.Compare); ok && len(test.Ops) == 1 {
+			if n, written := literal(test.Values[1]); written && n > 0 && !(n == 1 && test.Ops[0] == ">=") {
+				continue // one card or several
+			}
+		}
 		if b.Else != negated && words(b.Test, func(w string) bool { return containsAny(strings.ToLower(w), "cuda", "gpu") }) {
 			return true
 		}

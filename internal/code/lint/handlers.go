@@ -302,7 +302,9 @@ func cudaUsedBefore(s *flow.Scope, at pysource.Node) bool {
 		if c.Node.Start >= at.Pos().Start {
 			break
 		}
-		if c.Method == "cuda" || strings.HasPrefix(c.Name, "torch.cuda.") && !oneOf(c.Method, "is_available", "device_count", "device") {
+		// Seeds wait until CUDA is used, and what asks the driver makes no allocator (_lazy_call in
+		// https://github.com/pytorch/pytorch/blob/v2.11.0/torch/cuda/__init__.py).
+		if c.Method == "cuda" || strings.HasPrefix(c.Name, "torch.cuda.") && strings.HasSuffix(c.Method, "Tensor") {
 			return true
 		}
 		for _, a := range c.Node.Args {

@@ -284,6 +284,8 @@ func deprecatedAMP(p *pass) {
 			fix := "`torch.amp." + last + "(\"cuda\", …)`"
 			if last == "GradScaler" {
 				fix += " (PyTorch 2.3 or newer)"
+			} else {
+				fix += " (PyTorch 1.10 or newer)"
 			}
 			p.report(c.Node, Note, "torch.cuda.amp."+last+" is deprecated and warns at every use", fix)
 		}
@@ -297,7 +299,7 @@ func tensorOfTensor(p *pass) {
 			if c.Name != "torch.tensor" || len(c.Args) == 0 || c.Node.Args[0].Name != "" {
 				continue
 			}
-			if _, name := c.Node.Args[0].Value.(*pysource.Name); !name || !c.Args[0].IsTensor() || c.Args[0].Guess || p.typeAsked(c) {
+			if _, name := c.Node.Args[0].Value.(*pysource.Name); !name || !c.Args[0].IsTensor() || c.Args[0].Guess || p.typeAsked(c) || fromMethod(s, c) {
 				continue
 			}
 			what := p.text(c.Node.Args[0].Value)
@@ -305,6 +307,19 @@ func tensorOfTensor(p *pass) {
 				"`"+what+".detach().clone()` for a copy, `"+what+".to(dtype)` for another type")
 		}
 	}
+}
+
+// fromMethod tells whether the argument of a call is what a method of something like a model gave: predict() of another library gives an array.
+func fromMethod(s *flow.Scope, c *flow.Call) bool {
+	key := flow.Key(c.Node.Args[0].Value)
+	return slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool {
+		made, ok := b.Expr.(*pysource.Call)
+		if b.Name != key || !ok {
+			return false
+		}
+		site := callSite(s, made)
+		return site != nil && site.Recv != nil && !site.RecvValue.IsTensor() && !modelRun(site) && !strings.HasPrefix(site.Name, "torch.")
+	})
 }
 
 // typeAsked tells whether a call stands where the program asks for the type of its argument: it knows better what it is.

@@ -19,6 +19,7 @@ const (
 	Trains                           // it runs a backward
 	Differentiates                   // a module of it computes gradients itself, so that it cannot run while autograd is off
 	Checkpoints                      // it switches activation checkpointing on by a flag of its own
+	Ancient                          // it was written for PyTorch before 0.4
 )
 
 // Project is what the files of a project show together.
@@ -102,8 +103,13 @@ var advisedSince = map[string][2]int{
 	"LM036": {1, 11}, // use_reentrant: https://github.com/pytorch/pytorch/blob/v1.11.0/torch/utils/checkpoint.py
 }
 
-// repairedSince is the first PyTorch on which a safe repair runs: torch.amp.autocast (https://github.com/pytorch/pytorch/blob/v1.10.0/torch/amp/__init__.py).
-var repairedSince = map[string][2]int{"LM025": {1, 10}}
+// repairedSince is the first PyTorch on which a safe repair runs.
+var repairedSince = map[string][2]int{
+	"LM001": {0, 4},  // item(): https://github.com/pytorch/pytorch/releases/tag/v0.4.0
+	"LM009": {0, 4},  // the same
+	"LM024": {0, 4},  // map_location by name: the same
+	"LM025": {1, 10}, // torch.amp.autocast: https://github.com/pytorch/pytorch/blob/v1.10.0/torch/amp/__init__.py
+}
 
 // older tells whether the project says that it also runs on a PyTorch before a release.
 func (p *Project) older(file string, since [2]int) bool {
@@ -120,7 +126,10 @@ func (p *Project) settle(f Finding) Finding {
 	if p == nil {
 		return f
 	}
-	if since, ok := repairedSince[f.Rule]; ok && f.Repair != nil && f.Repair.Safe && p.older(f.File, since) {
+	if p.Traits&Ancient != 0 {
+		f = inItsTime(f)
+	}
+	if since, ok := repairedSince[f.Rule]; ok && f.Repair != nil && f.Repair.Safe && (p.older(f.File, since) || p.Traits&Ancient != 0 && !strings.Contains(f.Repair.Title, "lambda")) {
 		unsafe := *f.Repair
 		unsafe.Safe, f.Repair = false, &unsafe
 	}
@@ -164,6 +173,9 @@ func traits(m *flow.Module, backs map[*flow.Scope][]backward) Trait {
 	}
 	if modulesDifferentiate(m) {
 		out |= Differentiates
+	}
+	if Old(m.File.Source) {
+		out |= Ancient
 	}
 	return out
 }

@@ -42,7 +42,7 @@ func pythonLines(text string) []pythonLine {
 			p.text, p.cut = l, len(indent)
 		}
 		trimmed := strings.TrimSpace(l)
-		if !started && trimmed != "" {
+		if !started && trimmed != "" && !strings.HasPrefix(trimmed, "#") { // Colab lets a form's comments stand before a cell magic
 			started = true
 			if name, ok := strings.CutPrefix(trimmed, "%%"); ok {
 				if !pythonCells[firstWord(name)] {

@@ -82,6 +82,7 @@ func TestOtherLanguagesAreNotPython(t *testing.T) {
 		`{"cells":[{"cell_type":"code","metadata":{"vscode":{"languageId":"html"}},"source":"x <- 1"}]}`:                            false,
 		`{"cells":[{"cell_type":"code","metadata":{"kernel":"Python3"},"source":"x"}],"metadata":{"language_info":{"name":"sos"}}}`: true,
 		`{"cells":[{"cell_type":"code","metadata":{"kernel":"R"},"source":"x"}],"metadata":{"language_info":{"name":"sos"}}}`:       false,
+		`{"cells":[{"cell_type":"code","source":"#@title Settings\n%%writefile config\n[model]\nsize: 4"}]}`:                        false,
 		`{"cells":[{"cell_type":"raw","source":"x"}]}`:                                                                              false,
 		`{"worksheets":[{"cells":[{"cell_type":"code","language":"python","input":["x = 1\n","y = 2"]}]}]}`:                         true,
 	} {

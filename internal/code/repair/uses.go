@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
+	"github.com/plimsoll/plimsoll/internal/code/lint"
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
 )
 
@@ -380,4 +381,4 @@ func (s *site) declaredOutside(name string) bool {
 
 // beforeItem tells whether a file is written for a PyTorch before 0.4, which has neither no_grad nor item() nor a map_location that is a name
 // (https://github.com/pytorch/pytorch/releases/tag/v0.4.0).
-func (s *site) beforeItem() bool { return s.has("volatile=", ".volatile", ".data[0]", "async=True") }
+func (s *site) beforeItem() bool { return lint.Old(s.f.Source) }

@@ -16,7 +16,7 @@ var pinned = regexp.MustCompile(`(?m)^[^#\n]*?(?:^|[\s"'\[-])(?:py)?torch\s*(==|
 // make one the oldest of several.
 var (
 	told       = regexp.MustCompile(`(?i)\b(?:py)?torch[\]*_\x60:]*(?:\s+version)?\s*(?:[=:(-]+|\(?tested (?:on|with)(?: pytorch)?)?\s*v?(\d)\.(\d+)`)
-	oldestTold = regexp.MustCompile(`(?i)\b(?:py)?torch[\]*_\x60:]*(?:\s+version)?\s*(?:>=?|≥|,?\s*at least(?: version)?|minimum)\s*v?(\d)\.(\d+)`)
+	oldestTold = regexp.MustCompile(`(?i)\b(?:py)?torch[\]*_\x60:]*\s*\(?(?:version)?\s*(?:>=?|≥|,?\s*at least(?: version)?|minimum)\s*v?(\d)\.(\d+)`)
 	bound      = regexp.MustCompile(`(?i)(?:>=?|≥|at least|minimum)[^.\n]{0,12}$|^[\d.]*\s*(?:\+|\(?(?:or|and)\s+(?:above|later|newer|higher|greater|up))`)
 )
 

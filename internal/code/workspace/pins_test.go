@@ -93,6 +93,7 @@ func TestTheOldestPyTorchOfAProjectIsRead(t *testing.T) {
 		"- PyTorch 1.8.0":             {},
 		"needs PyTorch":               {},
 		"pytorch version >= 1.6 runs": {1, 6},
+		"PyTorch (version >= 0.2)":    {0, 2},
 	} {
 		if major, minor, ok := tellsOldest([]byte(text)); ok != (want != [2]int{}) || [2]int{major, minor} != want {
 			t.Errorf("%q: %d.%d, %v", text, major, minor, ok)

@@ -10,8 +10,10 @@ import (
 func Layer(module string) (list, within string, layer int, found bool) {
 	for rest, at := module, 0; ; {
 		part, after, more := strings.Cut(rest, ".")
-		if n, err := strconv.Atoi(part); err == nil && part[0] >= '0' {
-			return strings.TrimSuffix(module[:at], "."), after, n, true
+		if part != "" && part[0] >= '0' && part[0] <= '9' { // most are no numbers, and an error costs more than a look
+			if n, err := strconv.Atoi(part); err == nil {
+				return strings.TrimSuffix(module[:at], "."), after, n, true
+			}
 		}
 		if !more {
 			return "", "", 0, false

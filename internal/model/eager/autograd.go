@@ -55,7 +55,8 @@ func (p *Process) record(name string, inputs ...*Tensor) *Node {
 		return nil
 	}
 	p.sequence++
-	n := &Node{p: p, name: name, module: p.module(), sequence: p.sequence, next: make([]edge, len(inputs))}
+	n := p.nodes.one()
+	*n = Node{p: p, name: name, module: p.module(), sequence: p.sequence, next: p.edges.some(len(inputs))}
 	p.latest = n
 	for i, t := range inputs {
 		if t == nil || !t.requires {
@@ -75,8 +76,9 @@ func (t *Tensor) gradEdge() *Node {
 	}
 	if t.sink == nil {
 		// AccumulateGrad runs before every other ready node (torch/csrc/autograd/function.h, sequence_nr UINT64_MAX).
-		t.sink = &Node{p: t.p, name: "AccumulateGrad", module: t.p.module(), sequence: ^uint64(0), leaf: t,
-			outputs: []shaped{{t.Layout, t.DType}}}
+		t.sink = t.p.nodes.one()
+		*t.sink = Node{p: t.p, name: "AccumulateGrad", module: t.p.module(), sequence: ^uint64(0), leaf: t, outputs: t.p.results.some(1)}
+		t.sink.outputs[0] = shaped{t.Layout, t.DType}
 		t.refs++ // the graph holds the leaf, the leaf not its accumulator (accumulate_grad.h)
 	}
 	return t.sink
@@ -89,6 +91,9 @@ func (n *Node) needs(i int) bool { return n != nil && n.next[i].node != nil }
 func (n *Node) save(ts ...*Tensor) {
 	if n == nil {
 		return
+	}
+	if n.saved == nil {
+		n.saved = make([]slot, 0, len(ts))
 	}
 	for _, t := range ts {
 		if t == nil {
@@ -117,6 +122,9 @@ func (n *Node) out(t *Tensor) *Tensor {
 		return t
 	}
 	t.node, t.output, t.requires, t.leaf = n, len(n.outputs), true, false
+	if n.outputs == nil { // most have one
+		n.outputs = n.p.results.some(1)[:0]
+	}
 	n.outputs = append(n.outputs, shaped{t.Layout, t.DType})
 	n.refs++
 	return t
@@ -314,7 +322,7 @@ func (p *Process) check(g *Tensor, e edge) *Tensor {
 func (p *Process) handIn(e edge, g *Tensor, ready *nodeHeap) {
 	n := e.node
 	if n.buffer == nil {
-		n.buffer = make([]*Tensor, len(n.outputs))
+		n.buffer = p.grads.some(len(n.outputs))
 	}
 	if g != nil {
 		n.buffer[e.index] = p.addGrad(n.buffer[e.index], g)

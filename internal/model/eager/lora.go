@@ -55,10 +55,7 @@ func (m *Module) AttachLoRA(o LoRA) error {
 		if tied := l.known && l.Weight.Name != l.path+".weight"; (o.NF4 || o.Int8) && !head && !tied {
 			l.packed, l.int8, l.torchao = true, o.Int8, o.Torchao
 			l.Weight.DType = m.dtype
-			l.Weight.packed = packedNF4(l.Weight.Numel())
-			if _, out := l.sizes(); o.Int8 { // CB, and SCB: a scale for each row
-				l.Weight.packed = units.Bytes(l.Weight.Numel() + 4*out)
-			}
+			l.Weight.packed = o.quantized(l.Weight.Dim(0), l.Weight.Dim(1))
 		}
 		if !o.meets(l.path) && (!slices.Contains(o.Targets, "all-linear") || head || m.taken(name)) {
 			continue
@@ -116,11 +113,21 @@ func (o LoRA) adapterType(layer tensor.DType) tensor.DType {
 	return layer
 }
 
-// packedNF4 is half a byte a weight, one 8-bit scale for 64 of them and one fp32 scale for 256 of those (bitsandbytes
-// functional.py, quantize_4bit with compress_statistics).
-func packedNF4(n int) units.Bytes {
+// quantized are the tensors of a weight in eight or four bits. int8: CB, and SCB, a scale for each row (bitsandbytes, Int8Params). NF4 with double quantization: half a byte a weight, one
+// 8-bit scale for 64 of them, one fp32 scale for 256 of those, and of bitsandbytes both codebooks and the mean of the scales, which every layer has for itself: QuantState of
+// https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/functional.py, quantize_4bit; a test counts them (quantized_test.go).
+func (o LoRA) quantized(rows, columns int) []units.Bytes {
+	n := rows * columns
+	if o.Int8 {
+		return []units.Bytes{units.Bytes(n), units.Bytes(4 * rows)}
+	}
 	blocks := ceilDiv(n, 64)
-	return units.Bytes(ceilDiv(n, 2) + blocks + 4*ceilDiv(blocks, 256))
+	out := []units.Bytes{units.Bytes(ceilDiv(n, 2)), units.Bytes(blocks), units.Bytes(4 * ceilDiv(blocks, 256))}
+	if !o.Torchao {
+		const code, mean, codeOfScales = 16 * 4, 4, 256 * 4
+		out = append(out, code, mean, codeOfScales)
+	}
+	return out
 }
 
 // forwardLoRA is peft's lora.Linear.forward: the base layer, and the adapter on the input in the adapter's type.
@@ -162,7 +169,7 @@ func (l *LinearModule) dora(x, base *Tensor) *Tensor {
 	p.NoGrad(func() {
 		scaled := low.Transpose(0, 1).MulScalar()
 		sum := whole.Add(scaled)
-		norm = c.Let(p.emptyOf(tensor.Float32, out))
+		norm = c.Let(p.reduceDims(sum, []int{1}, tensor.Float32).Squeeze(1))
 		drop(sum)
 	})
 	scale := c.Let(lora.magnitude.Div(norm).View(1, out))
@@ -236,7 +243,7 @@ func (l *LinearModule) unpacked(d tensor.DType) *Tensor {
 	p := l.p
 	if !l.torchao {
 		out := p.emptyOf(d, l.Weight.Sizes...)
-		p.observe("bitsandbytes::dequantize_4bit", d, 0, l.Weight.packed, out.Bytes())
+		p.observe("bitsandbytes::dequantize_4bit", d, 0, l.Weight.packed[0], out.Bytes())
 		return out
 	}
 	half := l.Weight.Numel() / 2

@@ -97,7 +97,11 @@ func (l *ConvModule) dora(x, base *Tensor, args Conv) *Tensor {
 	var norm *Tensor
 	p.NoGrad(func() {
 		sum := l.Weight.Add(low.Detach().MulScalar())
-		norm = c.Let(p.emptyOf(sum.DType, lora.magnitude.Sizes...))
+		dims := make([]int, sum.Rank()-1)
+		for i := range dims {
+			dims[i] = i + 1
+		}
+		norm = c.Let(p.reduceDims(sum, dims, sum.DType).Transpose(0, 1))
 		drop(sum)
 	})
 	scale := c.Let(lora.magnitude.Div(norm))
@@ -171,7 +175,7 @@ func (e *EmbeddingModule) dora() *Tensor {
 	var norm *Tensor
 	p.NoGrad(func() {
 		sum := e.Weight.Transpose(0, 1).Add(low.Detach().MulScalar())
-		norm = c.Let(p.emptyOf(sum.DType, e.Weight.Dim(1)))
+		norm = c.Let(p.reduceDims(sum, []int{1}, sum.DType).Squeeze(1))
 		drop(sum)
 	})
 	return c.Return(lora.magnitude.Div(norm))

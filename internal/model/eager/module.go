@@ -176,8 +176,12 @@ func (m *Module) place(t *Tensor, op string) {
 	p.category, p.op = tape.Parameters, op
 	p.path = append(p.path, ownerPath(t.Name))
 	size := units.Bytes(t.Numel()) * t.DType.Width()
-	if t.packed > 0 {
-		size = t.packed
+	for i, part := range t.packed {
+		if i == 0 {
+			size = part
+			continue
+		}
+		p.alloc(part) // scales and codebooks, which live as long as the model
 	}
 	t.store = p.alloc(size)
 	p.pop()

@@ -106,15 +106,18 @@ func RMSNorm(x, w *Tensor, width int) *Tensor {
 	p.op = "aten::_fused_rms_norm"
 	n := p.record("FusedRmsNormBackward0", x, w)
 	n.save(x, w)
+	whole := p.inFormat(x, false) // expect_contiguous: the kernel's own copy (layer_norm_kernel.cu)
 	out := p.emptyOf(x.DType, x.Sizes...)
 	rstd := p.emptyOf(tensor.Float32, x.Numel()/max(width, 1))
 	n.save(rstd)
 	n.out(out)
+	drop(whole)
 	in := x
 	p.observe(p.op, x.DType, 4*float64(x.Numel()), x.Bytes(), out.Bytes())
 	n.backward(func(g []*Tensor) []*Tensor {
 		p.observe("FusedRmsNormBackward0", in.DType, 8*float64(in.Numel()), 2*in.Bytes(), in.Bytes())
 		grads := make([]*Tensor, 2)
+		gc, xc := p.inFormat(g[0], false), p.inFormat(in, false)
 		if n.needs(0) {
 			grads[0] = p.emptyOf(in.DType, in.Sizes...)
 		}
@@ -122,6 +125,7 @@ func RMSNorm(x, w *Tensor, width int) *Tensor {
 			grads[1] = p.emptyOf(w.DType, w.Sizes...)
 		}
 		p.sumTallNorm(in.Numel()/max(width, 1), width, grads[1:])
+		drop(gc, xc)
 		return grads
 	})
 	drop(rstd, x, w)

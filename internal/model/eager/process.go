@@ -37,6 +37,7 @@ type Process struct {
 	dropout bool // the state of dropout between recurrent layers was made
 	tape    tape.Tape
 	owners  map[tape.Owner]uint32
+	recent  [32]recentOwner
 	moments map[tape.Moment]uint32
 
 	path     []string // dotted path of the module that runs, innermost last
@@ -68,6 +69,13 @@ type Process struct {
 	accumulated func(leaf *Tensor) // a hook of register_post_accumulate_grad_hook; nil: none
 
 	pinned units.Bytes // host memory with what this forward pass saved there
+
+	tensors  slab[Tensor]
+	storages slab[storage]
+	nodes    slab[Node]
+	edges    slab[edge]
+	grads    slab[*Tensor]
+	results  slab[shaped]
 }
 
 // NewProcess starts a process on a card.
@@ -168,7 +176,8 @@ func (p *Process) alloc(size units.Bytes) *storage {
 	if size == 0 {
 		return &storage{p: p, refs: 1, none: true}
 	}
-	s := &storage{p: p, id: uint32(p.tape.Allocs), event: uint32(len(p.tape.Events)), refs: 1}
+	s := p.storages.one()
+	*s = storage{p: p, id: uint32(p.tape.Allocs), event: uint32(len(p.tape.Events)), refs: 1}
 	p.tape.Allocs++
 	p.layers.note(p.module())
 	p.tape.Events = append(p.tape.Events, tape.Event{Kind: tape.Alloc, Owner: p.owner(p.category), ID: s.id, Size: size})
@@ -176,13 +185,28 @@ func (p *Process) alloc(size units.Bytes) *storage {
 }
 
 func (p *Process) owner(c tape.Category) uint32 {
-	key := tape.Owner{Category: c, Module: p.module(), Op: p.op}
+	return p.ownerOf(tape.Owner{Category: c, Module: p.module(), Op: p.op})
+}
+
+// recentOwner is one of those that were asked for last: mostly the next one is among them.
+type recentOwner struct {
+	key   tape.Owner
+	index uint32
+}
+
+// ownerOf is the index of an owner on the tape, which gets a new one.
+func (p *Process) ownerOf(key tape.Owner) uint32 {
+	last := &p.recent[(len(key.Op)+7*len(key.Module)+int(key.Category))%len(p.recent)]
+	if last.key == key {
+		return last.index
+	}
 	i, ok := p.owners[key]
 	if !ok {
 		i = uint32(len(p.tape.Owners))
 		p.owners[key] = i
 		p.tape.Owners = append(p.tape.Owners, key)
 	}
+	*last = recentOwner{key, i}
 	return i
 }
 
@@ -191,15 +215,7 @@ func (s *storage) claim(c tape.Category, module, op string) {
 	if s.none {
 		return
 	}
-	e := &s.p.tape.Events[s.event]
-	key := tape.Owner{Category: c, Module: module, Op: op}
-	i, ok := s.p.owners[key]
-	if !ok {
-		i = uint32(len(s.p.tape.Owners))
-		s.p.owners[key] = i
-		s.p.tape.Owners = append(s.p.tape.Owners, key)
-	}
-	e.Owner = i
+	s.p.tape.Events[s.event].Owner = s.p.ownerOf(tape.Owner{Category: c, Module: module, Op: op})
 }
 
 func (s *storage) release() {

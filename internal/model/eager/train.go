@@ -79,6 +79,9 @@ func (p *Process) Train(m Model, o Options) error {
 		for step := range steps {
 			last := begun
 			begun = len(p.tape.Events)
+			if step == 1 { // the others are about as long as the first
+				p.tape.Events = slices.Grow(p.tape.Events, (steps-1)*(begun-last)*5/4)
+			}
 			if step < 2 || !o.Repeat || !repeat(&p.tape, last) {
 				loop.step(step + 1)
 			}

@@ -30,12 +30,13 @@ type Tensor struct {
 	sink     *Node  // a leaf's gradient accumulator
 	Name     string // of a parameter or buffer
 	frozen   bool
-	packed   units.Bytes // size of a quantized parameter; 0: elements times width
+	packed   []units.Bytes // sizes of a quantized parameter's tensors, the weights first; none: elements times width
 }
 
 // newTensor makes a temporary over a storage whose reference it takes over.
 func (p *Process) newTensor(s *storage, l tensor.Layout, d tensor.DType) *Tensor {
-	t := &Tensor{Layout: l, DType: d, p: p, store: s, refs: 1, temp: true, leaf: true}
+	t := p.tensors.one()
+	*t = Tensor{Layout: l, DType: d, p: p, store: s, refs: 1, temp: true, leaf: true}
 	if p.fresh != nil {
 		p.fresh = append(p.fresh, t)
 	}

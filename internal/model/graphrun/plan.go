@@ -279,6 +279,10 @@ func (p *plan) noteArgument(b *exported.Bound, i, v, m int) {
 // batch (transformers builds them while tracing only), and keys and values repeated for grouped-query attention, which
 // eager execution leaves to the kernel (integrations/sdpa_attention.py, use_gqa_in_sdpa).
 func (p *plan) strip(b *exported.Bound) {
+	attends := func(n planNode) bool { return n.Target == sdpa }
+	if !slices.ContainsFunc(p.nodes, attends) {
+		return
+	}
 	maker := map[int]int{}
 	for i := range p.nodes {
 		for _, v := range p.nodes[i].Outputs {
@@ -288,7 +292,7 @@ func (p *plan) strip(b *exported.Bound) {
 	before := p.countUses(b)
 	for i := range p.nodes {
 		n := &p.nodes[i]
-		if n.Target != "aten.scaled_dot_product_attention.default" {
+		if n.Target != sdpa {
 			continue
 		}
 		if m := n.Tensor("attn_mask"); m >= 0 && b.Values[m].DType == exported.Boolean {
@@ -303,6 +307,8 @@ func (p *plan) strip(b *exported.Bound) {
 	}
 	p.dropDead(b, before)
 }
+
+const sdpa = "aten.scaled_dot_product_attention.default"
 
 func (n *planNode) drop(name string) {
 	n.Args = slices.DeleteFunc(n.Args, func(a exported.Arg) bool { return a.Name == name })

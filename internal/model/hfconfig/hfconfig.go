@@ -84,6 +84,21 @@ func Parse(data []byte) (*Config, error) {
 	return c, c.check()
 }
 
+// Language tells of any configuration, whether or not its family is known, whether it is that of a language model, which has a vocabulary, and how many positions it has (0: it does not say).
+func Language(data []byte) (vocabulary bool, positions int) {
+	if c, err := Parse(data); err == nil {
+		return c.Has("vocab_size"), c.Positions()
+	}
+	var c struct {
+		Words     float64 `json:"vocab_size"`
+		Positions float64 `json:"max_position_embeddings"`
+	}
+	if document.Config.Check(len(data)) != nil || document.Decode(StandardJSON(data), &c) != nil {
+		return false, 0
+	}
+	return c.Words > 0, int(min(max(c.Positions, 0), 1<<30))
+}
+
 func modelType(raw map[string]json.RawMessage) (string, error) {
 	text, ok := raw["model_type"]
 	if !ok {

@@ -221,3 +221,24 @@ func TestARankHasItsPartOfHeadsWidthAndLayers(t *testing.T) {
 		t.Error("bert was divided")
 	}
 }
+
+func TestLanguageModelsAreToldOfAnyFamily(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		`{"model_type":"apertus","vocab_size":131072,"max_position_embeddings":65536}`: 65536,
+		`{"model_type":"made-up","vocab_size":10}`:                                     0,
+		`{"model_type":"resnet","num_channels":3}`:                                     -1,
+		`{"model_type":"made-up","vocab_size":"many"}`:                                 -1,
+	} {
+		words, positions := Language([]byte(text))
+		if !words {
+			positions = -1
+		}
+		if positions != want {
+			t.Errorf("%s: %d, want %d", text, positions, want)
+		}
+	}
+	if words, positions := Language([]byte(`{"model_type":"llama","vocab_size":32000,"max_position_embeddings":4096}`)); !words || positions != 4096 {
+		t.Errorf("llama: %v, %d", words, positions)
+	}
+}

@@ -141,6 +141,7 @@ def _norm(torch):
 
         @staticmethod
         def forward(ctx, x, weight, dims):
+            whole = x.contiguous()  # the kernels read no others (layer_norm_kernel.cu, expect_contiguous)
             out = torch.empty(x.shape, dtype=x.dtype)
             rows = torch.empty(x.shape[: x.dim() - dims], dtype=torch.float32)
             ctx.save_for_backward(x, weight, rows)
@@ -149,6 +150,7 @@ def _norm(torch):
         @staticmethod
         def backward(ctx, grad):
             x, weight, _ = ctx.saved_tensors
+            whole = grad.contiguous(), x.contiguous()
             made = torch.empty(x.shape, dtype=x.dtype) if ctx.needs_input_grad[0] else None
             return made, torch.empty(weight.shape, dtype=weight.dtype) if ctx.needs_input_grad[1] else None, None
 

@@ -143,3 +143,18 @@ def _contexts(kind, places):
         return leave(context, *failure)
 
     kind.__enter__, kind.__exit__ = __enter__, __exit__
+
+
+class Aliases:
+    """What has taken the place of parameters that were moved, as long as both live: a script may still refer to the old one."""
+
+    def __init__(self):
+        self.by_id = {}
+
+    def put(self, old, new):
+        key = id(old)
+        self.by_id[key] = weakref.ref(old, lambda _: self.by_id.pop(key, None)), weakref.ref(new)
+
+    def of(self, old):
+        known = self.by_id.get(id(old))
+        return known[1]() if known is not None and known[0]() is old else None

@@ -57,7 +57,7 @@ class Trace:
         self.known = _known.Known(torch, self)
         self.ours = {}  # by operator: what stands for it before autograd, as a GPU does it
         self.optimizers, self.modules = weakref.WeakSet(), weakref.WeakSet()
-        self.names, self.aliases = weakref.WeakKeyDictionary(), {}
+        self.names, self.aliases = weakref.WeakKeyDictionary(), _places.Aliases()
         self.histories = weakref.WeakKeyDictionary()
         self.notes, self.asked, self.done, self.depth = [], None, False, 0
         self.compiled = False
@@ -328,9 +328,9 @@ class Trace:
     def to_gpu(self, tensor, change=lambda t: t):
         """A tensor without data in place of one the script has on the host."""
         category = "parameters" if isinstance(tensor, self.torch.nn.Parameter) else "inputs" if self.phase != "load" else "other"
-        alias = self.aliases.get(id(tensor))
+        alias = self.aliases.of(tensor)
         if alias is not None:
-            return alias[1]
+            return alias
         if self.torch.Tensor.layout.__get__(tensor) is not self.torch.strided and not isinstance(tensor, self.FakeTensor):
             return self.sparse.arrives(tensor)
         shape = self.torch.empty_like(tensor.detach(), device="meta") if not isinstance(tensor, self.FakeTensor) else tensor
@@ -384,9 +384,9 @@ class Trace:
         """What becomes of a parameter that is moved or converted: one object, whoever else refers to it."""
         if _lazy.waits(self.torch, param):
             return _lazy.send(param, fn)
-        alias = self.aliases.get(id(param))
+        alias = self.aliases.of(param)
         if alias is not None:
-            param = alias[1]
+            param = alias
         with self.torch.no_grad(), self.as_parameters():
             made = fn(param)
         if made is param:
@@ -414,7 +414,7 @@ class Trace:
         new._is_param = True
         if param.grad is not None:
             new.grad = param.grad
-        self.aliases[id(param)] = (param, new)
+        self.aliases.put(param, new)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["params"] = [new if p is param else p for p in group["params"]]
