@@ -36,6 +36,11 @@ func findBackwards(s *flow.Scope) []backward {
 			if len(c.Args) > 0 && c.Node.Args[0].Name == "" && !c.RecvValue.HasGraph() && c.Args[0].Kind != flow.Scalar {
 				b.value = c.Args[0]
 			}
+			if scaled, ok := c.Recv.(*pysource.Call); ok && !b.value.HasGraph() { // self.D_scaler.scale(loss).backward()
+				if site := callSite(s, scaled); site != nil && site.Method == "scale" && len(site.Args) == 1 {
+					b.value = site.Args[0]
+				}
+			}
 			out = append(out, b)
 		case c.Callee.Kind == flow.Scaler && len(c.Args) > 0:
 			out = append(out, backward{call: c, value: c.Args[0]})

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 func dataParallel(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
-			if c.Name != "torch.nn.DataParallel" && c.Name != "torch.nn.parallel.DataParallel" || oneDevice(c.Node) || p.boundToOneDevice(s, c.Node) || len(c.Args) > 0 && (c.Args[0].Kind == flow.Activation || p.m.Passive(c.Args[0].Class)) || withoutGPU(c.Ctx) || oneGPU(c.Ctx) || p.neverTrains(s, c) {
+			if c.Name != "torch.nn.DataParallel" && c.Name != "torch.nn.parallel.DataParallel" || oneDevice(c.Node) || p.boundToOneDevice(s, c.Node) || len(c.Args) > 0 && (c.Args[0].Kind == flow.Activation || c.Args[0].Kind == flow.Criterion || p.m.Passive(c.Args[0].Class) || namesLoss(c.Node.Args[0].Value)) || withoutGPU(c.Ctx) || oneGPU(c.Ctx) || p.neverTrains(s, c) {
 				continue
 			}
 			fix := "DistributedDataParallel, one process per GPU (each sees its part of the batch: a loss that compares samples or keeps a state has to gather them; parameters that a step leaves out need find_unused_parameters=True)"
@@ -111,6 +112,11 @@ func (p *pass) reportGather(n pysource.Node) {
 	p.report(n, Warning,
 		"a full state dict gathers every shard on every GPU: for a moment each card needs the whole model",
 		"save a sharded state dict (torch.distributed.checkpoint), or, where rank 0 alone uses it, offload it to the CPU there: FullStateDictConfig(offload_to_cpu=True, rank0_only=True), StateDictOptions(full_state_dict=True, cpu_offload=True)")
+}
+
+// namesLoss tells whether what is wrapped is a loss by its name: it gives numbers already.
+func namesLoss(x pysource.Expr) bool {
+	return slices.ContainsFunc(tokens(flow.Last(flow.Key(x))), func(t string) bool { return oneOf(t, "criterion", "loss", "crit") })
 }
 
 // oneGPU tells whether a place is reached only where there is one GPU: if n_gpu == 1, or the else of n_gpu > 1.

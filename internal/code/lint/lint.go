@@ -293,7 +293,7 @@ func (p *pass) byHand() { (*p.out)[len(*p.out)-1].ByHand = true }
 // report adds a finding at a node.
 func (p *pass) report(n pysource.Node, severity Severity, message, fix string) {
 	found := place(p.m.File, p.m.Path, n.Pos())
-	found.Rule, found.Severity, found.Message, found.Fix = p.rule.ID, severity, message, p.inItsTime(fix)
+	found.Rule, found.Severity, found.Message, found.Fix = p.rule.ID, severity, message, fix
 	*p.out = append(*p.out, found)
 }
 

@@ -17,10 +17,12 @@ var beforeMerge = strings.NewReplacer(
 	"with non_blocking=True", "with non_blocking=True (async=True before PyTorch 0.4)",
 )
 
-// inItsTime spells advice so that it also runs on the PyTorch that a file was written for.
-func (p *pass) inItsTime(fix string) string {
-	if !p.sourceHas(oldWords...) {
-		return fix
+// inItsTime spells the advice of a finding so that it also runs on the PyTorch that its project was written for. A repair that PyTorch 0.3 does not know is
+// left out.
+func inItsTime(f Finding) Finding {
+	f.Fix = beforeMerge.Replace(f.Fix)
+	if f.Rule == "LM003" {
+		f.Repair = nil
 	}
-	return beforeMerge.Replace(fix)
+	return f
 }

@@ -284,6 +284,8 @@ func deprecatedAMP(p *pass) {
 			fix := "`torch.amp." + last + "(\"cuda\", …)`"
 			if last == "GradScaler" {
 				fix += " (PyTorch 2.3 or newer)"
+			} else {
+				fix += " (PyTorch 1.10 or newer)"
 			}
 			p.report(c.Node, Note, "torch.cuda.amp."+last+" is deprecated and warns at every use", fix)
 		}

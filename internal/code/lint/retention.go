@@ -56,16 +56,16 @@ func (p *pass) runningAverage(s *flow.Scope, st *flow.Store) {
 // partOfForward tells whether an average is more than statistics: the function sets it anew or computes with it afterwards, or another method starts it
 // afresh. The potential of a spiking neuron and the state of a recurrent cell carry their graph through time on purpose.
 func (p *pass) partOfForward(s *flow.Scope, st *flow.Store) bool {
-	used := 0
-	for _, stmt := range s.Body {
-		pysource.Walk(stmt, func(n pysource.Node) bool {
-			if x, ok := n.(pysource.Expr); ok && flow.Key(x) == st.Base && x.Pos().Start >= st.Node.Pos().End {
-				used++
-			}
-			return true
-		})
+	later := func(x pysource.Node, order int, ctx *flow.Context) bool {
+		return order > st.Order && mentions(x, st.Base) && (ctx == nil || !exclude(ctx, st.Ctx))
 	}
-	if used > 0 || slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool { return b.Name == st.Base && b.Node != st.Node }) {
+	for _, b := range s.Binds {
+		if b.Name == st.Base && b.Node != st.Node || b.Expr != nil && b.Node != st.Node && later(b.Expr, b.Order, b.Ctx) {
+			return true
+		}
+	}
+	if slices.ContainsFunc(s.Calls, func(c *flow.Call) bool { return !around(st.Node, c.Node) && later(c.Node, c.Order, c.Ctx) }) ||
+		slices.ContainsFunc(s.Returns, func(r *flow.Exit) bool { return r.X != nil && later(r.X, r.Order, nil) }) {
 		return true
 	}
 	if s.Func == nil || s.Func.Class == nil {

@@ -24,7 +24,7 @@ var spoken = []string{
 }
 
 var search = sync.OnceValue(func() *finder {
-	words := slices.Concat(spoken, oldWords)
+	words := slices.Clone(spoken)
 	for _, r := range rules {
 		if r.word != "" {
 			words = append(words, r.word)

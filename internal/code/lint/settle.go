@@ -19,6 +19,7 @@ const (
 	Trains                           // it runs a backward
 	Differentiates                   // a module of it computes gradients itself, so that it cannot run while autograd is off
 	Checkpoints                      // it switches activation checkpointing on by a flag of its own
+	Ancient                          // it was written for PyTorch before 0.4
 )
 
 // Project is what the files of a project show together.
@@ -125,7 +126,10 @@ func (p *Project) settle(f Finding) Finding {
 	if p == nil {
 		return f
 	}
-	if since, ok := repairedSince[f.Rule]; ok && f.Repair != nil && f.Repair.Safe && p.older(f.File, since) {
+	if p.Traits&Ancient != 0 {
+		f = inItsTime(f)
+	}
+	if since, ok := repairedSince[f.Rule]; ok && f.Repair != nil && f.Repair.Safe && (p.older(f.File, since) || p.Traits&Ancient != 0 && !strings.Contains(f.Repair.Title, "lambda")) {
 		unsafe := *f.Repair
 		unsafe.Safe, f.Repair = false, &unsafe
 	}
@@ -169,6 +173,9 @@ func traits(m *flow.Module, backs map[*flow.Scope][]backward) Trait {
 	}
 	if modulesDifferentiate(m) {
 		out |= Differentiates
+	}
+	if Old(m.File.Source) {
+		out |= Ancient
 	}
 	return out
 }

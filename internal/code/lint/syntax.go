@@ -21,7 +21,7 @@ func syntax(path string, f *pysource.File, cells []notebook.Cell) []Finding {
 	line := f.Line(found.Line)
 	old := python2(line)
 	if old != "" {
-		found.Message = "this line is not Python 3: " + old
+		found.Message = "this line is not Python " + old
 	}
 	if placeholder.MatchString(line) || old == "" && (blank.MatchString(line) || onlyComments(f, found.Line)) {
 		found.Severity, found.Message = Note, "this line is a place to be filled in, not Python yet"
@@ -83,10 +83,10 @@ var oldPython = []struct {
 	form *regexp.Regexp
 	says string
 }{
-	{regexp.MustCompile(`^\s*print\s+[^(=.\s]`), "print is a function since Python 3.0"},
-	{regexp.MustCompile(`\basync\s*=`), "async is a keyword since Python 3.7; PyTorch calls the argument non_blocking"},
-	{regexp.MustCompile(`^\s*except\s+[\w.()]+\s*,\s*\w+\s*:`), "write `except Error as name:`"},
-	{regexp.MustCompile(`^\s*exec\s+['"\w]`), "exec is a function since Python 3.0"},
+	{regexp.MustCompile(`^\s*print\s+[^(=.\s]`), "3: print is a function there"},
+	{regexp.MustCompile(`\basync\s*=`), "3.7 or newer: async is a keyword there; PyTorch calls the argument non_blocking since 0.4"},
+	{regexp.MustCompile(`^\s*except\s+[\w.()]+\s*,\s*\w+\s*:`), "3: write `except Error as name:`"},
+	{regexp.MustCompile(`^\s*exec\s+['"\w]`), "3: exec is a function there"},
 }
 
 func python2(line string) string {
