@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
@@ -290,12 +291,16 @@ func (o *fitOptions) question(j *fileJob) error {
 	if err != nil {
 		return unreadable(err)
 	}
-	vocabulary, positions := hfconfig.Language(data)
-	if !vocabulary {
+	var of plan.Sample
+	if c, err := hfconfig.Parse(data); err == nil {
+		of = plan.Sample{Task: cmp.Or(j.Task, c.Task()), Positions: c.Positions(), AnyImage: !c.Has("image_size")}
+	} else if vocabulary, positions := hfconfig.Language(data); vocabulary {
+		of = plan.Sample{Task: j.Task, Positions: positions}
+	} else {
 		return nil // the reader of the model says what is wrong, or it is no language model
 	}
-	if assumed := plan.Usual(&j.Job, positions, o.GPUs); len(assumed) > 0 {
-		j.Notes = append(j.Notes, strings.Join(assumed, ", ")+", as neither was given")
+	if assumed := plan.Usual(&j.Job, of, o.GPUs); len(assumed) > 0 {
+		j.Notes = append(j.Notes, "assumed, as nothing else was given: "+strings.Join(assumed, ", "))
 	}
 	return nil
 }

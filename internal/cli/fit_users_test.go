@@ -50,6 +50,30 @@ func TestRow14AModelAndACardAreAnsweredForFullLoRAAndQLoRA(t *testing.T) {
 	}
 }
 
+// A model and a card are a question for every kind of model: what its task needs beside them is assumed, and said.
+func TestAModelAndACardAreAQuestionForEveryTask(t *testing.T) {
+	t.Parallel()
+	for config, assumed := range map[string]string{
+		`{"model_type": "t5", "num_layers": 2}`:                    "samples of 512 tokens (--seq), targets of 128 tokens (--target-seq), an effective batch of 16 samples",
+		`{"model_type": "whisper", "encoder_layers": 2}`:           "targets of 128 tokens (--target-seq)",
+		`{"model_type": "vit", "num_hidden_layers": 2}`:            "an effective batch of 16 samples",
+		`{"model_type": "segformer"}`:                              "images of 224 × 224 pixels (--image)",
+		`{"model_type": "roberta", "num_hidden_layers": 2}`:        "samples of 510 tokens (--seq)", // two of 512 rows are for padding
+		`{"model_type": "albert", "num_hidden_layers": 2}`:         "samples of 512 tokens (--seq)", // cannot be checkpointed
+		`{"model_type": "convnext", "image_size": 224}`:            "an effective batch of 16 samples",
+		`{"model_type": "bert", "num_hidden_layers": 2, "x": "é"}`: "samples of 512 tokens (--seq)",
+	} {
+		path := filepath.Join(t.TempDir(), "config.json")
+		if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r := plimsoll(t, "", "fit", path, "--gpu", "4090", "-v")
+		if text := strings.Join(strings.Fields(r.stdout), " "); r.code != exitOK || !strings.Contains(text, assumed) {
+			t.Errorf("%s: exit %d, no %q in\n%s%s", config, r.code, assumed, r.stdout, r.stderr)
+		}
+	}
+}
+
 // Row 16: what is said not to fit is not what a listed plan does: without checkpointing it says so, and nothing is refused that is listed.
 func TestRow16WhatDoesNotFitIsNotOneOfThePlans(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"maps"
+
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/memory/alloc"
@@ -40,6 +42,13 @@ func NewNotes(src predict.Source, m predict.Machine) *Notes {
 	return &Notes{
 		needs: predict.NewVariants(src, m), walked: map[walk]walked{}, memories: map[point]memory{}, bounds: map[point]units.Bytes{},
 		floors: map[point]units.Bytes{}, squeezed: map[squeeze]memory{},
+	}
+}
+
+// copied are notes of their own that begin with the same answers.
+func (n *Notes) copied() *Notes {
+	return &Notes{
+		needs: n.needs, walked: maps.Clone(n.walked), memories: maps.Clone(n.memories), bounds: maps.Clone(n.bounds), floors: maps.Clone(n.floors), squeezed: maps.Clone(n.squeezed),
 	}
 }
 

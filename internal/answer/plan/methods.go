@@ -14,20 +14,45 @@ import (
 
 // What a question without further flags takes for granted.
 const (
-	usualSeq   = 2048
-	usualBatch = 16
-	usualRank  = 16
+	usualSeq    = 2048
+	usualSource = 512 // of models that read one text and write another
+	usualTarget = 128
+	usualImage  = 224 // pixels, of models that take any
+	usualBatch  = 16
+	usualRank   = 16
 )
 
-// Usual fills in what a question about a model leaves open: tokens of a sample, and the effective batch over all cards. It returns what was assumed.
-func Usual(j *job.Job, longest, cards int) []string {
+// Sample is what a model's samples are.
+type Sample struct {
+	Task      string
+	Positions int  // of tokens; 0: there is no limit
+	AnyImage  bool // its configuration names no size of images
+}
+
+// Usual fills in what a question about a model leaves open: tokens of a sample and of its target, where the task has any, the size of images that the configuration does not name, and the effective
+// batch over all cards. It returns what was assumed.
+func Usual(j *job.Job, of Sample, cards int) []string {
 	var said []string
-	if j.Seq == 0 {
-		j.Seq = usualSeq
-		if longest > 0 {
-			j.Seq = min(j.Seq, longest)
+	fill := func(field *int, usual int, format string) {
+		if *field == 0 {
+			if *field = usual; of.Positions > 0 {
+				*field = min(usual, of.Positions)
+			}
+			said = append(said, fmt.Sprintf(format, *field))
 		}
-		said = append(said, fmt.Sprintf("samples of %d tokens (--seq)", j.Seq))
+	}
+	switch of.Task {
+	case "seq2seq-lm":
+		fill(&j.Seq, usualSource, "samples of %d tokens (--seq)")
+		fill(&j.TargetSeq, usualTarget, "targets of %d tokens (--target-seq)")
+	case "speech-seq2seq":
+		fill(&j.TargetSeq, usualTarget, "targets of %d tokens (--target-seq)")
+	case "image-cls":
+		if of.AnyImage {
+			fill(&j.Image, usualImage, "images of %[1]d × %[1]d pixels (--image)")
+		}
+	default:
+		fill(&j.Seq, usualSeq, "samples of %d tokens (--seq)")
 	}
 	if j.Batch == 0 {
 		j.Batch = max(1, usualBatch/max(1, cards))
@@ -62,6 +87,7 @@ func Compare(r Request) (*report.Fit, Request, error) {
 		}
 	}
 	best := asked[chosen].search
+	best.foresees = true
 	best.find(best.wanted()) // of the others the first plan is enough
 	fit, err := best.answer()
 	if err != nil {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -109,6 +110,20 @@ func (s *search) ahead(c candidate) {
 		s.learn(k, s.memories[k])
 	}
 	s.predictions += len(s.memories) - was
+}
+
+// beside begins to solve the next candidate of the queue, in a copy of the search whose answers are forgotten: when that one's turn comes, needs knows what it asks for. It returns what waits for
+// the end of it.
+func (s *search) beside() (wait func()) {
+	if !s.foresees || len(s.queue) == 0 || s.queue[0].solved || runtime.GOMAXPROCS(0) < 2 {
+		return func() {}
+	}
+	next, other := s.queue[0], *s
+	other.queue, other.refused, other.parts, other.passes = nil, nil, maps.Clone(s.parts), maps.Clone(s.passes)
+	other.Notes = s.copied()
+	var end sync.WaitGroup
+	end.Go(func() { other.solve(next) })
+	return end.Wait
 }
 
 // atLeastNeeded and atRest ask for a key; what cannot be computed is bounded by nothing, and need says why.

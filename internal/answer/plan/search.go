@@ -59,6 +59,7 @@ type search struct {
 	passes map[point]timed
 	*Notes
 
+	foresees    bool // the next candidate is solved beside the first: nothing else keeps the processors busy
 	queue       queue
 	considered  int
 	predictions int
@@ -101,7 +102,7 @@ func newSearch(r Request) (*search, error) {
 	if r.Source.Graph == nil || len(r.Job.CheckpointModules) > 0 {
 		first = first.Checkpointed(-1)
 	}
-	t := s.streamed(first)
+	t := s.unchecked(first, s.streamed(first))
 	if t.err != nil {
 		return nil, t.err
 	}
@@ -119,11 +120,23 @@ func newSearch(r Request) (*search, error) {
 	return s, nil
 }
 
+// unchecked is what is asked first without checkpointing, where the model's code has none: no layer counts then, unless nothing else was asked for.
+func (s *search) unchecked(first point, with timed) timed {
+	asked := s.r.Axes.Checkpointing
+	if with.err == nil || first.Checkpointing == setup.None || len(asked) > 0 && !slices.Contains(asked, setup.None) {
+		return with
+	}
+	plain := s.streamed(first.Checkpointed(0))
+	plain.facts.Layers = 0
+	return plain
+}
+
 // run fills the queue and finds as many plans as are wanted.
 func (s *search) run() error {
 	if err := s.begin(); err != nil {
 		return err
 	}
+	s.foresees = true
 	s.find(s.wanted())
 	return nil
 }
@@ -160,7 +173,9 @@ func (s *search) find(want int) {
 		case c.solved:
 			s.found = append(s.found, c)
 		default:
+			wait := s.beside()
 			s.solve(c)
+			wait()
 		}
 	}
 	if !slices.ContainsFunc(s.found, func(c candidate) bool { return c.Offload == "" }) {

@@ -1,6 +1,8 @@
 package predict
 
 import (
+	"cmp"
+
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -39,12 +41,7 @@ const maxBatch = report.LargestBatch
 
 // longest is the longest sequence worth trying: what the model has positions for.
 func longest(src Source) int {
-	for _, name := range []string{"max_position_embeddings", "n_positions"} {
-		if src.Config.Has(name) && src.Config.Int(name) > 0 {
-			return src.Config.Int(name)
-		}
-	}
-	return 1 << 17
+	return cmp.Or(src.Config.Positions(), 1<<17)
 }
 
 // room is what the process may reserve.

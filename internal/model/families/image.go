@@ -26,7 +26,7 @@ func newImageClassifier(p *eager.Process, c *hfconfig.Config, s Spec) (*imageCla
 		return nil, wrongTask(c, s, "image-cls")
 	}
 	if s.Image < 1 {
-		return nil, fmt.Errorf("task image-cls needs the size of the images in pixels (image)")
+		return nil, fmt.Errorf("task image-cls needs the size of the images: set --image (\"image\" in a job file), their width in pixels, for example --image 224")
 	}
 	m := &imageClassifier{root: eager.NewModel(p, s.DType), spec: s, channels: c.Int("num_channels"), labels: c.Labels()}
 	return m, nil

@@ -16,7 +16,7 @@ func needTarget(c *hfconfig.Config, s Spec, task string) error {
 		return wrongTask(c, s, task)
 	}
 	if s.TargetSeq < 1 {
-		return fmt.Errorf("task %s needs the length of the target in tokens (target_seq)", task)
+		return fmt.Errorf("task %s needs the length of a target: set --target-seq (\"target_seq\" in a job file), the number of tokens in one target, for example --target-seq 128", task)
 	}
 	return nil
 }

@@ -52,3 +52,16 @@ func (c *Config) WithDepth(layers int) *Config {
 	}
 	return &part
 }
+
+// Positions is how many tokens a model has positions for, 0 where its configuration names no limit.
+func (c *Config) Positions() int {
+	if learned := c.LearnedPositions(); learned > 0 { // some have rows for padding beside them
+		return learned
+	}
+	for _, name := range []string{"max_position_embeddings", "n_positions"} {
+		if c.Has(name) && c.Int(name) > 0 {
+			return c.Int(name)
+		}
+	}
+	return 0
+}

@@ -87,7 +87,7 @@ func Parse(data []byte) (*Config, error) {
 // Language tells of any configuration, whether or not its family is known, whether it is that of a language model, which has a vocabulary, and how many positions it has (0: it does not say).
 func Language(data []byte) (vocabulary bool, positions int) {
 	if c, err := Parse(data); err == nil {
-		return c.Has("vocab_size"), c.Int("max_position_embeddings")
+		return c.Has("vocab_size"), c.Positions()
 	}
 	var c struct {
 		Words     float64 `json:"vocab_size"`
