@@ -48,6 +48,7 @@ func TestTheFollowedRunAnswersWhereItKnowsBetter(t *testing.T) {
 	}{
 		"steps that settled":                           {followed: 990 * units.MiB, steps: 5, ended: traced.AtEnd, want: 990 * units.MiB},
 		"steps that repeat":                            {followed: 990 * units.MiB, steps: 5, ended: traced.Repeats, want: 990 * units.MiB},
+		"settled, but much less, and a convolution":    {followed: 950 * units.MiB, steps: 5, ended: traced.AtEnd, works: conv, want: captured},
 		"a time limit, and about as much":              {followed: 990 * units.MiB, steps: 2, ended: traced.AtLimit, want: captured},
 		"a time limit, and much less after two steps":  {followed: 900 * units.MiB, steps: 2, ended: traced.AtLimit, want: 900 * units.MiB},
 		"much less, but one step was seen":             {followed: 900 * units.MiB, steps: 1, ended: traced.AtLimit, want: captured},

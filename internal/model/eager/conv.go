@@ -116,8 +116,8 @@ func (s convShape) work(op string, pass cudnn.Pass, flops float64, read, written
 // 128 to 64 channels over 64 × 32 × 32 takes 412 MiB on an H200 where many of its neighbours take a copy of the operands, 52 MiB.
 const agreed = 0.8
 
-// unmeasuredBatch is the batch from which on a plan by FFT was seen that no measured neighbour has: [2000, 16, 14, 14] by 32 filters of 5×5 in fp32 takes 266 MiB forward on an H200.
-const unmeasuredBatch = 1024
+// unmeasuredBatch is the batch from which on a plan by FFT was seen that no measured neighbour has: [1000, 16, 14, 14] by 32 filters of 5×5 in fp32 takes 266 MiB forward on an H200.
+const unmeasuredBatch = 768
 
 // spare is how much more a pass may take: what other plans of measured neighbours took. For thin kernels, and in fp32 for 1×1, grouped, 1-D and 3-D ones, steps
 // were seen to reserve more than their convolutions take alone, up to copies of all they read and write beside the gradients.

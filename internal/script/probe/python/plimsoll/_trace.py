@@ -101,6 +101,7 @@ class Trace:
         when_imported("torch.utils.data.dataloader", _pretend.loaders_at_home)
         when_imported("torch.utils.data.dataloader", self.loops.watch)
         when_imported("transformers.generation.utils", _loops.generation)
+        when_imported("transformers.utils.import_utils", _known.values_can_be_asked_for)
         _cudarules.install(torch, _pretend.CAPABILITY, self)
         _shapes.install(torch)
         _lazy.install(torch, self.lazy_arrives)
