@@ -84,6 +84,9 @@ func (f *follower) evalCompound(x pysource.Expr) Value {
 			out.Items = append(out.Items, v)
 			out.Roots, out.From = union(out.Roots, v.Roots), out.From|v.From
 		}
+		if starred(x) >= 0 { // it stands for any number of parts
+			out.Items = nil
+		}
 		return out
 	case *pysource.Dict:
 		return f.dict(x)

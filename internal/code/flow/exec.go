@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
@@ -483,19 +484,55 @@ func (f *follower) unpack(t *pysource.Sequence, v Value, s pysource.Stmt, x pyso
 				part.Kind = Tensor
 			}
 		}
-		if i < len(v.Items) && len(v.Items) == len(t.Items) && !v.dict() {
-			part = v.Items[i]
+		_, star := item.(*pysource.Starred)
+		if at, ok := takes(t, i, len(v.Items)); ok && !v.dict() {
+			part = v.Items[at]
+		} else if star {
+			part = f.rest(t, i, v)
 		} else if part.HasGraph() && labels(item) {
 			part = part.detached() // gathered together with outputs: classes and indices have no graph
 		} else if part.Kind == Tensor && len(t.Items) > 1 && isCall(x) && Key(item) != "" && !output(item) {
 			part.Guess = true // what a forward gives beside its outputs may be numbers
 		}
 		var from pysource.Expr = x
-		if values != nil && len(values.Items) == len(t.Items) {
-			from = values.Items[i]
+		if values != nil && starred(values) < 0 {
+			if at, ok := takes(t, i, len(values.Items)); ok {
+				from = values.Items[at]
+			}
 		}
 		f.bindExpr(item, part, s, from)
 	}
+}
+
+// takes tells which of n values a target gets. Targets behind a starred one count from the end; the starred one gets several.
+func takes(t *pysource.Sequence, i, n int) (int, bool) {
+	star, several := starred(t), n-len(t.Items)
+	switch {
+	case star < 0:
+		return i, several == 0
+	case i == star || several < -1:
+		return 0, false
+	case i > star:
+		return i + several, true
+	}
+	return i, true
+}
+
+// starred is the place of the starred one of several expressions; negative where there is none.
+func starred(t *pysource.Sequence) int {
+	return slices.IndexFunc(t.Items, func(x pysource.Expr) bool { _, ok := x.(*pysource.Starred); return ok })
+}
+
+// rest is the list that a starred target gets.
+func (f *follower) rest(t *pysource.Sequence, star int, v Value) Value {
+	out := Value{Kind: Container, Roots: v.Roots, From: v.From}
+	if end := star + len(v.Items) - len(t.Items) + 1; len(v.Items) > 0 && end >= star && !v.dict() {
+		out.Roots, out.From = nil, 0
+		for _, item := range v.Items[star:end] {
+			out.Items, out.Roots, out.From = append(out.Items, item), union(out.Roots, item.Roots), out.From|item.From
+		}
+	}
+	return out
 }
 
 // output tells whether a name promises what a model computes.

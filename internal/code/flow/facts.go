@@ -43,6 +43,7 @@ type ClassFacts struct {
 	Module, Dataset, Lightning, Bare bool
 	Frozen, Passive                  bool                      `json:",omitempty"`
 	Foreign                          []string                  `json:",omitempty"`
+	FrozenParts                      []string                  `json:",omitempty"` // attributes of self whose gradients a method switches off
 	Methods                          map[string]*FunctionFacts `json:",omitempty"`
 	Attrs                            map[string]Value          `json:",omitempty"`
 }
@@ -102,7 +103,7 @@ func (m *Module) exported(fn *Function) *FunctionFacts {
 func (m *Module) exportedClass(c *Class) *ClassFacts {
 	facts := &ClassFacts{
 		Module: c.Module, Dataset: c.Dataset, Lightning: c.Lightning, Bare: c.Bare, Frozen: c.Frozen, Passive: c.Passive, Foreign: c.Foreign,
-		Methods: map[string]*FunctionFacts{}, Attrs: map[string]Value{},
+		FrozenParts: frozenParts(c), Methods: map[string]*FunctionFacts{}, Attrs: map[string]Value{},
 	}
 	for _, base := range c.Bases {
 		if local := m.Classes[base]; local != nil && local != c {

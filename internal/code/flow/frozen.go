@@ -1,6 +1,8 @@
 package flow
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
@@ -87,4 +89,79 @@ func (c *Call) Passed(fn *Function, param string) (Value, pysource.Expr, bool) {
 		}
 	}
 	return Value{}, nil, false
+}
+
+// frozenParts lists the attributes of self whose gradients methods of a class switch off, and none switches on again:
+// self.embedder.requires_grad_(False).
+func frozenParts(c *Class) []string {
+	off, on := map[string]bool{}, map[string]bool{}
+	for _, fn := range c.Methods {
+		pysource.WalkBody(fn.Node.Body, func(n pysource.Node) bool {
+			switch n := n.(type) {
+			case *pysource.Call:
+				f, ok := n.Func.(*pysource.Attribute)
+				if part := partOfSelf(n.Func); ok && f.Attr == "requires_grad_" && part != "" {
+					if len(n.Args) > 0 && isOff(fn.Node, n.Args[0].Value) {
+						off[part] = true
+					} else {
+						on[part] = true
+					}
+				}
+			case *pysource.For:
+				iter, ok := n.Iter.(*pysource.Call)
+				if !ok {
+					break
+				}
+				part := partOfSelf(iter.Func)
+				if Last(Key(iter.Func)) == "parameters" && part != "" && switchesOff(fn.Node, n.Body) {
+					off[part] = true
+				}
+			}
+			return true
+		})
+	}
+	maps.DeleteFunc(off, func(part string, _ bool) bool { return on[part] })
+	return slices.Sorted(maps.Keys(off))
+}
+
+// partOfSelf is embedder of self.embedder.requires_grad_ and of self.embedder.eval().requires_grad_.
+func partOfSelf(x pysource.Expr) string {
+	for {
+		a, ok := x.(*pysource.Attribute)
+		if !ok {
+			return ""
+		}
+		if part, ok := strings.CutPrefix(Key(a.X), "self."); ok && !strings.Contains(part, ".") {
+			return part
+		}
+		c, ok := a.X.(*pysource.Call)
+		if !ok {
+			return ""
+		}
+		x = c.Func
+	}
+}
+
+// FrozenPart tells whether a class, or one that it inherits from, switches off the gradients of an attribute of self.
+func (m *Module) FrozenPart(c *Class, part string) bool { return m.frozenPart(c, part, 0) }
+
+func (m *Module) frozenPart(c *Class, part string, depth int) bool {
+	if slices.Contains(frozenParts(c), part) {
+		return true
+	}
+	return depth < maxBases && slices.ContainsFunc(c.Bases, func(base string) bool {
+		if parent := m.Classes[base]; parent != nil {
+			return m.frozenPart(parent, part, depth+1)
+		}
+		return m.remoteFrozenPart(m.remoteClass(base), part, depth+1)
+	})
+}
+
+func (m *Module) remoteFrozenPart(c *ClassFacts, part string, depth int) bool {
+	if c == nil || depth > maxBases {
+		return false
+	}
+	return slices.Contains(c.FrozenParts, part) || slices.ContainsFunc(c.Bases, func(base string) bool {
+		return m.remoteFrozenPart(m.classFactsOf(base), part, depth+1)
+	})
 }

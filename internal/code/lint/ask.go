@@ -197,6 +197,9 @@ func (p *pass) imports(pkg string) bool {
 	return false
 }
 
+// loaderAlone tells whether the file has nothing of PyTorch but its data loading, which feeds models of other frameworks as well.
+func (p *pass) loaderAlone() bool { return p.m.LoaderAlone() }
+
 // text is a node's source on one line, short enough to quote.
 func (p *pass) text(n pysource.Node) string {
 	t := strings.Join(strings.Fields(p.m.File.Text(n)), " ")

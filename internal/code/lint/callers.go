@@ -71,11 +71,23 @@ func around(outer, inner pysource.Node) bool {
 	return o.Start <= i.Start && i.End <= o.End
 }
 
+// trainingStep tells whether a method is what a framework calls for one batch of training: it runs the backward on what the method returns.
+func trainingStep(fn *flow.Function) bool {
+	return fn != nil && fn.Class != nil && oneOf(fn.Name, "training_step", "train_step", "training_step_end", "compute_loss")
+}
+
 // TrainableElsewhere tells whether the function around a model call returns something with a graph, and nobody in the file calls it: somebody else
 // may back-propagate it, unless it evaluates a whole loader by its name.
 func TrainableElsewhere(s *flow.Scope, c *flow.Call) bool {
+	if trainingStep(s.Func) {
+		return true
+	}
 	if s.Func == nil || len(s.Module.CallSites(s.Func)) > 0 || evaluationName(s.Func.Name) && inLoaderLoop(c) {
 		return false
 	}
-	return slices.ContainsFunc(s.Returns, func(r *flow.Exit) bool { return r.Value.HasGraph() })
+	return slices.ContainsFunc(s.Returns, func(r *flow.Exit) bool {
+		return r.Value.HasGraph() || r.X != nil && !evaluationName(s.Func.Name) && words(r.X, isLoss)
+	})
 }
+
+func isLoss(w string) bool { return oneOf(w, "loss", "total_loss", "train_loss") }

@@ -71,7 +71,7 @@ func (p *pass) loadWhereSaved(s *flow.Scope, c *flow.Call, gpu bool) {
 // loadAdvice says how to load a checkpoint on the CPU.
 func loadAdvice(s *flow.Scope, c *flow.Call) string {
 	if usedOtherwise(s, c) {
-		return "`map_location=\"cpu\"`, then load_state_dict; move what else is used of it to the device it is used on"
+		return "`map_location=\"cpu\"`, then load_state_dict; move what else is used of it to the device it is used on. If a whole object was saved in it, keep the load as it is and delete the checkpoint after its last use: `.to()` does not move every tensor that an object holds"
 	}
 	return "`map_location=\"cpu\"`, then load_state_dict, which copies to where the parameters are; what else is read from it is then on the CPU. Drop it once nothing uses it any more"
 }

@@ -217,7 +217,7 @@ func ddpBuckets(p *pass) {
 			if keyword(c.Node, "gradient_as_bucket_view") == nil {
 				p.report(c.Node, Note,
 					"DDP keeps the gradients twice: in .grad and in its communication buckets",
-					"gradient_as_bucket_view=True saves one copy of the gradients, unless your code detaches or replaces .grad")
+					"gradient_as_bucket_view=True (PyTorch 1.7 or newer) saves one copy of the gradients, unless your code detaches or replaces .grad")
 			}
 		}
 	}

@@ -14,7 +14,7 @@ func evalWithoutNoGrad(p *pass) {
 		return
 	}
 	for _, s := range p.m.Scopes {
-		if !s.Func.Quiet() {
+		if !s.Func.Quiet() && !trainingStep(s.Func) {
 			p.evalScope(s)
 		}
 	}
@@ -112,8 +112,11 @@ func (p *pass) evalScope(s *flow.Scope) {
 		if !switched && !overData && !(run && p.inferenceObject(s, c, key)) || stopped(backs, c) {
 			continue
 		}
-		if (switched || byName) && backwardAfter(s, backs, from, key) || p.frozen(key) || p.frozenClass(s, c) {
+		if (switched || byName) && backwardAfter(s, backs, from, key) || p.frozen(key) || p.frozenClass(s, c) || p.frozenPart(s, key) {
 			continue
+		}
+		if c.Callee.Guess && p.loaderAlone() {
+			continue // whose model it is cannot be told
 		}
 		if p.wantsGradients(s) || p.calledWithoutGrad(s) || p.trainedByCaller(s, maxCallers) || modulesDifferentiate(p.m) {
 			return
@@ -289,6 +292,13 @@ func (p *pass) remarked(c *flow.Call) bool {
 // hand over.
 func (p *pass) frozenClass(s *flow.Scope, c *flow.Call) bool {
 	return s.FrozenModel(c) || p.frozenParam(s, modelKey(c), maxCallers)
+}
+
+// frozenPart tells it of a part of self, which a method of the class or an inherited one freezes.
+func (p *pass) frozenPart(s *flow.Scope, key string) bool {
+	rest, own := strings.CutPrefix(key, "self.")
+	part, _, _ := strings.Cut(rest, ".")
+	return own && s.Func != nil && s.Func.Class != nil && p.m.FrozenPart(s.Func.Class, part)
 }
 
 // frozenParam tells it of a parameter: every caller in the file hands over such a model, or a parameter of its own of which that is true.

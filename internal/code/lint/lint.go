@@ -139,7 +139,7 @@ func check(path string, src []byte, cells []notebook.Cell, lookup flow.Lookup) *
 	file := pysource.Parse(src)
 	report := &Report{Findings: syntax(path, file, cells), Errors: len(file.Errors)}
 	m := flow.Analyze(path, file, lookup)
-	if !relevant(src) {
+	if !relevant(src) || m.OtherFramework() {
 		if checkpointsByFlag(m) { // a configuration, a parser of options
 			report.Traits = Checkpoints
 		}

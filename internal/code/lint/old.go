@@ -1,6 +1,9 @@
 package lint
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // oldWords are the signs of a file that was written for PyTorch before 0.4: volatile and async are arguments, and a loss is read with .data[0]
 // (https://github.com/pytorch/pytorch/releases/tag/v0.4.0); or for Python 2.
@@ -17,12 +20,27 @@ var beforeMerge = strings.NewReplacer(
 	"with non_blocking=True", "with non_blocking=True (async=True before PyTorch 0.4)",
 )
 
-// inItsTime spells the advice of a finding so that it also runs on the PyTorch that its project was written for. A repair that PyTorch 0.3 does not know is
-// left out.
+// inItsTime spells the advice of a finding, and its repair, so that they also run on the PyTorch that its project was written for. A repair that cannot be
+// spelled so is left out.
 func inItsTime(f Finding) Finding {
 	f.Fix = beforeMerge.Replace(f.Fix)
-	if f.Rule == "LM003" {
+	switch _, newer := advisedSince[f.Rule]; {
+	case f.Repair == nil:
+	case f.Rule == "LM024":
+		f.Repair = byFunction(*f.Repair)
+	case newer:
 		f.Repair = nil
 	}
 	return f
+}
+
+// byFunction is a repair whose map_location is a function, which every release takes.
+func byFunction(r Repair) *Repair {
+	const cpu, function = `"cpu"`, "lambda storage, loc: storage"
+	r.Title = strings.ReplaceAll(r.Title, cpu, function)
+	r.Edits = slices.Clone(r.Edits)
+	for i := range r.Edits {
+		r.Edits[i].Text = strings.ReplaceAll(r.Edits[i].Text, cpu, function)
+	}
+	return &r
 }

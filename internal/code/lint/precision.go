@@ -299,7 +299,7 @@ func tensorOfTensor(p *pass) {
 			if c.Name != "torch.tensor" || len(c.Args) == 0 || c.Node.Args[0].Name != "" {
 				continue
 			}
-			if _, name := c.Node.Args[0].Value.(*pysource.Name); !name || !c.Args[0].IsTensor() || c.Args[0].Guess || p.typeAsked(c) || fromMethod(s, c) {
+			if _, name := c.Node.Args[0].Value.(*pysource.Name); !name || !c.Args[0].IsTensor() || c.Args[0].Guess || p.typeAsked(c) || fromMethod(s, c) || sometimesOther(s, c) {
 				continue
 			}
 			what := p.text(c.Node.Args[0].Value)
@@ -307,6 +307,14 @@ func tensorOfTensor(p *pass) {
 				"`"+what+".detach().clone()` for a copy, `"+what+".to(dtype)` for another type")
 		}
 	}
+}
+
+// sometimesOther tells whether the argument of a call is something else than a tensor in one of the branches that lead there, such as a list.
+func sometimesOther(s *flow.Scope, c *flow.Call) bool {
+	key := flow.Key(c.Node.Args[0].Value)
+	return slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool {
+		return b.Name == key && b.Order < c.Order && (!b.Value.IsTensor() || b.Value.Guess)
+	})
 }
 
 // fromMethod tells whether the argument of a call is what a method of something like a model gave: predict() of another library gives an array.

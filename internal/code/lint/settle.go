@@ -103,11 +103,13 @@ var advisedSince = map[string][2]int{
 	"LM036": {1, 11}, // use_reentrant: https://github.com/pytorch/pytorch/blob/v1.11.0/torch/utils/checkpoint.py
 }
 
+// merged is the release that brought no_grad, item() and map_location by name: https://github.com/pytorch/pytorch/releases/tag/v0.4.0.
+var merged = [2]int{0, 4}
+
 // repairedSince is the first PyTorch on which a safe repair runs.
 var repairedSince = map[string][2]int{
 	"LM001": {0, 4},  // item(): https://github.com/pytorch/pytorch/releases/tag/v0.4.0
 	"LM009": {0, 4},  // the same
-	"LM024": {0, 4},  // map_location by name: the same
 	"LM025": {1, 10}, // torch.amp.autocast: https://github.com/pytorch/pytorch/blob/v1.10.0/torch/amp/__init__.py
 }
 
@@ -126,10 +128,14 @@ func (p *Project) settle(f Finding) Finding {
 	if p == nil {
 		return f
 	}
-	if p.Traits&Ancient != 0 {
+	ancient := p.Traits&Ancient != 0 || p.older(f.File, merged)
+	if ancient {
 		f = inItsTime(f)
 	}
-	if since, ok := repairedSince[f.Rule]; ok && f.Repair != nil && f.Repair.Safe && (p.older(f.File, since) || p.Traits&Ancient != 0 && !strings.Contains(f.Repair.Title, "lambda")) {
+	if f.Rule == "LM032" && p.older(f.File, advisedSince[f.Rule]) {
+		f.Repair = nil // an argument that an older PyTorch does not take
+	}
+	if since, ok := repairedSince[f.Rule]; ok && f.Repair != nil && f.Repair.Safe && (ancient || p.older(f.File, since)) {
 		unsafe := *f.Repair
 		unsafe.Safe, f.Repair = false, &unsafe
 	}

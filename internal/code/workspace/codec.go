@@ -147,13 +147,13 @@ func (r *reader) function() *flow.FunctionFacts {
 // packKind is what a class is, without its methods and attributes.
 func packKind(out []byte, c *flow.ClassFacts) []byte {
 	out = binary.AppendUvarint(out, packFlags(&c.Module, &c.Dataset, &c.Lightning, &c.Bare, &c.Frozen, &c.Passive))
-	return packTexts(packTexts(out, c.Bases), c.Foreign)
+	return packTexts(packTexts(packTexts(out, c.Bases), c.Foreign), c.FrozenParts)
 }
 
 func (r *reader) kind() *flow.ClassFacts {
 	c := &flow.ClassFacts{Methods: map[string]*flow.FunctionFacts{}, Attrs: map[string]flow.Value{}}
 	readFlags(r.number(), &c.Module, &c.Dataset, &c.Lightning, &c.Bare, &c.Frozen, &c.Passive)
-	c.Bases, c.Foreign = r.texts(), r.texts()
+	c.Bases, c.Foreign, c.FrozenParts = r.texts(), r.texts(), r.texts()
 	return c
 }
 

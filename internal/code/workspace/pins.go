@@ -15,8 +15,8 @@ var pinned = regexp.MustCompile(`(?m)^[^#\n]*?(?:^|[\s"'\[-])(?:py)?torch\s*(==|
 // told finds releases of PyTorch in a page about the project: "PyTorch 1.8.0", "pytorch (tested on 1.7.1)", "torch==1.4". bound are words that
 // make one the oldest of several.
 var (
-	told       = regexp.MustCompile(`(?i)\b(?:py)?torch[\]*_\x60:]*(?:\s+version)?\s*(?:[=:(-]+|\(?tested (?:on|with)(?: pytorch)?)?\s*v?(\d)\.(\d+)`)
-	oldestTold = regexp.MustCompile(`(?i)\b(?:py)?torch[\]*_\x60:]*\s*\(?(?:version)?\s*(?:>=?|≥|,?\s*at least(?: version)?|minimum)\s*v?(\d)\.(\d+)`)
+	told       = regexp.MustCompile(`(?i)\b(?:py)?torch[\]*_\x60:]*(?:\([^)\s]*\))?[*_\x60:]*(?:\s+version)?\s*(?:[=:(-]+|\(?tested (?:on|with)(?: pytorch)?)?\s*v?(\d)\.(\d+)`)
+	oldestTold = regexp.MustCompile(`(?i)\b(?:py)?torch[\]*_\x60:]*(?:\([^)\s]*\))?[*_\x60:]*\s*\(?(?:version)?\s*(?:>=?|≥|,?\s*at least(?: version)?|minimum)\s*v?(\d)\.(\d+)`)
 	bound      = regexp.MustCompile(`(?i)(?:>=?|≥|at least|minimum)[^.\n]{0,12}$|^[\d.]*\s*(?:\+|\(?(?:or|and)\s+(?:above|later|newer|higher|greater|up))`)
 )
 

@@ -27,20 +27,23 @@ func TestThePinnedPyTorchIsRead(t *testing.T) {
 
 func TestAPageTellsThePyTorchOfAProject(t *testing.T) {
 	for text, want := range map[string][2]int{
-		"## Requirements\n- Python 3.7\n- PyTorch 1.8.0\n":      {1, 8},
-		"* pytorch (tested on 1.7.1)\n":                         {1, 7},
-		"**PyTorch** 1.4 and CUDA 10.1":                         {1, 4},
-		"Tested with torch==1.6.0, and with pytorch 1.9":        {1, 9},
-		"pip install torch==2.1.0 torchvision==0.16":            {2, 1},
-		"the <a href=\"x\">paper</a>. Tested on PyTorch 1.10.":  {1, 10},
-		"at least PyTorch 1.8":                                  {},
-		"- torch-0.3.1":                                         {0, 3},
-		"PyTorch=0.2":                                           {0, 2},
-		"PyTorch >= 1.7":                                        {},
-		"PyTorch 1.7+":                                          {},
-		"PyTorch 1.8 or newer":                                  {},
-		"needs PyTorch":                                         {},
-		"torchvision 0.9":                                       {},
+		"## Requirements\n- Python 3.7\n- PyTorch 1.8.0\n":     {1, 8},
+		"* pytorch (tested on 1.7.1)\n":                        {1, 7},
+		"**PyTorch** 1.4 and CUDA 10.1":                        {1, 4},
+		"Tested with torch==1.6.0, and with pytorch 1.9":       {1, 9},
+		"pip install torch==2.1.0 torchvision==0.16":           {2, 1},
+		"the <a href=\"x\">paper</a>. Tested on PyTorch 1.10.": {1, 10},
+		"at least PyTorch 1.8":                                 {},
+		"- torch-0.3.1":                                        {0, 3},
+		"* [PyTorch](http://pytorch.org/) (0.3.1)":             {0, 3},
+		"- [**PyTorch**](https://pytorch.org) 1.2":             {1, 2},
+		"PyTorch(1.4)":         {1, 4},
+		"PyTorch=0.2":          {0, 2},
+		"PyTorch >= 1.7":       {},
+		"PyTorch 1.7+":         {},
+		"PyTorch 1.8 or newer": {},
+		"needs PyTorch":        {},
+		"torchvision 0.9":      {},
 		"PyTorch 1.8 was used\nAny pytorch version >= 1.8 runs": {1, 8},
 	} {
 		major, minor, ok := tellsOf([]byte(text))
@@ -94,6 +97,9 @@ func TestTheOldestPyTorchOfAProjectIsRead(t *testing.T) {
 		"needs PyTorch":               {},
 		"pytorch version >= 1.6 runs": {1, 6},
 		"PyTorch (version >= 0.2)":    {0, 2},
+		"- PyTorch >= 1.4.0":          {1, 4},
+		"[PyTorch](http://x.y/) >= 1": {},
+		"[PyTorch](http://x.y/)>=1.0": {1, 0},
 	} {
 		if major, minor, ok := tellsOldest([]byte(text)); ok != (want != [2]int{}) || [2]int{major, minor} != want {
 			t.Errorf("%q: %d.%d, %v", text, major, minor, ok)
