@@ -1,6 +1,10 @@
 package flow
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/plimsoll/plimsoll/internal/code/pysource"
+)
 
 // torchFamily begins the names of packages that are PyTorch, or compute with it.
 var torchFamily = []string{"torch", "pytorch", "lightning", "accelerate", "transformers", "diffusers", "fastai", "timm", "monai", "dgl", "mmcv", "mmengine", "peft", "deepspeed", "apex", "fairseq", "allennlp", "ignite"}
@@ -40,7 +44,7 @@ func (m *Module) LoaderAlone() bool {
 			return false
 		}
 	}
-	return loads
+	return loads && !m.namesTorch()
 }
 
 // OtherFramework tells whether a file computes with a framework that has PyTorch's names but is not PyTorch: `import mytorch.nn as nn`, and no torch
@@ -63,7 +67,18 @@ func (m *Module) OtherFramework() bool {
 			other = other || strings.HasSuffix(b, ".nn.Module") && !ofTorch(b) && m.notTorch(strings.TrimSuffix(b, ".Module"))
 		}
 	}
-	return other
+	return other && !m.namesTorch()
+}
+
+// namesTorch tells whether a file uses the name torch: a star import may have brought it.
+func (m *Module) namesTorch() bool {
+	found := false
+	pysource.WalkBody(m.File.Body, func(n pysource.Node) bool {
+		name, ok := n.(*pysource.Name)
+		found = found || ok && name.ID == "torch"
+		return !found
+	})
+	return found
 }
 
 // notTorch tells whether something like torch.nn is another's: a package that is not there, or a module of the project with a Module class of its own. A
