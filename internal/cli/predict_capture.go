@@ -98,6 +98,9 @@ func (o *predictOptions) printFollowed(env Env, cmd *cobra.Command, m predict.Ma
 // brief is why there is no captured step, without the name of a file that is gone by now and without a list of what would have been known.
 func (o *predictOptions) brief(why error) string {
 	text, _, _ := strings.Cut(why.Error(), " (known: ")
+	if o.JobFile == "" {
+		return text
+	}
 	return strings.ReplaceAll(text, o.JobFile+": ", "")
 }
 

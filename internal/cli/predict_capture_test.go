@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"path/filepath"
 	"testing"
@@ -41,4 +42,18 @@ func TestACommandAndAJobFileContradictEachOther(t *testing.T) {
 	t.Parallel()
 	runs(t, nil, "predict", "--job", "job.json", "--", "python", "train.py").wants(t, 2, "not both")
 	runs(t, nil, "predict", "train.py").wants(t, 2, "-- python train.py")
+}
+
+func TestReasonsKeepTheirColons(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]string{
+		"":              "the step was not captured: /tmp/job.json: no optimizer",
+		"/tmp/job.json": "the step was not captured: no optimizer",
+	} {
+		o := predictOptions{}
+		o.JobFile = file
+		if got := o.brief(errors.New("the step was not captured: /tmp/job.json: no optimizer (known: adamw, sgd)")); got != want {
+			t.Errorf("job file %q: %q", file, got)
+		}
+	}
 }

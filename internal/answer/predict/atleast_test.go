@@ -43,8 +43,27 @@ func TestAPartOfAScriptIsNoBound(t *testing.T) {
 	}
 }
 
+func TestAScriptThatAllocatesNothingIsAnswered(t *testing.T) {
+	t.Parallel()
+	for _, events := range [][][4]int64{nil, {{2, 0, 0, 0}}} {
+		trace := traceWith(t, traced.Trace{Ended: traced.AtEnd}, events)
+		res, err := Followed(trace, "main.py", h200(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := res.Report; r.Peak.Allocated != 0 || r.Where != "" {
+			t.Errorf("%d events: %v allocated at %q", len(events), r.Peak.Allocated, r.Where)
+		}
+	}
+}
+
 // oneTensor is a trace in which one tensor of a mebibyte went to the card.
 func oneTensor(t *testing.T, trace traced.Trace) *traced.Trace {
+	t.Helper()
+	return traceWith(t, trace, [][4]int64{{2, 0, 0, 0}, {0, 0, 1 << 20, 0}})
+}
+
+func traceWith(t *testing.T, trace traced.Trace, all [][4]int64) *traced.Trace {
 	t.Helper()
 	trace.Schema, trace.Owners, trace.Moments = traced.Schema, []traced.Owner{{Category: "other"}}, []traced.Moment{{Step: 1, Phase: torch.PhaseForward}}
 	header, err := json.Marshal(trace)
@@ -53,7 +72,7 @@ func oneTensor(t *testing.T, trace traced.Trace) *traced.Trace {
 	}
 	var events bytes.Buffer
 	w := gzip.NewWriter(&events)
-	for _, e := range [][4]int64{{2, 0, 0, 0}, {0, 0, 1 << 20, 0}} {
+	for _, e := range all {
 		if err := binary.Write(w, binary.LittleEndian, e); err != nil {
 			t.Fatal(err)
 		}

@@ -151,8 +151,8 @@ func (p *played) divide(t *tape.Tape) {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Category, b.Category), cmp.Compare(a.Module, b.Module))
 	})
 	p.top = p.top[:min(len(p.top), 10)]
-	at := t.Owners[t.Events[p.event].Owner]
-	if t.Events[p.event].Kind == tape.Alloc {
+	if p.event < len(t.Events) && t.Events[p.event].Kind == tape.Alloc { // a script may allocate nothing
+		at := t.Owners[t.Events[p.event].Owner]
 		p.where = strings.TrimSpace(at.Module + " " + at.Op)
 	}
 }
