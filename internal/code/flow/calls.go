@@ -21,6 +21,9 @@ func (f *follower) call(x *pysource.Call) Value {
 	default:
 		c.Callee = f.eval(x.Func)
 	}
+	if len(x.Args) > 0 {
+		c.Args = make([]Value, 0, len(x.Args))
+	}
 	for _, a := range x.Args {
 		c.Args = append(c.Args, f.argument(a.Value))
 	}

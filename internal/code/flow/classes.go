@@ -72,7 +72,7 @@ func (m *Module) classify() {
 		facts := m.derived(c, map[*Class]bool{})
 		c.Module, c.Dataset, c.Lightning, c.Foreign = facts.Module, facts.Dataset, facts.Lightning, facts.Foreign
 		c.Bare = c.Module && !m.parameterised(c)
-		c.Frozen = c.Module && freezes(c)
+		c.Frozen = c.Module && m.freezes(c)
 		c.Passive = c.Bare || c.Module && m.passive(c)
 		c.Plain = m.plain(c)
 	}

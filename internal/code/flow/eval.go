@@ -244,7 +244,16 @@ func tensorAttribute(base Value, attr string) Value {
 	if part, ok := base.at(attr); ok {
 		return part
 	}
+	if countAttr(attr) {
+		return scalar()
+	}
+	base.Guess = base.Guess || base.HasGraph() && !PromisesOutput(attr) && !anyOf(attr, "T", "mT", "H", "mH", "real", "imag", "sample", "values", "x") // an object, whose class is not known
 	return base.whole()
+}
+
+// countAttr tells whether an attribute's name promises a whole number: g.batch_size, data.num_graphs.
+func countAttr(attr string) bool {
+	return anyOf(attr, "batch_size", "size", "length", "name", "id", "idx") || strings.HasPrefix(attr, "num_") || strings.HasPrefix(attr, "n_")
 }
 
 // selfAttribute knows what the class's methods put there, else goes by the name.

@@ -535,15 +535,18 @@ func (f *follower) rest(t *pysource.Sequence, star int, v Value) Value {
 	return out
 }
 
-// output tells whether a name promises what a model computes.
-func output(x pysource.Expr) bool {
-	n := strings.ToLower(Last(Key(x)))
-	for _, part := range []string{"loss", "out", "logit", "pred", "score", "prob", "feat", "emb", "hidden", "recon", "y_hat", "mu", "var", "attn", "alpha"} {
+// output tells whether a name promises what a model computes. A prediction or a score may be text or a number.
+func output(x pysource.Expr) bool { return PromisesOutput(Last(Key(x))) }
+
+// PromisesOutput tells it of a name.
+func PromisesOutput(name string) bool {
+	n := strings.ToLower(name)
+	for _, part := range []string{"loss", "out", "logit", "prob", "feat", "emb", "hidden", "recon", "y_hat", "mu", "var", "attn"} {
 		if strings.Contains(n, part) {
 			return true
 		}
 	}
-	return len(n) == 1
+	return false
 }
 
 // labels tells whether a name promises classes or indices, which are whole numbers.

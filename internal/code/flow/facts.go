@@ -103,7 +103,7 @@ func (m *Module) exported(fn *Function) *FunctionFacts {
 func (m *Module) exportedClass(c *Class) *ClassFacts {
 	facts := &ClassFacts{
 		Module: c.Module, Dataset: c.Dataset, Lightning: c.Lightning, Bare: c.Bare, Frozen: c.Frozen, Passive: c.Passive, Foreign: c.Foreign,
-		FrozenParts: frozenParts(c), Methods: map[string]*FunctionFacts{}, Attrs: map[string]Value{},
+		FrozenParts: m.frozenParts(c), Methods: map[string]*FunctionFacts{}, Attrs: map[string]Value{},
 	}
 	for _, base := range c.Bases {
 		if local := m.Classes[base]; local != nil && local != c {

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -10,9 +11,9 @@ import (
 
 // freezes tells whether a module's __init__ switches the gradients of all its parameters off: itself, or by a parameter whose default is False, as
 // networks do that only compute features for a score.
-func freezes(c *Class) bool {
+func (m *Module) freezes(c *Class) bool {
 	init := c.Methods["__init__"]
-	if init == nil {
+	if init == nil || !m.speaksOfGradients() {
 		return false
 	}
 	found := false
@@ -93,7 +94,10 @@ func (c *Call) Passed(fn *Function, param string) (Value, pysource.Expr, bool) {
 
 // frozenParts lists the attributes of self whose gradients methods of a class switch off, and none switches on again:
 // self.embedder.requires_grad_(False).
-func frozenParts(c *Class) []string {
+func (m *Module) frozenParts(c *Class) []string {
+	if !m.speaksOfGradients() {
+		return nil
+	}
 	off, on := map[string]bool{}, map[string]bool{}
 	for _, fn := range c.Methods {
 		pysource.WalkBody(fn.Node.Body, func(n pysource.Node) bool {
@@ -124,6 +128,11 @@ func frozenParts(c *Class) []string {
 	return slices.Sorted(maps.Keys(off))
 }
 
+// speaksOfGradients tells whether the file can switch gradients off at all.
+func (m *Module) speaksOfGradients() bool {
+	return bytes.Contains(m.File.Source, []byte("requires_grad"))
+}
+
 // partOfSelf is embedder of self.embedder.requires_grad_ and of self.embedder.eval().requires_grad_.
 func partOfSelf(x pysource.Expr) string {
 	for {
@@ -146,7 +155,7 @@ func partOfSelf(x pysource.Expr) string {
 func (m *Module) FrozenPart(c *Class, part string) bool { return m.frozenPart(c, part, 0) }
 
 func (m *Module) frozenPart(c *Class, part string, depth int) bool {
-	if slices.Contains(frozenParts(c), part) {
+	if slices.Contains(m.frozenParts(c), part) {
 		return true
 	}
 	return depth < maxBases && slices.ContainsFunc(c.Bases, func(base string) bool {

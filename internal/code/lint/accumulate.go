@@ -296,7 +296,20 @@ func (p *pass) unscaled(s *flow.Scope, t training) {
 	}
 	p.report(b.call.Node, Warning,
 		fmt.Sprintf("the loss is added up over %s micro-batches without dividing it: the gradient is that many times too large. It does not affect memory, but it changes the training", by),
-		"back-propagate the share: `(loss / "+by+").backward()`")
+		"back-propagate the share: "+p.share(b, by))
+}
+
+// share writes the backward of a part of a loss, under the loss's own name where it has one.
+func (p *pass) share(b backward, by string) string {
+	loss := b.call.Recv
+	scaled, isScaled := loss.(*pysource.Call)
+	if isScaled && len(scaled.Args) == 1 { // scaler.scale(loss)
+		return "`" + p.text(scaled.Func) + "(" + p.text(scaled.Args[0].Value) + " / " + by + ").backward()`"
+	}
+	if flow.Key(loss) == "" {
+		return "`(loss / " + by + ").backward()`"
+	}
+	return "`(" + p.text(loss) + " / " + by + ").backward()`"
 }
 
 // rescales tells whether the gradients themselves are divided before the step, in a loop over parameters.
@@ -332,7 +345,7 @@ func remainderDropped(p *pass) {
 				}
 				p.report(a.test, Note,
 					"when the number of batches is not a multiple of "+p.text(a.modulus)+", the last ones are back-propagated but never stepped; their gradients leak into the next epoch or are thrown away",
-					"step at the end too: `if … % "+p.text(a.modulus)+" == 0 or i + 1 == len(loader):`")
+					"step at the end too: `if … % "+p.text(a.modulus)+" == 0 or i + 1 == len(loader):`, or, where the loader has no length, once after the loop")
 				break
 			}
 		}

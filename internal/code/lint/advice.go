@@ -19,6 +19,11 @@ func softmaxBeforeLoss(p *pass) {
 				continue
 			}
 			if at := p.softmaxed(s, c); at != nil && !p.reportedAt(at) {
+				if c.Ctx.NoGrad == flow.Off {
+					p.report(at, Warning, "CrossEntropyLoss applies log-softmax itself: of probabilities it gives another loss than the intended one",
+						"pass the raw logits to the loss; take the softmax only where probabilities are wanted")
+					continue
+				}
 				p.report(at, Warning,
 					"CrossEntropyLoss applies log-softmax itself: this softmax keeps one more tensor of the size of the logits for backward, flattens the gradients, and the loss is not the intended one",
 					"pass the raw logits to the loss; take the softmax only where probabilities are wanted")
@@ -255,7 +260,7 @@ func frozenInOptimizer(p *pass) {
 		if p.partlyFrozen(s, model, made.Order) && !p.sourceHas("requires_grad = True", "requires_grad_(True)", "requires_grad_()", "unfreeze") { // else what is frozen now is trained later
 			p.report(made.Node.Args[0].Value, Note,
 				"some of these parameters are frozen. PyTorch's optimizers make no state for a parameter without gradient, so nothing is lost here; DeepSpeed, FSDP with flat parameters and fused 8-bit optimizers hold state for all they are given",
-				"pass only what is trained: `filter(lambda p: p.requires_grad, "+model+".parameters())`; state that was saved for the longer list no longer fits")
+				"pass only what is trained: `filter(lambda p: p.requires_grad, "+model+".parameters())`; state that was saved for the longer list no longer fits, and what is unfrozen later has to be added with add_param_group()")
 		}
 	})
 }

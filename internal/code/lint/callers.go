@@ -2,6 +2,7 @@ package lint
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
@@ -91,3 +92,61 @@ func TrainableElsewhere(s *flow.Scope, c *flow.Call) bool {
 }
 
 func isLoss(w string) bool { return oneOf(w, "loss", "total_loss", "train_loss") }
+
+// underNoGrad is the advice to switch autograd off, in the words of a file that may not know the name torch, or know it by another.
+func (p *pass) underNoGrad() string {
+	name := ""
+	for local, origin := range p.m.Imports {
+		if origin == "torch" && (name == "" || local == "torch" || local < name && name != "torch") {
+			name = local
+		}
+	}
+	if name == "" {
+		return "import torch and wrap it in `with torch.no_grad():`"
+	}
+	return "wrap it in `with " + name + ".no_grad():`"
+}
+
+// knownBases are packages of which it is known whether they call a method with autograd on, and those of Python itself.
+var knownBases = []string{"torch", "torchvision", "pytorch_lightning", "lightning", "transformers", "abc", "typing", "enum", "collections", "dataclasses", "unittest", "threading", "multiprocessing"}
+
+// library is the class of another package that a method's class derives from, where nothing in the file calls the method: the package may, in whatever
+// grad mode.
+func (p *pass) library(s *flow.Scope) string {
+	if s.Func == nil || s.Func.Class == nil || len(p.m.CallSites(s.Func)) > 0 || strings.HasPrefix(s.Func.Name, "_") {
+		return ""
+	}
+	for _, base := range s.Func.Class.Foreign {
+		pkg, _, imported := strings.Cut(base, ".")
+		if imported && pkg != "" && !slices.Contains(knownBases, pkg) {
+			return "`" + flow.Last(base) + "` of " + pkg
+		}
+	}
+	return ""
+}
+
+// handsGraph tells whether a function gives back something with a graph: whoever gets it may back-propagate it, unless it evaluates a whole loader by
+// its name.
+func handsGraph(s *flow.Scope, c *flow.Call) bool {
+	return s.Func != nil && !(evaluationName(s.Func.Name) && inLoaderLoop(c)) && slices.ContainsFunc(s.Returns, func(r *flow.Exit) bool { return r.Value.HasGraph() })
+}
+
+// unused tells whether a program defines a function and never speaks of it again.
+func (p *pass) unused(fn *flow.Function) bool {
+	if fn == nil || !p.sourceHas("__main__") {
+		return false
+	}
+	said := false
+	pysource.WalkBody(p.m.File.Body, func(n pysource.Node) bool {
+		switch n := n.(type) {
+		case *pysource.Name:
+			said = said || n.ID == fn.Name
+		case *pysource.Attribute:
+			said = said || n.Attr == fn.Name
+		case *pysource.String:
+			said = said || strings.Contains(n.Value, fn.Name)
+		}
+		return !said
+	})
+	return !said
+}

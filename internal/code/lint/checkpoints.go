@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -35,6 +36,7 @@ func loadWithoutMap(p *pass) {
 				p.report(c.Node, Note,
 					"the checkpoint is loaded onto the device the model is on already: both are there until the checkpoint is deleted",
 					loadAdvice(s, c))
+				p.byHandUnlessCopied(s, c)
 			}
 		}
 	}
@@ -48,13 +50,14 @@ func (p *pass) loadWhereSaved(s *flow.Scope, c *flow.Call, gpu bool) {
 	fix := loadAdvice(s, c)
 	reported := len(*p.out)
 	switch {
-	case model && own && startsRanks(s) && !p.sourceHas("xla", "xm.") && !oneRank(s, c):
+	case model && own && startsRanks(s) && !p.sourceHas("xla", "xm.") && !oneRank(s, c) && !p.withoutRanks(c):
 		p.report(c.Node, Warning,
 			"without map_location every rank loads the checkpoint onto the GPU it was saved from, usually GPU 0: one copy and one CUDA context per process there", fix)
 		p.needs(needs)
 	case gpu && p.wholeModel(s, c):
 		p.report(c.Node, Note,
-			"without map_location the model goes to the GPU it was saved from, whether or not that is the one it is to use", "`map_location=\"cpu\"`, then move it")
+			"without map_location the model goes to the GPU it was saved from, whether or not that is the one it is to use",
+			"`map_location=\"cpu\"`, then move it, and by hand what it holds beside parameters and buffers: `.to()` leaves other tensors where they are")
 	case gpu && model && own && copied(s, c) && handed(s, c) && besideModel(s, c):
 		p.report(c.Node, Warning,
 			"without map_location the tensors go back to the device they were saved from: if that is a GPU, the checkpoint takes memory on it beside the model it is copied into", fix)
@@ -63,14 +66,25 @@ func (p *pass) loadWhereSaved(s *flow.Scope, c *flow.Call, gpu bool) {
 		p.report(c.Node, Note,
 			"without map_location the tensors go to the device they were saved from, whether or not the caller wants them there", fix)
 	}
-	if len(*p.out) > reported && (!handed(s, c) || usedOtherwise(s, c)) {
-		p.byHand() // a whole model, or parts of its own, would have to be moved
+	if len(*p.out) > reported {
+		p.byHandUnlessCopied(s, c)
 	}
 }
 
-// loadAdvice says how to load a checkpoint on the CPU.
+// byHandUnlessCopied leaves it to a person what to do with a checkpoint that does not go into load_state_dict as a whole: a whole model, or parts of its
+// own, would have to be moved.
+func (p *pass) byHandUnlessCopied(s *flow.Scope, load *flow.Call) {
+	if !handed(s, load) || usedOtherwise(s, load) {
+		p.byHand()
+	}
+}
+
+// loadAdvice says how to load a checkpoint on the CPU. load_state_dict copies to where the parameters are; anything else stays on the CPU.
 func loadAdvice(s *flow.Scope, c *flow.Call) string {
-	if usedOtherwise(s, c) {
+	switch {
+	case !handed(s, c):
+		return "`map_location=\"cpu\"`, and move what is used of it to the device it is used on: load_state_dict copies to where the parameters are, everything else stays on the CPU"
+	case usedOtherwise(s, c):
 		return "`map_location=\"cpu\"`, then load_state_dict; move what else is used of it to the device it is used on. If a whole object was saved in it, keep the load as it is and delete the checkpoint after its last use: `.to()` does not move every tensor that an object holds"
 	}
 	return "`map_location=\"cpu\"`, then load_state_dict, which copies to where the parameters are; what else is read from it is then on the CPU. Drop it once nothing uses it any more"
@@ -92,9 +106,9 @@ func (p *pass) ownCheckpoint(s *flow.Scope, load *flow.Call) (own bool, needs Tr
 		}
 	}
 	if words(load.Node.Args[0].Value, namesCheckpoint) || texts(load.Node.Args[0].Value, checkpointWords...) || slices.ContainsFunc(loadedAs(s, load), namesCheckpoint) {
-		return true, SavesModel
+		return true, SavesModel | SavesMoved
 	}
-	return true, SavesModel | SavesOnCPU
+	return true, SavesModel | SavesMoved | SavesOnCPU
 }
 
 // checkpointWords are in the names of what a training saved to go on from.
@@ -139,7 +153,20 @@ func usedOtherwise(s *flow.Scope, load *flow.Call) bool {
 			return true
 		}
 	}
+	if slices.ContainsFunc(s.Returns, func(r *flow.Exit) bool {
+		return r.X != nil && flow.Key(r.X) != "" && slices.Contains(loadedWhole(s, load), flow.Key(r.X))
+	}) {
+		return true // whoever calls the function may use any of it
+	}
+	for _, b := range s.Binds { // param.data = v of the items of what was loaded
+		if flow.Last(b.Name) == "data" && b.Expr != nil && mentionsAny(b.Expr, names) {
+			return true
+		}
+	}
 	for _, c := range s.Calls {
+		if oneOf(flow.Last(c.Name), "Parameter", "from_pretrained", "register_buffer", "setattr") && slices.ContainsFunc(c.Node.Args, func(a pysource.Arg) bool { return mentionsAny(a.Value, names) }) {
+			return true
+		}
 		if c.Method == "load_state_dict" && keepsGiven(flow.Last(flow.Key(c.Recv))) && slices.ContainsFunc(c.Node.Args, func(a pysource.Arg) bool { return mentionsAny(a.Value, names) || partOf(a.Value, load.Node) }) {
 			return true
 		}
@@ -191,6 +218,13 @@ func loader(c *flow.Call) (place int, ok bool) {
 // besideModel tells whether what is loaded and a model are on a GPU together: the same body moves a model there before, or later while what
 // was loaded still has a name.
 func besideModel(s *flow.Scope, load *flow.Call) bool {
+	if moved, known := takerMoved(s, load); known && moved > load.Order {
+		names := loadedWhole(s, load)
+		if len(names) == 0 {
+			names = loadedAs(s, load)
+		}
+		return slices.ContainsFunc(names, func(name string) bool { return !deletedBefore(s, name, load.Order, moved) })
+	}
 	if movesModel(s, load.Order) {
 		return true
 	}
@@ -200,6 +234,39 @@ func besideModel(s *flow.Scope, load *flow.Call) bool {
 		}
 	}
 	return false
+}
+
+// takerMoved finds where the model that takes what is loaded goes to a GPU for the first time, whatever other models do.
+func takerMoved(s *flow.Scope, load *flow.Call) (order int, known bool) {
+	names := loadedAs(s, load)
+	var takers []string
+	for _, c := range s.Calls {
+		if c.Method == "load_state_dict" && c.Recv != nil && flow.Key(c.Recv) != "" && slices.ContainsFunc(c.Node.Args, func(a pysource.Arg) bool { return mentionsAny(a.Value, names) || partOf(a.Value, load.Node) }) {
+			takers = append(takers, flow.Key(c.Recv))
+		}
+	}
+	first := func(at int) {
+		if !known || at < order {
+			order, known = at, true
+		}
+	}
+	for _, c := range s.Calls {
+		if c.Recv != nil && slices.Contains(takers, flow.Key(c.Recv)) && toGPU(c.Node) {
+			first(c.Order)
+		}
+	}
+	for _, b := range s.Binds {
+		if c, ok := b.Expr.(*pysource.Call); ok && slices.Contains(takers, b.Name) && toGPU(c) {
+			first(b.Order)
+		}
+	}
+	return order, known
+}
+
+// toGPU recognises x.cuda() and x.to(device).
+func toGPU(c *pysource.Call) bool {
+	a, ok := c.Func.(*pysource.Attribute)
+	return ok && (a.Attr == "cuda" || a.Attr == "to" && len(c.Args) > 0 && gpuDevice(c.Args[0].Value))
 }
 
 // copied tells whether what is loaded is copied into something: it is handed to a function that loads it, or named like a checkpoint. Anything
@@ -257,7 +324,7 @@ func movesModel(s *flow.Scope, before int) bool {
 		if !ok || b.Value.Kind != flow.Model || b.Order >= before {
 			continue
 		}
-		if a, ok := c.Func.(*pysource.Attribute); ok && (a.Attr == "cuda" || a.Attr == "to" && len(c.Args) > 0 && gpuDevice(c.Args[0].Value)) {
+		if toGPU(c) {
 			return true
 		}
 	}
@@ -314,6 +381,17 @@ func loadedAs(s *flow.Scope, load *flow.Call) []string {
 	var names []string
 	for _, b := range s.Binds {
 		if b.Expr != nil && b.Name != "" && (partOf(b.Expr, load.Node) || len(names) > 0 && mentionsAny(b.Expr, names) && !loadsAnother(s, b.Expr)) {
+			names = append(names, b.Name)
+		}
+	}
+	return names
+}
+
+// loadedWhole lists the names that are given what is loaded as it is.
+func loadedWhole(s *flow.Scope, load *flow.Call) []string {
+	var names []string
+	for _, b := range s.Binds {
+		if b.Expr == pysource.Expr(load.Node) {
 			names = append(names, b.Name)
 		}
 	}
@@ -417,6 +495,20 @@ func oneRank(s *flow.Scope, c *flow.Call) bool {
 		}
 	}
 	return len(c.Node.Args) > 0 && (words(c.Node.Args[0].Value, rank) || namesLeadTo(s, c.Node.Args[0].Value, rank, lookBack))
+}
+
+// noRank is a test that holds where there is no process for each GPU, and someRank one that does not.
+var (
+	noRank   = regexp.MustCompile(`(?i)\b[\w.]*(?:gpu|rank|device)\w* is None$|^not [\w.]*(?:distributed|ddp)$`)
+	someRank = regexp.MustCompile(`(?i)\b[\w.]*(?:gpu|rank|device)\w* is not None$|^[\w.]*(?:distributed|ddp)$`)
+)
+
+// withoutRanks tells whether a place is for a process without a GPU of its own: under args.gpu is None.
+func (p *pass) withoutRanks(c *flow.Call) bool {
+	return slices.ContainsFunc(c.Ctx.Branches(nil), func(b *flow.Context) bool {
+		test := p.text(b.Test)
+		return !b.Else && noRank.MatchString(test) || b.Else && someRank.MatchString(test)
+	})
 }
 
 // namesLeadTo follows the names of an expression back through their bindings.

@@ -27,7 +27,7 @@ func outputsCollected(p *pass) {
 
 func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 	loop := p.dataLoop(s, st)
-	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || st.Via != "" || nowAndThen(st, loop) || intoBuffer(st) || loop.Kind == flow.OtherLoop && perBatch(s, st, loop) {
+	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || st.Via != "" || nowAndThen(st, loop) || intoBuffer(st) || loop.Kind == flow.OtherLoop && perBatch(s, st.Base, loop) {
 		return
 	}
 	severity, fix := Warning, "move each result as you collect it: `"+p.on(st.Expr, ".cpu()")+"` (of a tuple or a dict, each tensor in it); what is computed from the results is then on the CPU too (with the Hugging Face Trainer: eval_accumulation_steps, or preprocess_logits_for_metrics)"

@@ -18,12 +18,12 @@ func dataParallel(p *pass) {
 			if c.Name != "torch.nn.DataParallel" && c.Name != "torch.nn.parallel.DataParallel" || oneDevice(c.Node) || p.boundToOneDevice(s, c.Node) || len(c.Args) > 0 && (c.Args[0].Kind == flow.Activation || c.Args[0].Kind == flow.Criterion || p.m.Passive(c.Args[0].Class) || namesLoss(c.Node.Args[0].Value)) || withoutGPU(c.Ctx) || oneGPU(c.Ctx) || p.neverTrains(s, c) {
 				continue
 			}
-			fix := "DistributedDataParallel, one process per GPU (each sees its part of the batch: a loss that compares samples or keeps a state has to gather them; parameters that a step leaves out need find_unused_parameters=True)"
+			fix := "one process per GPU (DistributedDataParallel) loads all GPUs alike. That is a change of the program, not of this line: plimsoll lint --explain LM020 lists what it asks for"
 			if !p.givesLoss(s, c) {
-				fix += "; or, where the loss treats each sample by itself and keeps no state, compute it inside forward(), so that only scalars are gathered"
+				fix += ". Less to change, where the loss treats each sample by itself and keeps no state: compute it inside forward(), so that one number per GPU is gathered, and take their mean"
 			}
 			known, needs := p.trainsWrapped(s, c)
-			if !known || mayBeOneDevice(s, c.Node) {
+			if !known || mayBeOneDevice(s, c.Node) || p.neverRun(s, c) || p.speaksAgainstDDP() {
 				p.report(c.Node, Note, "DataParallel gathers every output on the first GPU; where the model is trained, that GPU also holds all gradients and the optimizer state", "if it is trained: "+fix)
 				continue
 			}
@@ -145,7 +145,11 @@ func withoutGPU(ctx *flow.Context) bool {
 				continue // one card or several
 			}
 		}
-		if b.Else != negated && words(b.Test, func(w string) bool { return containsAny(strings.ToLower(w), "cuda", "gpu") }) {
+		named := func(parts ...string) bool {
+			return words(b.Test, func(w string) bool { return containsAny(strings.ToLower(w), parts...) })
+		}
+		off := named("no_cuda", "no_gpu", "disable_cuda", "disable_gpu")
+		if (b.Else != negated) != off && named("cuda", "gpu") {
 			return true
 		}
 	}
@@ -189,7 +193,8 @@ func boundIn(s *flow.Scope, key string) bool {
 	return false
 }
 
-// noSyncFSDP is LM029.
+// noSyncFSDP is LM029. "FSDP currently does not support gradient accumulation outside no_sync() when using CPU offloading"
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/distributed/fsdp/fully_sharded_data_parallel.py).
 func noSyncFSDP(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
@@ -200,9 +205,13 @@ func noSyncFSDP(p *pass) {
 			default:
 				continue
 			}
-			p.report(c.Node, Warning,
-				"without synchronising, FSDP keeps the unsharded gradients of the whole model on every GPU between micro-batches",
-				"let it synchronise every micro-batch (Accelerate: sync_each_batch=True); it costs communication, not memory")
+			severity := Warning
+			if p.sourceHas("offload", "Offload") { // with offloading gradients are added up inside no_sync alone
+				severity = Note
+			}
+			p.report(c.Node, severity,
+				"without synchronising, FSDP keeps the unsharded gradients of all that is trained on every GPU between micro-batches",
+				"let it synchronise every micro-batch (Accelerate: sync_each_batch=True), which costs communication, not memory; not where parameters are offloaded to the CPU: there FSDP adds gradients up only inside no_sync()")
 		}
 	}
 }

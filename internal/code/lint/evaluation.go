@@ -97,7 +97,7 @@ func (p *pass) evalScope(s *flow.Scope) {
 			continue
 		}
 		run := modelRun(c)
-		if c.Callee.Class == "torch.nn.Embedding" || !run && !stepRun(s, c) || p.inTraining(s, c) || guarded(s, c, run) || p.graphWanted(s, c) {
+		if c.Callee.Class == "torch.nn.Embedding" || !run && (!stepRun(s, c) || readsData(c)) || p.inTraining(s, c) || guarded(s, c, run) || p.graphWanted(s, c) {
 			continue
 		}
 		key := modelKey(c)
@@ -166,6 +166,15 @@ func stepRun(s *flow.Scope, c *flow.Call) bool {
 	return facts != nil && facts.Runs && !facts.NoGrad && !facts.Backward && facts.Backs == 0 && !s.CallReaches(c, "backward")
 }
 
+// readsData tells whether a call is a method of a dataset, by its class or by its name: it reads samples, whatever else it runs.
+func readsData(c *flow.Call) bool {
+	if c.RecvValue.Kind == flow.Dataset || c.RecvValue.Kind == flow.Loader {
+		return true
+	}
+	name := strings.ReplaceAll(strings.ToLower(flow.Last(flow.Key(c.Recv))), "_", "")
+	return c.Recv != nil && containsAny(name, "dataset", "reader", "sampler", "tokenizer", "loader")
+}
+
 // inferenceObject tells whether a method runs a model that its class switched to eval mode for good, and gives back nothing that a
 // gradient could go through.
 func (p *pass) inferenceObject(s *flow.Scope, c *flow.Call, key string) bool {
@@ -203,7 +212,7 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	severity, cost := Warning, "every activation of this call stays until its result is dropped"
 	if inLoaderLoop(c) && (p.imports("torch") || !c.Callee.Guess) {
 		cost = "each batch keeps all its activations as if it were trained on"
-		if switched && modelRun(c) && !everyFew(c) { // by its name alone it may be anything
+		if switched && modelRun(c) && !everyFew(c) && !p.doubted(s, c) { // by its name alone it may be anything
 			severity = Error
 		}
 	}
@@ -218,11 +227,13 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	if frozen {
 		message = "this evaluation records a graph, of the layers that are not frozen"
 	}
-	fix := "wrap it in `with torch.no_grad():`; model.eval() only switches dropout and batch norm"
+	fix := p.underNoGrad() + "; model.eval() only switches dropout and batch norm"
 	doubt := true
 	switch {
 	case TrainableElsewhere(s, c):
 		severity, fix = Note, "unless a caller back-propagates what `"+s.Func.Name+"` returns, "+fix
+	case p.library(s) != "":
+		severity, fix = Note, "unless "+p.library(s)+", which may call `"+s.Func.Name+"`, switches autograd off itself, "+fix
 	case throughHooks(s, c):
 		severity, fix = Note, "unless somebody back-propagates what the hooks keep, "+fix
 	case p.remarked(c):
@@ -231,6 +242,8 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 		severity, doubt = Note, false // a look at the shapes
 	case frozen:
 		severity, doubt = Note, false // little is recorded
+	case handsGraph(s, c):
+		doubt, fix = false, "unless something back-propagates what `"+s.Func.Name+"` returns, "+fix
 	default:
 		doubt = false
 	}
@@ -238,9 +251,20 @@ func (p *pass) reportEval(s *flow.Scope, c *flow.Call, switched bool) {
 	p.explains(c.Ctx.InnermostLoop())
 	p.within(s)
 	p.needs(SwitchesOff | Differentiates)
+	if severity == Error && p.unused(s.Func) {
+		p.needs(Called)
+	}
 	if doubt {
 		p.byHand()
 	}
+}
+
+// doubted tells whether something speaks against a graph, or for one that is wanted, without deciding it: a caller in this file switches autograd off, the
+// file freezes something, was written for a PyTorch whose volatile inputs record nothing, or what the function gives back has a graph.
+func (p *pass) doubted(s *flow.Scope, c *flow.Call) bool {
+	quiet := s.Func != nil && slices.ContainsFunc(p.m.CallSites(s.Func), func(site *flow.Call) bool { return site.Ctx.NoGrad != flow.Recording })
+	return quiet || p.volatile(s) || handsGraph(s, c) || p.sourceHas(oldWords...) ||
+		p.sourceHas("freeze(", "set_requires_grad", "requires_grad_(False", ".requires_grad = False", ".requires_grad=False")
 }
 
 // everyFew tells whether only one iteration in many comes to a call: pictures at every hundredth step.

@@ -427,7 +427,7 @@ func tensorsLogged(p *pass) {
 				continue
 			}
 			p.report(c.Node, Note, "a tensor with its graph goes to the logger, which may keep it until it is written out",
-				"log numbers: `loss.item()`, or `loss.detach()` where waiting for the GPU matters")
+				"log numbers: `.item()` where it is a single one, or `.detach()` where it is not, or waiting for the GPU matters")
 		}
 		if lightning && oneOf(s.Func.Name, "training_step", "validation_step", "test_step") && collectsOutputs(s.Func) {
 			p.loggedReturn(s)

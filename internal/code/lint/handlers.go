@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
@@ -21,7 +22,7 @@ func oomHandler(p *pass) {
 				case !oom && !runtime:
 				case oom || checked:
 					p.recovery(s, t.Node, h)
-				case trains:
+				case trains && !showsError(h):
 					p.mistaken(h)
 				}
 			}
@@ -91,6 +92,9 @@ func (p *pass) recovery(s *flow.Scope, t *pysource.Try, h *pysource.Handler) {
 			"keep str(e), not e, where only its text is needed")
 		return
 	}
+	if onlyMoves(s, t) {
+		return // no frame but this one was there
+	}
 	for _, c := range s.Calls {
 		if !c.Ctx.Within(func(x *flow.Context) bool { return x.Except == h }) {
 			continue
@@ -102,6 +106,21 @@ func (p *pass) recovery(s *flow.Scope, t *pysource.Try, h *pysource.Handler) {
 			return
 		}
 	}
+}
+
+// onlyMoves tells whether a guarded block does nothing but move tensors: the traceback holds no frame that is not alive anyway.
+func onlyMoves(s *flow.Scope, t *pysource.Try) bool {
+	moves := 0
+	for _, c := range s.Calls {
+		if !c.Ctx.Within(func(x *flow.Context) bool { return x.Try == t }) {
+			continue
+		}
+		if !oneOf(c.Method, "to", "cuda", "cpu", "device") || s.Callee(c) != nil {
+			return false
+		}
+		moves++
+	}
+	return moves > 0
 }
 
 // givesUp tells whether what follows a node in a block ends the program's attempt anyway: it raises or exits. A branch
@@ -203,6 +222,20 @@ func (p *pass) storesException(h *pysource.Handler) pysource.Node {
 	return at
 }
 
+// showsError tells whether a handler of RuntimeError takes it for no shortage of memory and hides nothing: it is for an interruption too, or it prints the
+// traceback.
+func showsError(h *pysource.Handler) bool {
+	if seq, ok := h.Type.(*pysource.Sequence); ok && words(seq, func(w string) bool { return oneOf(w, "KeyboardInterrupt", "SystemExit", "Exception") }) {
+		return true
+	}
+	if slices.ContainsFunc(h.Body, func(st pysource.Stmt) bool { return texts(st, "memory", "oom") }) {
+		return false
+	}
+	return bodyHas(h.Body, func(w string) bool {
+		return oneOf(w, "traceback", "format_exc", "print_exc", "exception")
+	})
+}
+
 // mistaken reports a handler that takes every RuntimeError for a shortage of memory.
 func (p *pass) mistaken(h *pysource.Handler) {
 	for _, st := range h.Body {
@@ -241,13 +274,18 @@ func emptyCacheInLoop(p *pass) {
 			if loop == nil || len(c.Ctx.Branches(loop)) > 0 || c.Ctx.Within(func(x *flow.Context) bool { return x.Except != nil }) {
 				continue
 			}
-			if loop.Kind == flow.LoaderLoop || p.inTrainingLoop(s, c.Ctx) {
+			if loop.Kind == flow.LoaderLoop || loop.Kind != flow.EpochLoop && p.stepsIn(s, loop) {
 				p.report(c.Node, Note,
 					"empty_cache() in every iteration makes the allocator ask CUDA for the same memory again and waits for the GPU; PyTorch does it by itself before it reports out of memory",
-					"remove it, or call it once between phases; against fragmentation set PYTORCH_ALLOC_CONF=expandable_segments:True")
+					"remove it, or call it once between phases; against fragmentation set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch 2.1 or newer)")
 			}
 		}
 	}
+}
+
+// stepsIn tells whether a loop runs a backward itself, once a turn: not a loop around trainings.
+func (p *pass) stepsIn(s *flow.Scope, l *flow.Loop) bool {
+	return slices.ContainsFunc(p.backwards(s), func(b backward) bool { return b.call.Method == "backward" && b.call.Ctx.InnermostLoop() == l })
 }
 
 // allocConf is LM040.

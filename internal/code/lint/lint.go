@@ -127,15 +127,18 @@ func Source(path string, src []byte, opts Options) []Finding {
 
 // Check looks at one Python file with every rule.
 func Check(path string, src []byte, lookup flow.Lookup) *Report {
-	return check(path, src, nil, lookup)
+	report, _ := Look(path, src, nil, lookup)
+	return report
 }
 
 // CheckCells looks at the cells of a notebook, as one program.
 func CheckCells(path string, nb *notebook.Notebook, lookup flow.Lookup) *Report {
-	return check(path, nb.Source, nb.Cells, lookup)
+	report, _ := Look(path, nb.Source, nb.Cells, lookup)
+	return report
 }
 
-func check(path string, src []byte, cells []notebook.Cell, lookup flow.Lookup) *Report {
+// Look is Check that also gives the analysis it rests on. A plain file has no cells.
+func Look(path string, src []byte, cells []notebook.Cell, lookup flow.Lookup) (*Report, *flow.Module) {
 	file := pysource.Parse(src)
 	report := &Report{Findings: syntax(path, file, cells), Errors: len(file.Errors)}
 	m := flow.Analyze(path, file, lookup)
@@ -144,14 +147,14 @@ func check(path string, src []byte, cells []notebook.Cell, lookup flow.Lookup) *
 			report.Traits = Checkpoints
 		}
 		report.Exports, report.Uses = m.Exports(), m.Uses()
-		return report
+		return report, m
 	}
 	found, shared := checkModule(m)
 	report.Findings = append(append(report.Findings, found...), outputsKept(m, cells)...)
 	report.Suppressions = suppressions(path, file)
-	report.Traits = traits(m, shared.backs)
+	report.Traits = traits(m, shared)
 	report.Exports, report.Uses = m.Exports(), m.Uses()
-	return report
+	return report, m
 }
 
 // Unreadable is the report on a notebook that is none.

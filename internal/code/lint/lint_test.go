@@ -429,3 +429,29 @@ func BenchmarkSource(b *testing.B) {
 		lint.Source("train.py", text, lint.Options{})
 	}
 }
+
+// Samples that stay on the CPU would meet what a helper makes on the GPU: the advice names it. What is called otherwise than `loss` is called so in the advice.
+func TestAdviceSpeaksOfTheProgramsOwnNames(t *testing.T) {
+	t.Parallel()
+	const images = "import torch\ndevice = torch.device('cuda')\ndef to_classes(x):\n    return torch.zeros(3, device=device)\ndef plain(x):\n    return x\nclass Images(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n        image = read(i).to(device)\n        return HELPER(image)\n"
+	const steps = "import torch\nfor i, (x, y) in enumerate(loader):\n    BACKWARD\n    if (i + 1) % 4 == 0:\n        optimizer.step()\n        optimizer.zero_grad()\n"
+	for _, c := range []struct{ program, rule, has, not string }{
+		{strings.ReplaceAll(images, "HELPER", "to_classes"), "LM007", "the helpers it calls make (`to_classes`)", ""},
+		{strings.ReplaceAll(images, "HELPER", "plain"), "LM007", "", "helpers"},
+		{strings.ReplaceAll(steps, "BACKWARD", "loss_v = criterion(model(x), y)\n    loss_v.backward()"), "LM011", "`(loss_v / 4).backward()`", ""},
+		{strings.ReplaceAll(steps, "BACKWARD", "cost = criterion(model(x), y)\n    scaler.scale(cost).backward()"), "LM011", "`scaler.scale(cost / 4).backward()`", ""},
+	} {
+		seen := false
+		for _, f := range lint.Source("train.py", []byte(c.program), lint.Options{}) {
+			if f.Rule == c.rule {
+				seen = true
+				if !strings.Contains(f.Fix, c.has) || c.not != "" && strings.Contains(f.Fix, c.not) {
+					t.Errorf("%s: %s", c.rule, f.Fix)
+				}
+			}
+		}
+		if !seen {
+			t.Errorf("%s is not reported\n%s", c.rule, c.program)
+		}
+	}
+}

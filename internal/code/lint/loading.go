@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/code/flow"
@@ -47,6 +48,9 @@ func (p *pass) loaderWorkers() bool {
 				continue
 			}
 			x := keyword(c.Node, "num_workers")
+			if either, ok := x.(*pysource.Conditional); ok && (noneWritten(either.Then) || noneWritten(either.Else)) {
+				continue // none where the data is on the GPU already
+			}
 			if n, written := literal(x); x != nil && (!written || n > 0) || splat(c.Node) {
 				return true
 			}
@@ -54,6 +58,8 @@ func (p *pass) loaderWorkers() bool {
 	}
 	return false
 }
+
+func noneWritten(x pysource.Expr) bool { n, ok := literal(x); return ok && n == 0 }
 
 func (p *pass) transferInFunction(x pysource.Expr, workers bool, where stage) {
 	switch x := x.(type) {
@@ -75,6 +81,8 @@ const (
 	inCollate              // a batch, when it is put together
 )
 
+const movesInLoop = "return CPU tensors, and move each batch where it is used, in training and in evaluation, with non_blocking=True; pin_memory=True in the DataLoader makes that faster once nothing it gives is on the GPU"
+
 func (p *pass) transferIn(body []pysource.Stmt, workers bool, where stage) {
 	var at *pysource.Call
 	pysource.WalkBody(body, func(n pysource.Node) bool {
@@ -86,6 +94,7 @@ func (p *pass) transferIn(body []pysource.Stmt, workers bool, where stage) {
 	if at == nil || p.reportedAt(at) {
 		return
 	}
+	fix := movesInLoop + p.helpersOnGPU(body)
 	what := "samples are moved to the GPU in the dataset"
 	if where == inCollate {
 		what = "the batch is moved to the GPU in the collate_fn"
@@ -98,21 +107,55 @@ func (p *pass) transferIn(body []pysource.Stmt, workers bool, where stage) {
 		}
 		p.report(at, severity,
 			what+", and the DataLoader has workers: a forked worker cannot use CUDA (\"Cannot re-initialize CUDA in forked subprocess\"), a spawned one pays for a CUDA context of its own",
-			"return CPU tensors, set pin_memory=True, and move the batch in the training loop with non_blocking=True")
+			fix)
 	case p.onCPUByDefault(body, at) || !p.surelyCUDA(at) && !p.boundToCUDA(at):
 		p.report(at, Note, what+", where the caller asks for one: it is there beside the batch that the training works on; with num_workers > 0 it fails",
-			"return CPU tensors, set pin_memory=True, and move the batch in the training loop with non_blocking=True")
+			fix)
 	case where == inInit || keptBySelf(body, at):
 		p.report(at, Note, "the dataset is put on the GPU and stays there beside the model",
 			"fine if meant and if num_workers stays 0; otherwise keep it on the CPU and move batches in the loop")
 	case where == inCollate:
 		p.report(at, Warning, what+": it is there beside the one that the training works on; with num_workers > 0 it fails",
-			"return CPU tensors, set pin_memory=True, and move the batch in the training loop with non_blocking=True")
+			fix)
 	default:
 		p.report(at, Warning,
 			"samples are moved to the GPU one by one in the dataset: the samples, the batch stacked from them and the batch before it are there together, three batches instead of one; with num_workers > 0 it fails",
-			"return CPU tensors, set pin_memory=True, and move the batch in the training loop with non_blocking=True")
+			fix)
 	}
+}
+
+// helpersOnGPU speaks of the functions of the file that a body calls and that make tensors on a device, or move them there: what is on the CPU now would meet
+// them.
+func (p *pass) helpersOnGPU(body []pysource.Stmt) string {
+	var names []string
+	pysource.WalkBody(body, func(n pysource.Node) bool {
+		c, ok := n.(*pysource.Call)
+		if !ok {
+			return true
+		}
+		name := flow.Last(flow.Key(c.Func))
+		for _, fn := range p.m.All {
+			if fn.Name == name && !slices.Contains(names, name) && p.usesDevice(fn.Node.Body) {
+				names = append(names, name)
+			}
+		}
+		return true
+	})
+	if len(names) == 0 {
+		return ""
+	}
+	return "; keep on the CPU also what the helpers it calls make (`" + strings.Join(names, "`, `") + "`)"
+}
+
+// usesDevice tells whether a body moves tensors to a GPU or makes them on a device.
+func (p *pass) usesDevice(body []pysource.Stmt) bool {
+	found := false
+	pysource.WalkBody(body, func(n pysource.Node) bool {
+		c, ok := n.(*pysource.Call)
+		found = found || ok && p.movesToGPU(c)
+		return !found
+	})
+	return found
 }
 
 // keptBySelf tells whether what is moved stays with the dataset: a cache.

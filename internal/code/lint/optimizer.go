@@ -11,12 +11,12 @@ import (
 
 // missingZeroGrad is LM017. It is about correctness alone: .grad is summed in place, so memory does not grow by a byte.
 func missingZeroGrad(p *pass) {
-	if p.sourceHas("zero_grad", "reset_grad", ".grad = ", ".grad=", "del p.grad", "del param.grad", "_foreach_zero_", "apply_optimizer_in_backward", "deepspeed") {
-		return
-	}
 	for _, s := range p.m.Scopes {
-		if p.clearsSomewhere(s) {
+		if len(p.backwards(s)) == 0 || p.clearsSomewhere(s) {
 			continue
+		}
+		if p.sourceHas("zero_grad", "reset_grad", ".grad = ", ".grad=", "del p.grad", "del param.grad", "_foreach_zero_", "apply_optimizer_in_backward", "deepspeed") {
+			return
 		}
 		for _, t := range p.trainings(s) {
 			if t.managed || len(t.zeros) > 0 || len(t.steps) == 0 {
@@ -204,7 +204,7 @@ func foreachPeak(p *pass) {
 			}
 			p.report(c.Node, Note,
 				"on the GPU this optimizer steps all parameters at once (foreach) and needs temporaries of about one copy of the parameters for it",
-				"fused=True, or foreach=False (slower), if memory runs out in optimizer.step()")
+				"fused=True (PyTorch 2.0 or newer, parameters on the GPU), or foreach=False (1.12 or newer, slower), if memory runs out in optimizer.step()")
 		}
 	}
 }

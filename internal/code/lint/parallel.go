@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -40,7 +41,10 @@ func (p *pass) trainsWrapped(s *flow.Scope, c *flow.Call) (known bool, needs Tra
 	if p.evaluationFile() || p.evaluationClass(s) {
 		return false, 0
 	}
-	if onlyTeaches(s, models) || slices.ContainsFunc(models, standsBeside) || s.Func != nil && evaluationName(s.Func.Name) && len(p.backwards(s)) == 0 {
+	if slices.ContainsFunc(c.Ctx.Branches(nil), func(b *flow.Context) bool { return !b.Else && b.Test != nil && words(b.Test, evaluationName) }) {
+		return false, 0 // if args.eval_only
+	}
+	if p.partlyTeaches(s, c) || onlyTeaches(s, models) || slices.ContainsFunc(models, standsBeside) || s.Func != nil && evaluationName(s.Func.Name) && len(p.backwards(s)) == 0 {
 		return false, 0
 	}
 	if p.trainsHere(s, models) {
@@ -50,11 +54,11 @@ func (p *pass) trainsWrapped(s *flow.Scope, c *flow.Call) (known bool, needs Tra
 	if s.Func == nil {
 		return slices.ContainsFunc(p.m.Scopes, func(o *flow.Scope) bool { return len(p.backwards(o)) > 0 }), 0
 	}
+	if !strings.HasPrefix(name, "self.") && !returnsWrapped(s, c) && !declaredOutside(s, name) {
+		return false, 0 // what the callers train is something else
+	}
 	if slices.ContainsFunc(p.m.CallSites(s.Func), func(site *flow.Call) bool { return p.trainsHere(site.Scope, models) }) {
 		return true, 0
-	}
-	if !strings.HasPrefix(name, "self.") && !returnsWrapped(s, c) {
-		return false, 0
 	}
 	if class := s.Func.Class; class != nil && !p.m.ClassDoes(class.Name, "backward") && !trainingName(class.Name) && !containsAny(class.Name, "Base", "Model", "Abstract") {
 		return false, 0
@@ -86,7 +90,8 @@ func (p *pass) evaluationClass(s *flow.Scope) bool {
 func returnsWrapped(s *flow.Scope, c *flow.Call) bool {
 	name := wrapperName(s, c.Node)
 	return slices.ContainsFunc(s.Returns, func(r *flow.Exit) bool {
-		return r.X != nil && (around(r.X, c.Node) || name != "" && mentions(r.X, name))
+		owner, _, _ := strings.Cut(name, ".") // model of model.encoder
+		return r.X != nil && (around(r.X, c.Node) || name != "" && (mentions(r.X, name) || owner != "self" && mentions(r.X, owner)))
 	})
 }
 
@@ -106,6 +111,53 @@ func onlyTeaches(s *flow.Scope, models []string) bool {
 		}
 	}
 	return still
+}
+
+// neverRun tells whether a wrapper gets a name that the file never speaks of again.
+func (p *pass) neverRun(s *flow.Scope, c *flow.Call) bool {
+	name := wrapperName(s, c.Node)
+	if name == "" || strings.Contains(name, ".") || s.Func != nil && declaredOutside(s, name) {
+		return false
+	}
+	said := 0
+	pysource.WalkBody(p.m.File.Body, func(n pysource.Node) bool {
+		if x, ok := n.(*pysource.Name); ok && x.ID == name {
+			said++
+		}
+		return said < 2
+	})
+	return said == 1
+}
+
+// againstDDP is a remark that something does not run under DistributedDataParallel.
+var againstDDP = regexp.MustCompile(`(?i)#.*(not|n't|cannot) (yet )?(work|run|support|compatible)\w*\b.*\b(ddp|DistributedDataParallel)\b|#.*\b(ddp|DistributedDataParallel)\b.*(not|n't|cannot) (be |yet )?(work|run|support|compatible|used)`)
+
+// speaksAgainstDDP tells whether a comment of the file says so.
+func (p *pass) speaksAgainstDDP() bool {
+	return p.sourceHas("DDP", "ddp", "DistributedDataParallel") && slices.ContainsFunc(p.m.File.Comments, func(c pysource.Comment) bool {
+		return containsAny(c.Text, "DDP", "ddp", "DistributedDataParallel") && againstDDP.MatchString(c.Text)
+	})
+}
+
+// partlyTeaches tells whether a part of what is wrapped is only run: the network behind a trained image, the loss network behind a generator. Little of it is
+// trained then.
+func (p *pass) partlyTeaches(s *flow.Scope, c *flow.Call) bool {
+	if len(c.Node.Args) == 0 {
+		return false
+	}
+	key, found := flow.Key(c.Node.Args[0].Value), false
+	for _, b := range s.Binds {
+		made, ok := b.Expr.(*pysource.Call)
+		if key == "" || b.Name != key || b.Order >= c.Order || !ok || made == c.Node {
+			continue
+		}
+		pysource.Walk(made, func(n pysource.Node) bool {
+			x, ok := n.(*pysource.Name)
+			found = found || ok && x.ID != key && s.Holds(x.ID).Kind == flow.Model && onlyTeaches(s, []string{x.ID})
+			return !found
+		})
+	}
+	return found
 }
 
 // standsBeside knows the names of models that help to train another and are not trained themselves.

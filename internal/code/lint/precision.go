@@ -285,7 +285,7 @@ func deprecatedAMP(p *pass) {
 			if last == "GradScaler" {
 				fix += " (PyTorch 2.3 or newer)"
 			} else {
-				fix += " (PyTorch 1.10 or newer)"
+				fix += " (PyTorch 1.12 or newer)"
 			}
 			p.report(c.Node, Note, "torch.cuda.amp."+last+" is deprecated and warns at every use", fix)
 		}
@@ -303,10 +303,26 @@ func tensorOfTensor(p *pass) {
 				continue
 			}
 			what := p.text(c.Node.Args[0].Value)
-			p.report(c.Node, Note, "`"+what+"` is a tensor already: torch.tensor copies it and warns",
-				"`"+what+".detach().clone()` for a copy, `"+what+".to(dtype)` for another type")
+			p.report(c.Node, Note, "`"+what+"` is a tensor already: torch.tensor copies it and warns", "`"+what+p.copiedAs(c.Node)+"`"+" copies it without the warning")
 		}
 	}
+}
+
+// copiedAs is what to call on a tensor in the place of torch.tensor, with the arguments that it was given.
+func (p *pass) copiedAs(c *pysource.Call) string {
+	to, tail := "", ""
+	for _, a := range c.Args[1:] {
+		switch {
+		case oneOf(a.Name, "dtype", "device"):
+			to += ", " + a.Name + "=" + p.text(a.Value)
+		case a.Name == "requires_grad":
+			tail = ".requires_grad_(" + p.text(a.Value) + ")"
+		}
+	}
+	if to != "" {
+		to = ".to(" + to[2:] + ")"
+	}
+	return ".detach().clone()" + to + tail
 }
 
 // sometimesOther tells whether the argument of a call is something else than a tensor in one of the branches that lead there, such as a list.

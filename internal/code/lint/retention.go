@@ -90,7 +90,7 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 		return
 	}
 	always, sometimes := reset(s, st.Base, loop)
-	if overwritten(st, loop) || always || isTarget(st.Base, loop) || intoBuffer(st) || perBatch(s, st, loop) || trainedLater(s, st, loop) || cutAfter(s, st, loop) || !loop.Makes(st.Value) {
+	if overwritten(st, loop) || always || isTarget(st.Base, loop) || intoBuffer(st) || perBatch(s, st.Base, loop) || trainedLater(s, st, loop) || cutAfter(s, st, loop) || !loop.Makes(st.Value) {
 		return
 	}
 	freed, partly := st.Value.Freed, false
@@ -110,8 +110,11 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 		}
 	}
 	what := p.text(st.Expr)
-	if freed && st.Value.Guess && !lossName(st.Expr) {
+	if st.Value.Guess && !lossName(st.Expr) && (freed || !usedAsTensor(s, st.Expr)) {
 		return // nothing says that it is a tensor at all
+	}
+	if !freed && p.mayTrainOn(s, st, partly) {
+		return
 	}
 	if freed {
 		p.report(st.Node, Note,
@@ -137,10 +140,10 @@ func (p *pass) graphStore(s *flow.Scope, st *flow.Store, backs []backward) {
 	}
 	severity := Error
 	switch {
-	case st.Value.Guess || loop.Kind != flow.LoaderLoop && !evaluates(s): // only a name says that it is a tensor with a graph; or the loop is over the steps of a sequence
+	case st.Value.Guess || loop.Kind != flow.LoaderLoop && !evaluates(s) || p.differentiatesElsewhere(): // only a name says that it is a tensor with a graph; the loop is over the steps of a sequence; gradients may be taken out of sight
 		severity = Note
-	case st.Ctx.NoGrad == flow.Maybe || sometimes || loop.Kind != flow.LoaderLoop || st.Via != "":
-		severity = Warning // the loop may be short
+	case st.Ctx.NoGrad == flow.Maybe || sometimes || loop.Kind != flow.LoaderLoop || st.Via != "" || Old(p.m.File.Source):
+		severity = Warning // the loop may be short, or record nothing on an old PyTorch
 	}
 	p.report(st.Node, severity,
 		"`"+what+"` keeps its autograd graph, and no backward frees it in this loop: `"+st.Base+"` holds every iteration's activations at once, so memory grows with each batch",
@@ -191,7 +194,7 @@ func (p *pass) keptByObject(s *flow.Scope, st *flow.Store, backs []backward) {
 		freed = freed || b.value.Shares(st.Value) && !b.retain && !b.create && b.call.Order < st.Order
 	}
 	what := p.text(st.Expr)
-	if freed && st.Value.Guess && !lossName(st.Expr) {
+	if st.Value.Guess && !lossName(st.Expr) && (freed || !usedAsTensor(s, st.Expr)) {
 		return
 	}
 	if freed {
@@ -236,7 +239,7 @@ func trainedLater(s *flow.Scope, st *flow.Store, loop *flow.Loop) bool {
 
 // perBatch tells whether what is filled here starts afresh in a loop further out, and this loop is no loop over data: the parts
 // of one batch.
-func perBatch(s *flow.Scope, st *flow.Store, loop *flow.Loop) bool {
+func perBatch(s *flow.Scope, base string, loop *flow.Loop) bool {
 	if loop.Kind == flow.LoaderLoop {
 		return false
 	}
@@ -244,7 +247,7 @@ func perBatch(s *flow.Scope, st *flow.Store, loop *flow.Loop) bool {
 		if outer.Kind == flow.EpochLoop {
 			return false
 		}
-		if rebound(s, st.Base, outer) {
+		if rebound(s, base, outer) {
 			return true
 		}
 	}
@@ -345,7 +348,7 @@ func (p *pass) escapes(s *flow.Scope, st *flow.Store) bool {
 			return true
 		}
 	}
-	if strings.HasPrefix(st.Base, "self.") || declaredOutside(s, st.Base) {
+	if strings.HasPrefix(st.Base, "self.") || declaredOutside(s, st.Base) || fedOn(s, st, derived) {
 		return true
 	}
 	if s.Func != nil && (hasParam(s.Func.Node, st.Base) || !boundIn(s, st.Base)) && !evaluates(s) {
@@ -362,6 +365,15 @@ func (p *pass) escapes(s *flow.Scope, st *flow.Store) bool {
 		}
 	}
 	return s.Func != nil && s.Func.Outer != nil && s.Holds(st.Base).Kind == flow.Unknown
+}
+
+// fedOn tells whether what was added up goes through a model afterwards, or what is computed from it is kept by an object: a sum that is only read does neither.
+func fedOn(s *flow.Scope, st *flow.Store, derived []string) bool {
+	return slices.ContainsFunc(s.Calls, func(c *flow.Call) bool {
+		return c.Order > st.Order && modelRun(c) && c.Ctx.NoGrad != flow.Off && slices.ContainsFunc(c.Node.Args, func(a pysource.Arg) bool { return mentionsAny(a.Value, derived) }) && !around(c.Node, st.Node)
+	}) || slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool {
+		return b.Order > st.Order && strings.Contains(b.Name, ".") && b.Expr != nil && b.Value.HasGraph() && mentionsAny(b.Expr, derived)
+	})
 }
 
 // declaredOutside tells whether a function says that a name is not its own: other functions may back-propagate it.
@@ -459,121 +471,6 @@ func evaluationName(name string) bool {
 		}
 	}
 	return false
-}
-
-// hiddenState is LM004.
-func hiddenState(p *pass) {
-	for _, s := range p.m.Scopes {
-		backs := p.backwards(s)
-		for _, b := range s.Binds {
-			c, ok := b.Expr.(*pysource.Call)
-			loop := b.Ctx.InnermostLoop()
-			if !ok || loop == nil || !b.Value.HasGraph() || !carries(s, b, c) || !anyBackward(backs, loop) {
-				continue
-			}
-			if p.cutElsewhere(s, b, loop) || p.reportedAt(b.Node) {
-				continue
-			}
-			severity := Warning // without retain_graph the second backward fails, so that something out of sight must cut the state in a program that runs
-			if retainedIn(backs, loop) {
-				severity = Error
-			}
-			p.report(b.Node, severity,
-				"`"+b.Name+"` goes from one batch into the next with its graph: backward reaches back through every earlier batch, or fails with \"backward through the graph a second time\"",
-				"cut it after each batch: `"+b.Name+" = "+b.Name+".detach()` (of a tuple or a list, each tensor in it), not retain_graph=True; where gradients should reach back through time, add the losses up and call backward() once")
-			p.explains(loop)
-		}
-	}
-}
-
-// carries tells whether a call takes the state it gives back: out, h = rnn(x, h).
-func carries(s *flow.Scope, b *flow.Bind, c *pysource.Call) bool {
-	site := callSite(s, c)
-	if site == nil || site.Callee.Kind != flow.Model && !(site.RecvValue.Kind == flow.Model && site.Method == "forward") {
-		return false
-	}
-	assign, ok := b.Node.(*pysource.Assign)
-	if !ok {
-		return false
-	}
-	_, unpacked := assign.Targets[0].(*pysource.Sequence)
-	if !unpacked && !stateName(b.Name) {
-		return false
-	}
-	for _, a := range c.Args {
-		parts := []pysource.Expr{a.Value}
-		if pair, ok := a.Value.(*pysource.Sequence); ok {
-			parts = pair.Items
-		}
-		for _, x := range parts {
-			if flow.Key(x) == b.Name {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func stateName(name string) bool {
-	for _, w := range tokens(flow.Last(name)) {
-		if oneOf(w, "h", "hx", "hidden", "state", "states", "mem", "mems", "memory", "hn", "hc") {
-			return true
-		}
-	}
-	return false
-}
-
-func callSite(s *flow.Scope, c *pysource.Call) *flow.Call {
-	for _, site := range s.Calls {
-		if site.Node == c {
-			return site
-		}
-	}
-	return nil
-}
-
-func anyBackward(backs []backward, l *flow.Loop) bool {
-	for _, b := range backs {
-		if b.call.Ctx.InnermostLoop() == l {
-			return true
-		}
-	}
-	return false
-}
-
-func retainedIn(backs []backward, l *flow.Loop) bool {
-	return slices.ContainsFunc(backs, func(b backward) bool { return b.retain && b.call.Ctx.InnermostLoop() == l })
-}
-
-// cutElsewhere tells whether the loop gives the state a new start.
-func (p *pass) cutElsewhere(s *flow.Scope, b *flow.Bind, l *flow.Loop) bool {
-	for _, other := range s.Binds {
-		if other != b && other.Name == b.Name && other.Node != b.Node && other.Ctx.Inside(l) {
-			if x, ok := other.Expr.(*pysource.Call); ok && oneOf(flow.Last(p.m.Dotted(x.Func)), "to", "cuda") {
-				continue
-			}
-			return true
-		}
-	}
-	for _, c := range s.Calls {
-		if c.Recv != nil && c.Ctx.Inside(l) && flow.Key(c.Recv) == b.Name && c.Method == "detach_" {
-			return true
-		}
-		if c.Ctx.Inside(l) && c.Node != b.Expr && callMentionsDetach(c, b.Name) {
-			return true
-		}
-	}
-	// A name that is not bound before the loop cannot bring anything from an earlier batch.
-	for _, other := range s.Binds {
-		if other.Name == b.Name && other.Order < b.Order && !other.Ctx.Inside(l) {
-			return false
-		}
-	}
-	return s.Func == nil || !hasParam(s.Func.Node, b.Name)
-}
-
-func callMentionsDetach(c *flow.Call, name string) bool {
-	return oneOf(c.Method, "detach", "detach_", "repackage_hidden", "detach_hidden", "repackage") && (mentions(c.Node, name) || c.Recv != nil && mentions(c.Recv, name))
 }
 
 func hasParam(f *pysource.Function, name string) bool {

@@ -20,11 +20,14 @@ var spoken = []string{
 	".remove()", ".reset()", "LightningModule", "self.log(", "drop_last=True", "zero_grad", "CrossEntropyLoss",
 	`reduction="sum"`, "reduction='sum'", "scale_grads", "num_items_in_batch", "size_average=False", "nbs", "nominal", "WSL", "wsl",
 	`"use_reentrant": False`, "'use_reentrant': False", "use_reentrant=False", "use_cache = False", "use_cache=False",
-	"enable_input_require_grads", "prepare_model_for_kbit_training", "prepare_model_for_int8_training",
+	"enable_input_require_grads", "prepare_model_for_kbit_training", "prepare_model_for_int8_training", "Variable(",
 }
 
 var search = sync.OnceValue(func() *finder {
-	words := slices.Clone(spoken)
+	words := append(slices.Clone(spoken), oldWords...)
+	for _, s := range shown {
+		words = append(words, s.words...)
+	}
 	for _, r := range rules {
 		if r.word != "" {
 			words = append(words, r.word)

@@ -18,10 +18,16 @@ func checkpointingIneffective(p *pass) {
 				enabled = c.Node
 			case flow.Last(c.Name) == "get_peft_model":
 				lora = c.Node
+			case c.Name == "torch.utils.checkpoint.checkpoint_sequential" && oneSegment(c.Node):
+				p.report(c.Node, Warning,
+					"with one segment checkpoint_sequential checkpoints nothing: the last segment always runs as it is and keeps its activations",
+					"divide it into two segments or more, with use_reentrant=False (PyTorch 2.0 or newer) unless the input requires a gradient")
+				p.byHand()
 			case oneOf(c.Name, "torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential") && keyword(c.Node, "use_reentrant") == nil && !splat(c.Node) && !inputRequiresGrad(s, c):
 				p.report(c.Node, Warning,
 					"without use_reentrant PyTorch 2 warns, and the reentrant kind recomputes nothing useful when no input requires a gradient: frozen embeddings or LoRA then get no gradient at all",
 					reentrantAdvice(c))
+				p.needs(Since20)
 				if p.offByDefault(c.Ctx) {
 					p.needs(Checkpoints)
 				}
@@ -45,6 +51,16 @@ func checkpointingIneffective(p *pass) {
 		p.report(enabled, Warning, "with LoRA the embeddings are frozen, so the checkpointed blocks' input needs no gradient: reentrant checkpointing then breaks the graph",
 			"call model.enable_input_require_grads(), or gradient_checkpointing_kwargs={\"use_reentrant\": False}")
 	}
+}
+
+// oneSegment tells whether checkpoint_sequential is given a single segment
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/utils/checkpoint.py, checkpoint_sequential: the last chunk is run without checkpointing).
+func oneSegment(c *pysource.Call) bool {
+	x := keyword(c, "segments")
+	if x == nil {
+		x = positional(c, 1)
+	}
+	return isOne(x)
 }
 
 // reentrantAdvice says which kind of checkpointing to ask for. Frozen parameters that DeepSpeed ZeRO 3 gathered are empty again when the other kind

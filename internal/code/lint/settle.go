@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,17 +10,26 @@ import (
 )
 
 // Trait is something that one file of a project does and that decides what is known of another.
-type Trait uint8
+type Trait uint32
 
 // The traits of files.
 const (
 	SavesModel     Trait = 1 << iota // it saves a model's weights as they are, so that they come back to the GPU they were on
+	SavesMoved                       // it moves a model to the CPU, in a line of its own, before it saves it
 	SavesOnCPU                       // it saves weights that were moved to the CPU, or never left it
 	SwitchesOff                      // it switches autograd off for the rest of the run
 	Trains                           // it runs a backward
 	Differentiates                   // a module of it computes gradients itself, so that it cannot run while autograd is off
 	Checkpoints                      // it switches activation checkpointing on by a flag of its own
 	Ancient                          // it was written for PyTorch before 0.4
+	Wraps                            // it wraps tensors in Variable, as every program had to before 0.4
+	Since04                          // it has something that came with this release, as each of those below
+	Since17
+	Since111
+	Since112
+	Since20
+	Since23
+	Called // some file calls the function that the finding is in
 )
 
 // Project is what the files of a project show together.
@@ -29,15 +39,21 @@ type Project struct {
 	Torch  func(file string) (major, minor int, ok bool) // the newest PyTorch that the project allows at a file; nil: not known
 	Oldest func(file string) (major, minor int, ok bool) // the oldest, where the project says so
 
+	muted           map[string]bool // functions that some file calls while autograd is off, or may be
 	called, trained map[string]bool // functions that some file calls, and those that a file that trains calls, itself or through others
 }
 
 // Survey sums the reports of a project up.
 func Survey(reports []*Report) *Project {
-	p := &Project{Quiet: quietFunctions(reports)}
+	p := &Project{Quiet: quietFunctions(reports), muted: map[string]bool{}}
 	for _, r := range reports {
 		if r != nil {
 			p.Traits |= r.Traits
+			for _, u := range r.Uses {
+				if u.Grad != flow.Recording {
+					p.muted[u.Target] = true
+				}
+			}
 		}
 	}
 	p.called, p.trained = reachedByTraining(reports)
@@ -52,7 +68,7 @@ func (p *Project) trains(f Finding) bool {
 // reachedByTraining follows the calls from files that train; nil where no finding depends on it.
 func reachedByTraining(reports []*Report) (called, trained map[string]bool) {
 	wanted := slices.ContainsFunc(reports, func(r *Report) bool {
-		return r != nil && slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Needs&Trains != 0 && f.Within != "" })
+		return r != nil && slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Needs&(Trains|Called) != 0 && f.Within != "" })
 	})
 	if !wanted {
 		return nil, nil
@@ -86,16 +102,14 @@ func (p *Project) silences(f Finding) bool {
 	if p == nil {
 		return false
 	}
-	if since, ok := advisedSince[f.Rule]; ok && p.Torch != nil {
-		if major, minor, known := p.Torch(f.File); known && (major < since[0] || major == since[0] && minor < since[1]) {
-			return true
-		}
+	if since, ok := advisedSince[f.Rule]; ok && p.ends(f.File, since) {
+		return true
 	}
 	return f.Within != "" && p.Quiet[f.Within]
 }
 
 // advisedSince is the first PyTorch that has what a rule advises.
-var advisedSince = map[string][2]int{
+var advisedSince = map[string]release{
 	"LM003": {0, 4},  // torch.no_grad: https://github.com/pytorch/pytorch/releases/tag/v0.4.0
 	"LM024": {0, 4},  // map_location by name: the same release
 	"LM025": {2, 3},  // torch.amp.GradScaler: https://github.com/pytorch/pytorch/blob/v2.3.0/torch/amp/grad_scaler.py
@@ -104,23 +118,60 @@ var advisedSince = map[string][2]int{
 }
 
 // merged is the release that brought no_grad, item() and map_location by name: https://github.com/pytorch/pytorch/releases/tag/v0.4.0.
-var merged = [2]int{0, 4}
+var merged = release{0, 4}
 
-// repairedSince is the first PyTorch on which a safe repair runs.
-var repairedSince = map[string][2]int{
-	"LM001": {0, 4},  // item(): https://github.com/pytorch/pytorch/releases/tag/v0.4.0
-	"LM009": {0, 4},  // the same
-	"LM025": {1, 10}, // torch.amp.autocast: https://github.com/pytorch/pytorch/blob/v1.10.0/torch/amp/__init__.py
+// repairedSince is the first PyTorch on which a repair runs, where the rule is not needed to know it.
+func repairedSince(f Finding) (since release, ok bool) {
+	switch {
+	case f.Rule == "LM001", f.Rule == "LM009": // item()
+		return merged, true
+	case f.Rule == "LM025" && !strings.Contains(f.Fix, "GradScaler"):
+		return release{1, 12}, true // torch.amp.autocast: https://github.com/pytorch/pytorch/blob/v1.12.0/torch/amp/__init__.py
+	case f.Rule == "LM036" && strings.Contains(f.Source, "checkpoint_sequential"): // https://github.com/pytorch/pytorch/blob/v2.0.0/torch/utils/checkpoint.py
+		return release{2, 0}, true
+	}
+	since, ok = advisedSince[f.Rule]
+	return since, ok && f.Rule != "LM024" && f.Rule != "LM003"
 }
 
 // older tells whether the project says that it also runs on a PyTorch before a release.
-func (p *Project) older(file string, since [2]int) bool {
+func (p *Project) older(file string, since release) bool {
 	if p.Oldest == nil {
 		return false
 	}
 	major, minor, known := p.Oldest(file)
-	return known && (major < since[0] || major == since[0] && minor < since[1])
+	return known && release{major, minor}.before(since)
 }
+
+// ends tells whether the newest PyTorch that the project allows is older than a release.
+func (p *Project) ends(file string, before release) bool {
+	if p.Torch == nil {
+		return false
+	}
+	major, minor, known := p.Torch(file)
+	return known && release{major, minor}.before(before)
+}
+
+// dated is a repair as far as the project's PyTorch is known to take it. One that needs a release from 1.7 on is left out where the project runs on
+// older ones, and waits for a person, who is told the release, where nobody knows; one that needs 0.4 is safe unless something speaks of older ones.
+func (p *Project) dated(f Finding, ancient bool) *Repair {
+	since, ok := repairedSince(f)
+	switch {
+	case f.Repair == nil || !ok || p.has(f.File, since) || since == merged && !ancient:
+		return f.Repair
+	case p.older(f.File, since) && since != merged, since == release{2, 3}:
+		return nil
+	}
+	r := *f.Repair
+	r.Safe = false
+	if since != merged {
+		r.Title += fmt.Sprintf(" (PyTorch %d.%d or newer)", since[0], since[1])
+	}
+	return &r
+}
+
+// recordsGraph are the rules about graphs that are recorded where none is needed.
+var recordsGraph = map[string]bool{"LM001": true, "LM003": true, "LM046": true}
 
 // settle is a finding after what it rests on was looked up. Tensors go back to a GPU only where they were saved from one, nothing is recorded once
 // autograd is off, a wrapper around a model matters where something is trained, and a forward that computes gradients itself needs autograd.
@@ -128,35 +179,35 @@ func (p *Project) settle(f Finding) Finding {
 	if p == nil {
 		return f
 	}
-	ancient := p.Traits&Ancient != 0 || p.older(f.File, merged)
+	ancient := p.ancient(f.File)
 	if ancient {
 		f = inItsTime(f)
+		if recordsGraph[f.Rule] { // volatile inputs, wherever they are made, record nothing there
+			f.Severity = min(f.Severity, Warning)
+		}
 	}
-	if f.Rule == "LM032" && p.older(f.File, advisedSince[f.Rule]) {
-		f.Repair = nil // an argument that an older PyTorch does not take
-	}
-	if since, ok := repairedSince[f.Rule]; ok && f.Repair != nil && f.Repair.Safe && (ancient || p.older(f.File, since)) {
-		unsafe := *f.Repair
-		unsafe.Safe, f.Repair = false, &unsafe
-	}
+	f.Repair = p.dated(f, ancient)
 	switch {
-	case f.Needs&SavesModel != 0 && p.Traits&SavesModel == 0, f.Needs&SavesOnCPU != 0 && p.Traits&SavesOnCPU != 0, f.Needs&Trains != 0 && !p.trains(f), f.Needs&Checkpoints != 0 && p.Traits&Checkpoints == 0:
+	case f.Needs&SavesModel != 0 && p.Traits&SavesModel == 0, f.Needs&SavesOnCPU != 0 && p.Traits&SavesOnCPU != 0, f.Needs&SavesMoved != 0 && p.Traits&SavesMoved != 0, f.Needs&Trains != 0 && !p.trains(f), f.Needs&Checkpoints != 0 && p.Traits&Checkpoints == 0:
+		f.Severity = Note
+	case f.Needs&Since20 != 0 && p.ends(f.File, release{2, 0}): // an older one does not warn
 		f.Severity = Note
 	case f.Needs&Differentiates != 0 && p.Traits&Differentiates != 0:
 		f.Severity, f.Repair = Note, nil
 		f.Fix = "first see whether its forward computes gradients itself, as a module of this project does with torch.autograd.grad or enable_grad: then it needs autograd. If it does not, " + f.Fix
-	case f.Needs&SwitchesOff != 0 && p.Traits&SwitchesOff != 0:
+	case f.Needs&SwitchesOff != 0 && (p.Traits&SwitchesOff != 0 || p.muted[f.Within]), f.Needs&Called != 0 && !p.called[f.Within] && !p.called[byName(f.Within)]:
 		f.Severity = min(f.Severity, Warning)
 	}
 	return f
 }
 
 // traits looks a file through for what matters elsewhere.
-func traits(m *flow.Module, backs map[*flow.Scope][]backward) Trait {
+func traits(m *flow.Module, shared *known) Trait {
 	var out Trait
-	touches := contains(m.File.Source, "cuda", "device", "gpu", "GPU", "accelerat", "distributed")
+	p := &pass{m: m, known: shared}
+	touches := p.sourceHas("cuda", "device", "gpu", "GPU", "accelerat", "distributed")
 	for _, s := range m.Scopes {
-		list, known := backs[s]
+		list, known := shared.backs[s]
 		if !known {
 			list = findBackwards(s)
 		}
@@ -169,6 +220,9 @@ func traits(m *flow.Module, backs map[*flow.Scope][]backward) Trait {
 				out |= SwitchesOff
 			case c.Name == "torch.save" && len(c.Node.Args) > 0 && savesWeights(c):
 				out |= savedFrom(s, c, touches)
+				if movedInPlace(s, c) {
+					out |= SavesMoved
+				}
 			case trainsByName(c.Method):
 				out |= Trains
 			}
@@ -180,14 +234,14 @@ func traits(m *flow.Module, backs map[*flow.Scope][]backward) Trait {
 	if modulesDifferentiate(m) {
 		out |= Differentiates
 	}
-	if Old(m.File.Source) {
-		out |= Ancient
-	}
-	return out
+	return out | age(p.sourceHas)
 }
 
 // trainsByName knows the names of what trains out of sight: train, fit, train_one_epoch.
 func trainsByName(method string) bool {
+	if !containsAny(strings.ToLower(method), "train", "fit", "finetune") {
+		return false
+	}
 	words := tokens(method)
 	return len(words) > 0 && oneOf(words[0], "train", "fit", "finetune") && !slices.ContainsFunc(words, func(w string) bool {
 		return strings.Contains(w, "load") || strings.Contains(w, "data") || oneOf(w, "transform", "set", "test", "split")
@@ -236,6 +290,27 @@ func savedFrom(s *flow.Scope, c *flow.Call, touches bool) Trait {
 		return SavesModel
 	}
 	return SavesOnCPU
+}
+
+// movedInPlace tells whether a body moves a module to the CPU, by a line of its own, before it saves.
+func movedInPlace(s *flow.Scope, save *flow.Call) bool {
+	found := false
+	pysource.WalkBody(s.Body, func(n pysource.Node) bool {
+		st, ok := n.(*pysource.ExprStmt)
+		if !ok {
+			return !found
+		}
+		c, ok := st.X.(*pysource.Call)
+		if !ok || c.Start > save.Node.Start {
+			return !found
+		}
+		a, ok := c.Func.(*pysource.Attribute)
+		if ok && (a.Attr == "cpu" && len(c.Args) == 0 || a.Attr == "to" && len(c.Args) == 1 && texts(c.Args[0].Value, "cpu")) {
+			found = s.Func != nil || mentions(save.Node, flow.Key(a.X)) // a tensor is not moved in place: it is a module
+		}
+		return !found
+	})
+	return found
 }
 
 // movedToCPU tells whether a body moves something to the CPU, or makes it there.

@@ -55,6 +55,9 @@ var (
 )
 
 func directive(comment string) (Suppression, bool) {
+	if !strings.ContainsAny(comment, "qQ") && !strings.Contains(comment, "plimsoll") {
+		return Suppression{}, false
+	}
 	if m := ignoreComment.FindStringSubmatch(comment); m != nil {
 		s := Suppression{Whole: m[1] != ""}
 		for id := range strings.SplitSeq(m[2], ",") {

@@ -23,6 +23,10 @@ func syntax(path string, f *pysource.File, cells []notebook.Cell) []Finding {
 	if old != "" {
 		found.Message = "this line is not Python " + old
 	}
+	if contains(f.Source[:min(len(f.Source), 64)], "\x00") {
+		found.Message, found.Fix = "this file is not text that Python reads: it has zero bytes, as UTF-16 does", "save it as UTF-8"
+		return []Finding{found}
+	}
 	if placeholder.MatchString(line) || old == "" && (blank.MatchString(line) || onlyComments(f, found.Line)) {
 		found.Severity, found.Message = Note, "this line is a place to be filled in, not Python yet"
 		found.Fix = "nothing, until it is filled in; the rest was checked as far as it could be read"
@@ -83,7 +87,7 @@ var oldPython = []struct {
 	form *regexp.Regexp
 	says string
 }{
-	{regexp.MustCompile(`^\s*print\s+[^(=.\s]`), "3: print is a function there"},
+	{regexp.MustCompile(`(?:^|[:;])\s*print\s+[^(=.\s]`), "3: print is a function there"},
 	{regexp.MustCompile(`\basync\s*=`), "3.7 or newer: async is a keyword there; PyTorch calls the argument non_blocking since 0.4"},
 	{regexp.MustCompile(`^\s*except\s+[\w.()]+\s*,\s*\w+\s*:`), "3: write `except Error as name:`"},
 	{regexp.MustCompile(`^\s*exec\s+['"\w]`), "3: exec is a function there"},

@@ -107,3 +107,10 @@ func throughHooks(s *flow.Scope, c *flow.Call) bool {
 	returns := slices.ContainsFunc(s.Returns, func(r *flow.Exit) bool { return r.X != nil && r.Value.Kind == flow.Unknown })
 	return s.Func != nil && dropped && returns && !handsOn(c) && slices.ContainsFunc(s.Calls, func(o *flow.Call) bool { return o.Order < c.Order && strings.Contains(o.Method, "hook") })
 }
+
+// leavesAfterAll tells whether every backward in a loop is followed by its end: no state goes from one to the next.
+func leavesAfterAll(backs []backward, l *flow.Loop) bool {
+	return !slices.ContainsFunc(backs, func(b backward) bool {
+		return b.call.Ctx.InnermostLoop() == l && !(len(b.call.Ctx.Branches(l)) > 0 && leavesAfter(b.call, l))
+	})
+}

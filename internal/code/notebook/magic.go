@@ -25,12 +25,15 @@ var (
 	timed    = regexp.MustCompile(`^%time(?:it)?[ \t]+([^-\s])`)
 	assigned = regexp.MustCompile(`^([A-Za-z_][\w.,\[\]'" \t]*=[ \t]*)[!%][^=]`)
 	help     = regexp.MustCompile(`^(\?|[%\w.*\[\]'"()]+\?{1,2}[ \t]*$)`)
-	command  = regexp.MustCompile(`^(?:(?:pip|conda|mamba)[ \t]+(?:install|uninstall|list|show|update|remove)\b|cd[ \t]+[~\w./])`)
+	// Commands without a sign before them work in cells of one line (run_cell in https://github.com/ipython/ipython/blob/8.29.0/IPython/core/interactiveshell.py).
+	alone   = regexp.MustCompile(`^(?:ls|ll|l[kfx]|ldir|cat|cd|cp|mv|rm|mkdir|rmdir|pwd|man|more|less)[ \t]+[^=,( \t\n].*$`)
+	command = regexp.MustCompile(`^(?:(?:pip|conda|mamba)[ \t]+(?:install|uninstall|list|show|update|remove)\b|cd[ \t]+[~\w./])`)
 )
 
 // pythonLines turns the lines of a cell into lines of Python, one for one. A cell in another language becomes no lines at all.
 func pythonLines(text string) []pythonLine {
 	lines := strings.Split(text, "\n")
+	automagic := alone.MatchString(strings.TrimSpace(text))
 	indent := leadingIndent(lines)
 	var out []pythonLine
 	var state logical
@@ -56,6 +59,8 @@ func pythonLines(text string) []pythonLine {
 		case foreign:
 			p.text, p.replaced = "", true
 			foreign = strings.HasSuffix(trimmed, `\`)
+		case automagic && trimmed != "":
+			p.text, p.replaced = "pass", true
 		case state.open():
 			state.read(l)
 		default:

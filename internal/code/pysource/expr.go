@@ -319,6 +319,11 @@ func (p *parser) arg() Arg {
 		p.i++
 		return Arg{Name: name, Value: p.namedExpr()}
 	}
+	if p.is("async") && p.wordAt(p.i+1) == "=" { // a name until Python 3.6: an error, but the call is read
+		p.file.fail(p.span(), "expected an expression")
+		p.i += 2
+		return Arg{Name: "async", Value: p.namedExpr()}
+	}
 	start := p.span().Start
 	x := p.namedExpr()
 	if p.is("for") || p.is("async") {

@@ -76,12 +76,16 @@ func (p *parser) enter() {
 
 func (p *parser) leave() { p.depth-- }
 
-// from makes the span from start to the end of the last token read.
+// from makes the span from start to the end of the last token read. What ends a line or a block is no part of a statement.
 func (p *parser) from(start int32) Span {
-	if p.i == 0 {
+	last := p.i - 1
+	for last > 0 && (p.toks[last].kind == tokNewline || p.toks[last].kind == tokDedent) {
+		last--
+	}
+	if last < 0 {
 		return Span{start, start}
 	}
-	return Span{start, max(start, p.toks[p.i-1].End)}
+	return Span{start, max(start, p.toks[last].End)}
 }
 
 // block reads statements until done says so or the block ends.

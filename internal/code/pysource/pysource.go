@@ -9,6 +9,7 @@ package pysource
 import (
 	"fmt"
 	"sort"
+	"sync"
 )
 
 // Span is a range of bytes in the source, end excluded.
@@ -80,6 +81,9 @@ func (f *File) Text(n Node) string {
 // MaxSize is the size of the largest file that is read; a larger one is cut there and marked with an error.
 const MaxSize = 16 << 20
 
+// tokens are lists to be used again: a file has many, and none is needed once it was read.
+var tokens = sync.Pool{New: func() any { return new([]token) }}
+
 // Parse reads a file.
 func Parse(src []byte) *File {
 	f := &File{Source: src}
@@ -89,10 +93,13 @@ func Parse(src []byte) *File {
 		f.Errors = append(f.Errors, Error{Span{MaxSize, MaxSize}, fmt.Sprintf("the file is larger than %d bytes; the rest was not read", MaxSize)})
 	}
 	lit := newLiterals(text)
-	s := scanner{src: text, file: f, text: lit}
+	list := tokens.Get().(*[]token)
+	s := scanner{src: text, file: f, text: lit, toks: (*list)[:0]}
 	s.scan()
 	p := parser{file: f, src: text, toks: s.toks, text: lit, nodes: &store{words: map[string]string{}}}
 	f.Body = p.block(func() bool { return p.kind() == tokEOF })
 	sort.SliceStable(f.Errors, func(i, j int) bool { return f.Errors[i].Start < f.Errors[j].Start })
+	*list = s.toks // no node keeps a token
+	tokens.Put(list)
 	return f
 }

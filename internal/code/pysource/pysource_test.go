@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,5 +149,20 @@ func TestABracketThatIsNotClosedIsShown(t *testing.T) {
 		if len(f.Errors) == 0 || f.Position(f.Errors[0].Start).Line != line {
 			t.Errorf("%q: %v, want line %d", src, f.Errors, line)
 		}
+	}
+}
+
+// The span of a statement with a block ends with the last statement in it, not in the line that follows.
+func TestABlockEndsWithItsLastStatement(t *testing.T) {
+	t.Parallel()
+	const src = "for x in y:\n    if x:\n        f(x)  # done\n\nelse:\n    g()\n# after\nh()\nwith a:\n    b()\n\n\nclass C:\n    def m(self):\n        return 1\nz = 1\n"
+	f := pysource.Parse([]byte(src))
+	var got []string
+	for _, st := range f.Body {
+		text := f.Text(st)
+		got = append(got, text[strings.LastIndexByte(text, '\n')+1:])
+	}
+	if want := []string{"    g()", "h()", "    b()", "        return 1", "z = 1"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }

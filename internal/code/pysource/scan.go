@@ -50,7 +50,9 @@ type scanner struct {
 
 func (s *scanner) scan() {
 	s.file.lines = append(s.file.lines, 0)
-	s.toks = make([]token, 0, len(s.src)/5+16)
+	if n := len(s.src)/5 + 16; cap(s.toks) < n {
+		s.toks = make([]token, 0, n)
+	}
 	s.cr = bytes.IndexByte(s.src, '\r') >= 0
 	s.indents = []int{0}
 	if strings.HasPrefix(string(s.src[:min(3, len(s.src))]), "\ufeff") {

@@ -126,7 +126,7 @@ func newAMP(s *site) []lint.Repair {
 		insert += ", "
 	}
 	name := "torch.amp." + flow.Last(s.call.Name)
-	// torch.amp.autocast is there since 1.10, torch.amp.GradScaler since 2.3; a scripted function may know only one of the names.
+	// torch.amp.autocast is there since 1.12, torch.amp.GradScaler since 2.3; a scripted function may know only one of the names.
 	safe := flow.Last(s.call.Name) != "GradScaler" && !s.has("torch.jit")
 	return one("Replace with `"+name+"(\"cuda\")`", safe, replace(c.Func, name), pysource.Edit{Start: end + open + 1, End: end + open + 1, Text: insert})
 }

@@ -15,9 +15,8 @@ import (
 
 // Unit is one source to repair.
 type Unit struct {
-	Path   string
 	Source []byte
-	Lookup flow.Lookup
+	Module *flow.Module // the analysis of the source
 	// Check looks at the source with edits made in it; nil where they cannot be made where the source comes from.
 	Check func([]pysource.Edit) *lint.Report
 }
@@ -30,7 +29,7 @@ func Offer(u Unit, report *lint.Report) {
 	if !wanted(report) {
 		return
 	}
-	m := flow.Analyze(u.Path, pysource.Parse(u.Source), u.Lookup)
+	m := u.Module
 	nodes := index(m)
 	budget := maxChecked
 	tried := map[string]bool{} // edits → whether they passed: several findings may have one repair

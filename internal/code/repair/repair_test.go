@@ -17,8 +17,8 @@ import (
 
 // checked looks at a source with every rule and offers repairs.
 func checked(src []byte) *lint.Report {
-	report := lint.Check("t.py", src, nil)
-	repair.Offer(repair.Unit{Path: "t.py", Source: src, Check: func(edits []pysource.Edit) *lint.Report {
+	report, module := lint.Look("t.py", src, nil, nil)
+	repair.Offer(repair.Unit{Source: src, Module: module, Check: func(edits []pysource.Edit) *lint.Report {
 		return lint.Check("t.py", pysource.Apply(src, edits), nil)
 	}}, report)
 	return report
@@ -152,8 +152,8 @@ func TestSafeRepairsBreakNoProgram(t *testing.T) {
 func TestNothingIsDeletedInACell(t *testing.T) {
 	t.Parallel()
 	src := []byte("import torch\nckpt = torch.load('a.pt')\nmodel.load_state_dict(ckpt['model'])\nfor x, y in loader:\n    optimizer.zero_grad()\n    criterion(model(x), y).backward()\n    optimizer.step()\n")
-	report := lint.Check("a.ipynb", src, nil)
-	repair.Offer(repair.Unit{Path: "a.ipynb", Source: src, Check: func(edits []pysource.Edit) *lint.Report {
+	report, module := lint.Look("a.ipynb", src, nil, nil)
+	repair.Offer(repair.Unit{Source: src, Module: module, Check: func(edits []pysource.Edit) *lint.Report {
 		return lint.Check("a.ipynb", pysource.Apply(src, edits), nil)
 	}}, report)
 	seen := false

@@ -99,7 +99,7 @@ func withoutGraph(s *site) []lint.Repair {
 		return nil
 	}
 	var out []lint.Repair
-	if fn := s.scope.Func; fn != nil && !s.m.Reaches(fn, "backward") && !wantsGradients(fn.Node.Body) && !yields(fn.Node.Body) && len(s.known.blocks[fn.Node]) > 0 {
+	if fn := s.scope.Func; fn != nil && !s.m.Reaches(fn, "backward") && !wantsGradients(fn.Node.Body) && !mayTrain(fn.Node.Body) && !yields(fn.Node.Body) && len(s.known.blocks[fn.Node]) > 0 {
 		// Never safe: a forward in another file may compute gradients itself, in eval mode too.
 		out = append(out, one("Decorate `"+fn.Name+"` with `@"+torch+".no_grad()`", false, s.decorated(fn.Node, "@"+torch+".no_grad()")...)...)
 	}
@@ -115,7 +115,7 @@ func withoutGraph(s *site) []lint.Repair {
 // evaluations are the statements to wrap around a call: the closest loop that trains nothing, then the statement itself.
 func (s *site) evaluations() []pysource.Stmt {
 	var out []pysource.Stmt
-	if l := s.call.Ctx.InnermostLoop(); l != nil && !trains(l.Body) && !wantsGradients(l.Body) {
+	if l := s.call.Ctx.InnermostLoop(); l != nil && !trains(l.Body) && !wantsGradients(l.Body) && !mayTrain(l.Body) {
 		out = append(out, l.Node)
 	}
 	if st := s.statement(s.call.Node); st != nil && len(bodies(st)) == 0 {
@@ -140,6 +140,23 @@ func wantsGradients(body []pysource.Stmt) bool {
 			return strings.Contains(n.ID, "grad")
 		}
 		return false
+	})
+}
+
+// mayTrain tells whether a block calls something that trains by its name: while autograd is off it would fail.
+func mayTrain(body []pysource.Stmt) bool {
+	return anyNode(body, func(n pysource.Node) bool {
+		c, ok := n.(*pysource.Call)
+		if !ok {
+			return false
+		}
+		name := strings.ToLower(flow.Last(flow.Key(c.Func)))
+		if _, method := c.Func.(*pysource.Attribute); method && (name == "train" || name == "step") { // model.train(), and an optimizer's step or a scheduler's
+			return name == "step"
+		}
+		return slices.ContainsFunc([]string{"train", "fit", "finetune", "fine_tune", "adapt", "optimi", "attack", "perturb", "closure", "meta_step", "inner_loop"}, func(w string) bool {
+			return strings.Contains(strings.ReplaceAll(name, "pretrain", ""), w) && !strings.Contains(name, "load") && !strings.Contains(name, "data")
+		})
 	})
 }
 
@@ -277,6 +294,9 @@ func moveZeroGrad(s *site) []lint.Repair {
 		if _, ok := step.(*pysource.ExprStmt); !ok || flow.Key(c.Recv) != optimizer && !scaled {
 			continue
 		}
+		if s.clearedAfter(c, optimizer) {
+			return one("Remove `"+short(s.text(s.call.Node))+"`: the gradients are cleared after the step", false, s.removed(zero)...)
+		}
 		removed, added := s.removed(zero), s.after(step, string(s.f.Source[zero.Pos().Start:s.lineEnd(int(zero.Pos().End))]))
 		if len(removed) == 0 || len(added) == 0 {
 			return nil
@@ -284,6 +304,13 @@ func moveZeroGrad(s *site) []lint.Repair {
 		return one("Move `"+short(s.text(s.call.Node))+"` after the step", false, append(removed, added...)...)
 	}
 	return nil
+}
+
+// clearedAfter tells whether the gradients are cleared beside a step already, after it.
+func (s *site) clearedAfter(step *flow.Call, optimizer string) bool {
+	return slices.ContainsFunc(s.scope.Calls, func(c *flow.Call) bool {
+		return c.Method == "zero_grad" && c.Order > step.Order && c.Recv != nil && flow.Key(c.Recv) == optimizer && c.Ctx == step.Ctx
+	})
 }
 
 // scaleLoss back-propagates each micro-batch's share.

@@ -270,23 +270,9 @@ func (s *site) before(st pysource.Stmt, text string) []pysource.Edit {
 	return []pysource.Edit{{Start: at, End: at, Text: indent + text + s.newline()}}
 }
 
-// lastEnd is where the text of a statement ends. A block's own span may reach into the next line, so that of a compound statement is its last simple statement's.
-func lastEnd(st pysource.Stmt) int {
-	last := 0
-	for _, body := range bodies(st) {
-		for _, inner := range body {
-			last = max(last, lastEnd(inner))
-		}
-	}
-	if last == 0 {
-		return int(st.Pos().End)
-	}
-	return last
-}
-
 // after puts a statement on a line of its own below another.
 func (s *site) after(st pysource.Stmt, text string) []pysource.Edit {
-	end := lastEnd(st)
+	end := int(st.Pos().End)
 	at := s.lineEnd(end)
 	line := s.lineStart(int(st.Pos().Start))
 	indent := string(s.f.Source[line:st.Pos().Start])

@@ -1,17 +1,18 @@
 package workspace
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -58,7 +59,8 @@ type entry struct {
 	Exports string   // numbers in the pool
 	Uses    string   // numbers in the pool
 	Report  string   // findings and suppressions as JSON; empty where there are none
-	Run     uint64   // when it was used last
+	Traits  lint.Trait
+	Run     uint64 // when it was used last
 
 	fresh *lint.Report // what was seen in this run; the texts above are made of it when they are written down
 }
@@ -79,7 +81,7 @@ const (
 const checksum = 8
 
 // cacheFormat changes when entries are written differently.
-const cacheFormat = "plimsoll lint cache 7\n"
+const cacheFormat = "plimsoll lint cache 8\n"
 
 // MemoryCache is one that is not kept.
 func MemoryCache() *Cache {
@@ -94,11 +96,25 @@ func OpenCache(folder, key string) *Cache {
 		return c
 	}
 	c.file = filepath.Join(folder, fmt.Sprintf("%x.cache", sha256.Sum256([]byte(cacheFormat+key+"\x00"+where)))[:40])
-	data, err := os.ReadFile(c.file)
-	if err == nil {
-		c.decode(data)
+	if text, err := readText(c.file); err == nil {
+		c.decode(text)
 	}
 	return c
+}
+
+// readText reads a file into a string, whose parts the entries are, without a second copy of it.
+func readText(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	var text strings.Builder
+	if info, err := f.Stat(); err == nil {
+		text.Grow(int(min(info.Size(), maxFolder)))
+	}
+	_, err = io.Copy(&text, f)
+	return text.String(), err
 }
 
 // ProgramKey tells builds of the running program apart.
@@ -115,12 +131,12 @@ func ProgramKey(version string) string {
 }
 
 // decode reads what encode wrote. Anything else leaves the cache empty.
-func (c *Cache) decode(data []byte) {
-	body, ok := bytes.CutPrefix(data, []byte(cacheFormat))
-	if !ok || len(body) < checksum || xxhash.Sum64(body[checksum:]) != binary.BigEndian.Uint64(body) {
+func (c *Cache) decode(data string) {
+	body, ok := strings.CutPrefix(data, cacheFormat)
+	r := reader{rest: body}
+	if !ok || len(body) < checksum || r.eight() != xxhash.Sum64String(body[checksum:]) {
 		return
 	}
-	r := reader{rest: string(body[checksum:])}
 	kept := newPool()
 	kept.read(&r)
 	held := readFolders(&r)
@@ -154,7 +170,7 @@ func (e *entry) write(out []byte, paths *paths) []byte {
 	}
 	out = binary.BigEndian.AppendUint64(out, e.Shape)
 	out = binary.AppendVarint(binary.AppendVarint(out, e.Stamp.Size), e.Stamp.Time)
-	return binary.AppendUvarint(out, e.Run)
+	return binary.AppendUvarint(binary.AppendUvarint(out, uint64(e.Traits)), e.Run)
 }
 
 func (e *entry) read(r *reader, paths []string) {
@@ -171,7 +187,7 @@ func (e *entry) read(r *reader, paths []string) {
 	}
 	e.Shape = r.eight()
 	e.Stamp = stamp{r.signed(), r.signed()}
-	e.Run = uint64(r.number())
+	e.Traits, e.Run = lint.Trait(r.number()), uint64(r.number())
 }
 
 // encode writes the cache as it is: to pack it would take longer than to read the files again.
@@ -219,8 +235,9 @@ func (c *Cache) pack(e *entry) {
 	if e.fresh == nil {
 		return
 	}
-	if len(e.fresh.Findings)+len(e.fresh.Suppressions) > 0 || e.fresh.Traits != 0 {
-		report, err := json.Marshal(lint.Report{Findings: e.fresh.Findings, Suppressions: e.fresh.Suppressions, Traits: e.fresh.Traits})
+	e.Traits = e.fresh.Traits
+	if len(e.fresh.Findings)+len(e.fresh.Suppressions) > 0 {
+		report, err := json.Marshal(lint.Report{Findings: e.fresh.Findings, Suppressions: e.fresh.Suppressions})
 		if err != nil {
 			delete(c.entries, e.Path)
 			return
@@ -406,6 +423,6 @@ func (e *entry) report() (*lint.Report, bool) {
 	if e.fresh != nil {
 		return &lint.Report{Findings: e.fresh.Findings, Suppressions: e.fresh.Suppressions, Traits: e.fresh.Traits}, true
 	}
-	r := &lint.Report{}
+	r := &lint.Report{Traits: e.Traits}
 	return r, e.Report == "" || json.Unmarshal([]byte(e.Report), r) == nil
 }

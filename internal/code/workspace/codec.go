@@ -242,10 +242,7 @@ func (r *reader) eight() uint64 {
 		r.fail()
 		return 0
 	}
-	n := uint64(0)
-	for i := range 8 {
-		n = n<<8 | uint64(r.rest[i])
-	}
+	n := binary.BigEndian.Uint64([]byte(r.rest[:8]))
 	r.rest = r.rest[8:]
 	return n
 }

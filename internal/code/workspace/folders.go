@@ -1,8 +1,10 @@
 package workspace
 
 import (
+	"context"
 	"encoding/binary"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -11,22 +13,48 @@ import (
 // folders are the names that were looked for in folders, and what stood there. What a module means depends on these alone, so that nothing is resolved
 // again while they are the same.
 type folders struct {
-	names   map[string]map[string]kind // by folder
-	shape   uint64                     // stands for all of them; 0: none
-	checked bool                       // they were found to be the same in this run
+	held    []folder // by path
+	shape   uint64   // stands for all of them; 0: none
+	checked bool     // they were found to be the same in this run
+}
+
+type folder struct {
+	dir   string
+	names []named // by name
+}
+
+type named struct {
+	name string
+	kind kind
+}
+
+// listing is what the system says of a folder.
+type listing struct {
+	entries []os.DirEntry
+	err     error
 }
 
 // sameFolders tells whether everything that was looked for is as it was.
-func (c *Cache) sameFolders(w *Workspace) bool {
+func (c *Cache) sameFolders(ctx context.Context, w *Workspace, jobs int) bool {
 	if c == nil || c.folders.shape == 0 {
 		return false
 	}
+	ahead := make([]listing, len(c.folders.held))
+	each(ctx, len(ahead), jobs, func(i int) {
+		if dir := c.folders.held[i].dir; w.settings.Fence.Allows(dir) {
+			ahead[i].entries, ahead[i].err = os.ReadDir(dir)
+		}
+	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for dir, names := range c.folders.names {
-		there := w.list(dir)
-		for name, was := range names {
-			if there[name] != was {
+	w.ahead = make(map[string]listing, len(ahead))
+	for i, f := range c.folders.held {
+		w.ahead[f.dir] = ahead[i]
+	}
+	for _, f := range c.folders.held {
+		there := w.list(f.dir)
+		for _, was := range f.names {
+			if there[was.name] != was.kind {
 				return false
 			}
 		}
@@ -65,18 +93,33 @@ func (c *Cache) keepFolders(w *Workspace) {
 // of the runs before.
 func (c *Cache) reshape(entries []*entry) {
 	before := c.folders
-	c.folders = folders{names: map[string]map[string]kind{}}
+	c.folders = folders{}
 	if c.looked != nil {
-		if before.checked {
-			c.folders.names = before.names
+		names := map[string]map[string]kind{}
+		note := func(dir, name string, k kind) {
+			if names[dir] == nil {
+				names[dir] = map[string]kind{}
+			}
+			names[dir][name] = k
 		}
-		for dir, names := range c.looked.asked {
-			if c.folders.names[dir] == nil {
-				c.folders.names[dir] = make(map[string]kind, len(names))
+		if before.checked {
+			for _, f := range before.held {
+				for _, n := range f.names {
+					note(f.dir, n.name, n.kind)
+				}
 			}
-			for name := range names {
-				c.folders.names[dir][name] = c.looked.folders[dir][name]
+		}
+		for dir, asked := range c.looked.asked {
+			for name := range asked {
+				note(dir, name, c.looked.folders[dir][name])
 			}
+		}
+		for _, dir := range slices.Sorted(maps.Keys(names)) {
+			f := folder{dir: dir}
+			for _, name := range slices.Sorted(maps.Keys(names[dir])) {
+				f.names = append(f.names, named{name, names[dir][name]})
+			}
+			c.folders.held = append(c.folders.held, f)
 		}
 		c.folders.shape = xxhash.Sum64(c.folders.write(nil)) | 1
 	}
@@ -90,11 +133,11 @@ func (c *Cache) reshape(entries []*entry) {
 }
 
 func (f folders) write(out []byte) []byte {
-	out = binary.AppendUvarint(binary.BigEndian.AppendUint64(out, f.shape), uint64(len(f.names)))
-	for _, dir := range slices.Sorted(maps.Keys(f.names)) {
-		out = binary.AppendUvarint(packText(out, dir), uint64(len(f.names[dir])))
-		for _, name := range slices.Sorted(maps.Keys(f.names[dir])) {
-			out = append(packText(out, name), byte(f.names[dir][name]))
+	out = binary.AppendUvarint(binary.BigEndian.AppendUint64(out, f.shape), uint64(len(f.held)))
+	for _, held := range f.held {
+		out = binary.AppendUvarint(packText(out, held.dir), uint64(len(held.names)))
+		for _, n := range held.names {
+			out = append(packText(out, n.name), byte(n.kind))
 		}
 	}
 	return out
@@ -102,16 +145,13 @@ func (f folders) write(out []byte) []byte {
 
 func readFolders(r *reader) folders {
 	f := folders{shape: r.eight()}
-	n := r.count()
-	f.names = make(map[string]map[string]kind, n)
-	for range n {
-		dir, many := r.text(), r.count()
-		names := make(map[string]kind, many)
-		for range many {
-			name := r.text()
-			names[name] = kind(r.byte())
+	f.held = make([]folder, r.count())
+	for i := range f.held {
+		f.held[i].dir = r.text()
+		f.held[i].names = make([]named, r.count())
+		for j := range f.held[i].names {
+			f.held[i].names[j] = named{r.text(), kind(r.byte())}
 		}
-		f.names[dir] = names
 	}
 	return f
 }

@@ -231,7 +231,11 @@ func (w *Workspace) list(dir string) map[string]kind {
 			return nil
 		}
 	}
-	entries, err := os.ReadDir(dir)
+	known, read := w.ahead[dir]
+	entries, err := known.entries, known.err
+	if !read {
+		entries, err = os.ReadDir(dir)
+	}
 	if err != nil {
 		w.blind[dir] = !errors.Is(err, os.ErrNotExist)
 		return nil

@@ -84,8 +84,24 @@ func (w *Workspace) pinning(dir string, what telling) pinning {
 	if major, minor, ok := fromFiles(dir, entries, page, what.page); ok {
 		return pinning{major, minor, true, true}
 	}
+	if major, minor, ok := w.fromDocs(dir, entries, what.page); ok {
+		return pinning{major, minor, true, true}
+	}
 	_, err = os.Stat(filepath.Join(dir, ".git"))
 	return pinning{top: err == nil}
+}
+
+// fromDocs reads what the pages about the installation in a folder of documentation tell. Requirements there are those of the documentation itself.
+func (w *Workspace) fromDocs(dir string, entries []os.DirEntry, read func([]byte) (int, int, bool)) (major, minor int, ok bool) {
+	for _, e := range entries {
+		if docs := filepath.Join(dir, e.Name()); e.IsDir() && (strings.EqualFold(e.Name(), "docs") || strings.EqualFold(e.Name(), "doc")) && w.settings.Fence.Allows(docs) {
+			inside, _ := os.ReadDir(docs)
+			if major, minor, ok = fromFiles(docs, inside, installation, read); ok {
+				return major, minor, true
+			}
+		}
+	}
+	return 0, 0, false
 }
 
 // fromFiles reads the first release that a file of a folder with such a name tells.
@@ -107,8 +123,14 @@ func fromFiles(dir string, entries []os.DirEntry, wanted func(string) bool, read
 
 // page knows the names of files that say what a project is.
 func page(name string) bool {
+	return strings.HasPrefix(strings.ToLower(name), "readme") || installation(name)
+}
+
+// installation knows the names of pages that say how a project is installed: INSTALL.md, getting_started.rst.
+func installation(name string) bool {
 	n := strings.ToLower(name)
-	return strings.HasPrefix(n, "readme") || strings.HasPrefix(n, "install") && strings.HasSuffix(n, ".md")
+	text := strings.HasSuffix(n, ".md") || strings.HasSuffix(n, ".rst") || strings.HasSuffix(n, ".txt")
+	return text && (strings.HasPrefix(n, "install") || strings.HasPrefix(n, "getting") || strings.HasPrefix(n, "get_started") || strings.HasPrefix(n, "setup"))
 }
 
 // tellsOf reads the newest PyTorch that a page names; one that names a release as the oldest of several tells nothing.
@@ -171,7 +193,10 @@ func requirements(name string) bool {
 	case ".yml", ".yaml":
 		return strings.Contains(n, "env") || strings.Contains(n, "conda")
 	}
-	return n == "setup.py" || n == "setup.cfg" || n == "pyproject.toml" || n == "pipfile"
+	if filepath.Ext(n) == ".sh" {
+		return strings.Contains(n, "install") || strings.Contains(n, "setup") || strings.Contains(n, "env") || strings.Contains(n, "require")
+	}
+	return strings.HasPrefix(n, "dockerfile") || n == "setup.py" || n == "setup.cfg" || n == "pyproject.toml" || n == "pipfile"
 }
 
 // pin reads the newest PyTorch that a text allows.

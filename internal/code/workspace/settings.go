@@ -141,7 +141,7 @@ var skipped = map[string]bool{
 	"site-packages": true, "node_modules": true, "__pycache__": true, "build": true, "dist": true, "venv": true, "env": true,
 }
 
-// Files lists what to read: files named, and the .py and .ipynb files of folders named.
+// Files lists what to read: files named, and the .py and .ipynb files of folders named, without those that macOS leaves beside them (._train.py).
 func (s Settings) Files(args []string) ([]string, error) {
 	var files []string
 	for _, arg := range args {
@@ -159,7 +159,7 @@ func (s Settings) Files(args []string) ([]string, error) {
 				return nil // a folder we may not read
 			case d.IsDir() && path != arg && s.skips(path, d.Name()):
 				return filepath.SkipDir
-			case d.IsDir() || !d.Type().IsRegular() || s.excluded(path) || !s.Tests && testFile(path, d.Name()):
+			case d.IsDir() || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), "._") || s.excluded(path) || !s.Tests && testFile(path, d.Name()):
 				return nil
 			}
 			if ext := filepath.Ext(path); ext == ".py" || ext == ".ipynb" {

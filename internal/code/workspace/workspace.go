@@ -37,6 +37,7 @@ type Workspace struct {
 
 	mu        sync.Mutex
 	folders   map[string]map[string]kind // by path: what is in it
+	ahead     map[string]listing         // by path: folders that were listed before anybody asked
 	asked     map[string]map[string]bool // by path: the names that were looked for
 	blind     map[string]bool            // folders that cannot be listed
 	resolvers map[string]*resolver       // by folder
@@ -107,7 +108,7 @@ func (w *Workspace) Check(ctx context.Context, files []string, jobs int) ([]Resu
 	for i, path := range files {
 		u := w.units[filepath.Clean(path)]
 		results[i] = Result{Path: path, Err: u.err}
-		if u.report != nil {
+		if u.report != nil && len(u.report.Findings)+len(u.report.Suppressions) > 0 {
 			opts := w.settings.For(path)
 			opts.Project = project
 			results[i].Findings = u.report.Choose(opts)
@@ -126,7 +127,7 @@ func (w *Workspace) load(ctx context.Context, files []string, jobs int) error {
 	for i, f := range files {
 		all[i] = filepath.Clean(f)
 	}
-	w.same = len(w.open) == 0 && w.cache.sameFolders(w)
+	w.same = len(w.open) == 0 && w.cache.sameFolders(ctx, w, jobs)
 	w.readAll(ctx, all, jobs)
 	for _, layer := range layers(all, w.importsOf) {
 		each(ctx, len(layer), jobs, func(i int) {
@@ -356,8 +357,8 @@ func (w *Workspace) Text(path string, src []byte) ([]lint.Finding, error) {
 // on what else was read when. It depends on no setting.
 func (w *Workspace) report(path string, src []byte, lookup flow.Lookup) (*lint.Report, error) {
 	if !isNotebook(path) {
-		report := lint.Check(path, src, lookup)
-		repair.Offer(repair.Unit{Path: path, Source: src, Lookup: lookup, Check: func(edits []pysource.Edit) *lint.Report {
+		report, module := lint.Look(path, src, nil, lookup)
+		repair.Offer(repair.Unit{Source: src, Module: module, Check: func(edits []pysource.Edit) *lint.Report {
 			return lint.Check(path, pysource.Apply(src, edits), lookup)
 		}}, report)
 		return report, nil
@@ -366,8 +367,8 @@ func (w *Workspace) report(path string, src []byte, lookup flow.Lookup) (*lint.R
 	if err != nil {
 		return lint.Unreadable(path, err), nil
 	}
-	report := lint.CheckCells(path, nb, lookup)
-	repair.Offer(repair.Unit{Path: path, Source: nb.Source, Lookup: lookup, Check: func(edits []pysource.Edit) *lint.Report {
+	report, module := lint.Look(path, nb.Source, nb.Cells, lookup)
+	repair.Offer(repair.Unit{Source: nb.Source, Module: module, Check: func(edits []pysource.Edit) *lint.Report {
 		changed, err := editNotebook(nb, edits)
 		if err != nil {
 			return nil
