@@ -92,7 +92,7 @@ Exit code 3: nothing fits; the answer then says what would.`,
 	addWords(flags, &o.Axes.Precision, "precision", "precisions to try, the first is the job's: "+strings.Join(torch.Precisions(), ", "), torch.ParsePrecision)
 	addWords(flags, &o.Axes.Checkpointing, "checkpointing", "none, selective, full (default: all the model can)", setup.ParseCheckpointing)
 	addWords(flags, &o.Axes.Optimizer, "optimizer", "optimizers to try, the first is the job's (default: forms of "+string(torch.DefaultOptimizer)+")", torch.ParseOptimizer)
-	addWords(flags, &o.Axes.Attn, "attn", "attention: sdpa, eager (default: the job's, and sdpa)", o.attention)
+	addWords(flags, &o.Axes.Attn, "attn", "attention: sdpa, eager, flash_attention_2 (default: the job's, and sdpa)", o.attention)
 	addWords(flags, &o.Axes.Loop, "loop", "loop: function, loss, plain, script (default: the job's and function; with --write, the form's own)", setup.ParseLoop)
 	addWords(flags, &o.Axes.Offload, "offload", "what to keep in host memory: none, optimizer (state and step), activations, both (default: none, optimizer)", setup.ParseOffload)
 	flags.IntVar(&o.GPUs, "gpus", 1, "number of cards (several cards are computed, not measured)")

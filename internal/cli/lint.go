@@ -113,16 +113,17 @@ func runLint(ctx context.Context, env Env, o lintOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	defer collectLess()()
+	cache := make(chan *workspace.Cache, 1)
+	go func() { cache <- openLintCache(env, o.NoCache) }() // while the folders are walked through
 	files, err := settings.Files(args)
+	o.cache = <-cache
 	if err != nil {
 		return unreadable(err)
 	}
 	if len(files) == 0 { // not a failure: a hook may be given folders without code
 		fmt.Fprintf(env.Stderr, "plimsoll: no Python files in %s (test files in folders are left out; --tests reads them)\n", strings.Join(args, ", "))
 	}
-	// Syntax trees are many small objects that die with their file: collecting less often halves the time and costs some 100 MiB.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	o.cache = openLintCache(env, o.NoCache)
 	defer func() { _ = o.cache.Save() }() // not to be able to write it is no failure of the check
 	if o.Diff {
 		return diffFiles(ctx, env, o, settings, files)
@@ -151,6 +152,18 @@ func runLint(ctx context.Context, env Env, o lintOptions, args []string) error {
 		return findingExit()
 	}
 	return nil
+}
+
+// collectLess makes the collector run seldom until the function it gives is called. Syntax trees are many small objects that die with their file, so that
+// collecting less often halves the time and costs some 100 MiB. The idle block keeps it from running at all while a run is small: its pages are never
+// touched, so that it takes no memory.
+func collectLess() func() {
+	idle := make([]byte, 64<<20)
+	before := debug.SetGCPercent(250)
+	return func() {
+		debug.SetGCPercent(before)
+		runtime.KeepAlive(idle)
+	}
 }
 
 // openLintCache reads what earlier runs saw, from the person's cache folder.

@@ -118,7 +118,7 @@ func TestLintFollowsLocalImports(t *testing.T) {
 
 func TestLintFixRewritesTheFile(t *testing.T) {
 	t.Parallel()
-	dir := project(t, map[string]string{"a.py": "import torch\nwith torch.cuda.amp.autocast():\n    model(x)\n"})
+	dir := project(t, map[string]string{"a.py": "import torch\nwith torch.cuda.amp.autocast():\n    model(x)\n", "requirements.txt": "torch>=2.1\n"})
 	r := plimsoll(t, "", "lint", "--fix", dir)
 	text, err := os.ReadFile(filepath.Join(dir, "a.py"))
 	if err != nil || !strings.Contains(string(text), `torch.amp.autocast("cuda")`) || !strings.Contains(r.stdout, "1 finding fixed") {
@@ -177,7 +177,7 @@ func TestLintSaysWhereItFoundNothingToRead(t *testing.T) {
 func TestLintFixesNotebooksAndKeepsTheirFormatting(t *testing.T) {
 	t.Parallel()
 	nb := "{\n \"cells\": [\n  {\"cell_type\": \"code\", \"source\": [\n   \"import torch\\n\",\n   \"with torch.cuda.amp.autocast():\\n\",\n   \"    model(x)\"]}],\n \"nbformat\": 4}\n"
-	dir := project(t, map[string]string{"a.ipynb": nb})
+	dir := project(t, map[string]string{"a.ipynb": nb, "requirements.txt": "torch>=2.1\n"})
 	plimsoll(t, "", "lint", "--fix", dir)
 	text, err := os.ReadFile(filepath.Join(dir, "a.ipynb"))
 	if want := strings.Replace(nb, "torch.cuda.amp.autocast()", `torch.amp.autocast(\"cuda\")`, 1); err != nil || string(text) != want {
@@ -188,7 +188,7 @@ func TestLintFixesNotebooksAndKeepsTheirFormatting(t *testing.T) {
 func TestLintShowsADiffAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	const program = "import torch\nwith torch.cuda.amp.autocast():\n    model(x)\nfor x, y in loader:\n    loss = criterion(model(x), y)\n    loss.backward(retain_graph=True)\n    optimizer.step()\n    optimizer.zero_grad()\n"
-	dir := project(t, map[string]string{"a.py": program})
+	dir := project(t, map[string]string{"a.py": program, "requirements.txt": "torch>=2.1\n"})
 	safe := plimsoll(t, "", "lint", "--diff", dir)
 	if safe.code != exitFinding || !strings.Contains(safe.stdout, "+with torch.amp.autocast(\"cuda\"):") || strings.Contains(safe.stdout, "+    loss.backward()") {
 		t.Errorf("exit %d\n%s", safe.code, safe.stdout)

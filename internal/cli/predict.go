@@ -43,6 +43,7 @@ type predictOptions struct {
 
 	command []string      // to predict, where one was given
 	trace   *traced.Trace // of a command: what it did past its first step
+	begun   *traced.Trace // of a command that was not followed through a step within the time: what it did before
 	script  string        // its name
 
 	unfollowed string // of a command: why nothing is known past its first step; empty: it is
@@ -132,14 +133,8 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		return predictMany(env, cmd, o, m, files)
 	}
 	j, err := o.job(env, cmd)
-	if err != nil && o.unfollowed != "" {
-		return fmt.Errorf("%w; %s", err, o.unfollowed)
-	}
-	if err != nil && o.trace != nil { // an optimizer nobody has written down, or a model that cannot be described
-		return o.printFollowed(env, cmd, m, fmt.Errorf("the captured step: %w", err))
-	}
-	if err != nil {
-		return err
+	if err != nil { // an optimizer nobody has written down, or a model that cannot be described
+		return o.withoutStep(env, cmd, m, err)
 	}
 	if o.Sweep != "" {
 		return predictSweep(env, o, j, m, files)
@@ -148,11 +143,8 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 		return predictRun(env, cmd, o, j, files, m)
 	}
 	src, err := files.source(&j)
-	if err != nil && o.trace != nil {
-		return o.printFollowed(env, cmd, m, fmt.Errorf("the captured step: %w", err))
-	}
 	if err != nil {
-		return err
+		return o.withoutStep(env, cmd, m, err)
 	}
 	if o.asked() {
 		return predictSpread(env, cmd, o, j, src, m)
@@ -160,11 +152,8 @@ func runPredict(env Env, cmd *cobra.Command, o predictOptions) error {
 	stop := progress(env, func() string { return "predicting three training steps, and the largest batch" })
 	defer stop()
 	res, err := predict.Run(j.Job, src, m)
-	if err != nil && o.trace != nil {
-		return o.printFollowed(env, cmd, m, fmt.Errorf("the captured step: %w", err))
-	}
 	if err != nil {
-		return cannotPredict(&j, err)
+		return o.withoutStep(env, cmd, m, cannotPredict(&j, err))
 	}
 	steps := res
 	if o.trace != nil {
@@ -393,7 +382,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.Checkpointing, "checkpointing", false, "activation checkpointing of every layer")
 	flags.IntVar(&f.Layers, "checkpoint-layers", 0, "with --checkpointing: checkpoint only this many layers, from the first")
 	flags.BoolVar(&f.OffloadActivations, "offload-activations", false, "keep what autograd saves in host memory (save_on_cpu)")
-	addWord(flags, &f.Attn, "attn", "attention: sdpa or eager (default sdpa)", f.attention)
+	addWord(flags, &f.Attn, "attn", "attention: sdpa, eager or flash_attention_2 (default sdpa)", f.attention)
 	flags.StringVar(&f.ZeroGrad, "zero-grad", "", "when gradients are set to None: before-forward, before-backward (default before-forward)")
 	addWord(flags, &f.Loop, "loop", "what the loop still refers to in the next forward pass: function (nothing), loss (nothing, and outputs are freed before backward), plain (batch, output, loss), script (output, loss); default function", setup.ParseLoop)
 }

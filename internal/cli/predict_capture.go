@@ -20,7 +20,7 @@ import (
 // predictScript predicts a training command: its first step operator by operator, and what it does after that from a trace. A script whose step cannot be
 // captured is answered from the trace alone.
 func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []string) error {
-	begun := time.Now()
+	since := time.Now()
 	forget, failed := o.captureInto(env, args)
 	if failed == nil {
 		defer forget()
@@ -38,7 +38,7 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 		}
 		return runPredict(env, cmd, *o)
 	}
-	t, err := follow(env, args, begun, max(o.Follow-time.Since(begun), o.Follow/2))
+	t, err := follow(env, args, since, max(o.Follow-time.Since(since), o.Follow/2))
 	var interrupted capture.Interrupted
 	switch {
 	case errors.As(err, &interrupted):
@@ -48,13 +48,16 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 			o.trace, o.script = t, scriptName(args)
 		} else {
 			o.unfollowed = unfollowed(t, err)
+			if err == nil && begun(t) {
+				o.begun, o.script = t, scriptName(args)
+			}
 		}
 		return runPredict(env, cmd, *o)
 	case err != nil && (why.Late || late(err)):
 		return unreadable(fmt.Errorf("%w; --follow %s waits longer", why, 5*o.Follow))
 	case err != nil:
 		return failed
-	case !t.Followed() && !(t.Ended == traced.AtLimit && t.Held()):
+	case !t.Followed() && !begun(t):
 		return unreadable(notFollowed(t, why, o.Follow))
 	}
 	m, err := o.machine()
@@ -64,6 +67,9 @@ func (o *predictOptions) predictScript(env Env, cmd *cobra.Command, args []strin
 	o.trace, o.script = t, scriptName(args)
 	return o.printFollowed(env, cmd, m, why)
 }
+
+// begun tells whether a trace that saw no whole step is an answer all the same: the script had something on the card when the time was over.
+func begun(t *traced.Trace) bool { return t.Ended == traced.AtLimit && t.Held() }
 
 // unfollowed says that a script is known up to its first step only, and why.
 func unfollowed(t *traced.Trace, err error) string {
@@ -77,6 +83,23 @@ func unfollowed(t *traced.Trace, err error) string {
 		why = "the time was over before its first step (--follow 10m waits longer)"
 	}
 	return "what the script does after its first step is not known; following it on tensors without data ended: " + why
+}
+
+// withoutStep answers where the captured step of a command is not predicted: from its trace, or with the reasons why there is neither.
+func (o *predictOptions) withoutStep(env Env, cmd *cobra.Command, m predict.Machine, err error) error {
+	if o.trace == nil {
+		o.trace = o.begun
+	}
+	switch {
+	case o.trace != nil:
+		return o.printFollowed(env, cmd, m, fmt.Errorf("the captured step: %w", err))
+	case o.unfollowed != "":
+		both := coded{exitUnreadable, nil}
+		errors.As(err, &both)
+		both.cause = fmt.Errorf("the captured step is not predicted: %s; %s", o.brief(err), o.unfollowed)
+		return both
+	}
+	return err
 }
 
 // late tells whether a script was not followed because time ran out.

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/script/modelcode"
+	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -137,8 +138,12 @@ func (m *modelFiles) source(j *fileJob) (predict.Source, error) {
 	if j.Image == 0 && c.Has("image_size") && j.Task == "image-cls" {
 		j.Image = c.Int("image_size")
 	}
-	if j.Task != c.Family.Task && !predict.HasHead(j.Job, c) {
-		return m.fromCode(j, data, fmt.Errorf("model_type %q has no head for task %q here", c.Type, j.Task))
+	if (j.Task != c.Family.Task || j.Attn == setup.FlashAttention2) && !predict.HasHead(j.Job, c) {
+		missing := fmt.Errorf("model_type %q has no head for task %q here", c.Type, j.Task)
+		if j.Attn == setup.FlashAttention2 {
+			missing = fmt.Errorf("model_type %q is not built in with attn %s", c.Type, j.Attn)
+		}
+		return m.fromCode(j, data, missing)
 	}
 	return predict.Source{Config: c}, checked(j)
 }
@@ -152,6 +157,9 @@ func checked(j *fileJob) error {
 
 // fromCode reads a model that is not built in from its modelling code.
 func (m *modelFiles) fromCode(j *fileJob, config []byte, unsupported error) (predict.Source, error) {
+	if err := j.Attn.Runs(j.Precision()); err != nil {
+		return predict.Source{}, usageError("%w", err)
+	}
 	config = hfconfig.StandardJSON(config)
 	about := hfconfig.About(config)
 	said := j.Job // what the model's code decides itself is no part of the question, so that every question is the same
@@ -162,11 +170,11 @@ func (m *modelFiles) fromCode(j *fileJob, config []byte, unsupported error) (pre
 	g, err := read(j.Job)
 	switch {
 	case errors.Is(err, modelcode.ErrNoPython):
-		return predict.Source{}, unreadable(named(j, fmt.Errorf("%w. It can be read from its own code: %w", unsupported, err)))
+		return predict.Source{}, unreadable(named(j, unread{unsupported, err}))
 	case modelcode.Asks(err):
 		return predict.Source{}, unreadable(named(j, err))
 	case err != nil:
-		return predict.Source{}, unreadable(named(j, fmt.Errorf("model_type %q is not built in, and %w; a script that trains it can be captured instead: plimsoll predict -- python train.py", about.Type, err)))
+		return predict.Source{}, unreadable(named(j, fmt.Errorf("%w, and %w; a script that trains it can be captured instead: plimsoll predict -- python train.py", unsupported, err)))
 	}
 	j.Task = g.Trace.Task
 	if j.Image == 0 && j.Task == "image-cls" {
@@ -181,6 +189,18 @@ func (m *modelFiles) fromCode(j *fileJob, config []byte, unsupported error) (pre
 	j.CheckpointModules = g.Trace.Checkpoints
 	return predict.Source{Graph: g, Read: read}, nil
 }
+
+// unread says that a model is not built in, and that there is no Python to read it with.
+type unread struct {
+	reason error // why no built-in model serves
+	python error // what is missing, and how to install it
+}
+
+func (u unread) Error() string {
+	return fmt.Sprintf("%v, and cannot be read from its own code: %v", u.reason, u.python)
+}
+
+func (u unread) Unwrap() []error { return []error{u.reason, u.python} }
 
 // named puts the file of a job's model in front of an error about it.
 func named(j *fileJob, err error) error {

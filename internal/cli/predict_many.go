@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"runtime"
@@ -47,12 +48,12 @@ func predictMany(env Env, cmd *cobra.Command, o predictOptions, m predict.Machin
 	var count tally
 	table := textout.NewPredictionTable(screen.New(env.Stdout, env.Style))
 	out := json.NewEncoder(screen.JSON(env.Stdout))
-	err = predictAll(env, jobs, m, files, func(r report.Prediction) error {
+	err = predictAll(env, jobs, m, files, func(r oneOfMany) error {
 		count.add(&r)
 		if o.JSON {
-			return out.Encode(&r)
+			return out.Encode(&r.Prediction)
 		}
-		return table.Add(r)
+		return table.Add(r.Prediction)
 	})
 	if err == nil && !o.JSON {
 		err = table.Close()
@@ -67,17 +68,17 @@ func predictMany(env Env, cmd *cobra.Command, o predictOptions, m predict.Machin
 }
 
 // predictAll uses every processor and hands results out in the order of the jobs, as soon as there are any. It holds only a few jobs at a time.
-func predictAll(env Env, jobs iter.Seq[fileJob], m predict.Machine, files *modelFiles, each func(report.Prediction) error) error {
+func predictAll(env Env, jobs iter.Seq[fileJob], m predict.Machine, files *modelFiles, each func(oneOfMany) error) error {
 	// Many predictions one after the other make much garbage and keep little: collecting it as seldom as one alone may would only take memory.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	workers := runtime.GOMAXPROCS(0)
-	results := make(chan chan report.Prediction, 2*workers)
+	results := make(chan chan oneOfMany, 2*workers)
 	stop := make(chan struct{})
 	go func() {
 		defer close(results)
 		free := make(chan struct{}, workers)
 		for j := range jobs {
-			result := make(chan report.Prediction, 1)
+			result := make(chan oneOfMany, 1)
 			select {
 			case <-stop:
 				return
@@ -108,10 +109,16 @@ func predictAll(env Env, jobs iter.Seq[fileJob], m predict.Machine, files *model
 	return failed
 }
 
+// oneOfMany is what became of one of many jobs.
+type oneOfMany struct {
+	report.Prediction
+	python error // the reason of a failure that is this machine's, not the job's: there is no Python to read models with
+}
+
 // predictOne turns a failure into a result that says so: one bad job does not stop the others.
-func predictOne(j fileJob, m predict.Machine, files *modelFiles) (r report.Prediction) {
-	failed := func(err error) report.Prediction {
-		return report.Prediction{Schema: report.PredictSchema, ID: j.ID, Title: j.Model, Error: err.Error(), Assumptions: []string{}}
+func predictOne(j fileJob, m predict.Machine, files *modelFiles) (r oneOfMany) {
+	failed := func(err error) oneOfMany {
+		return oneOfMany{Prediction: report.Prediction{Schema: report.PredictSchema, ID: j.ID, Title: j.Model, Error: err.Error(), Assumptions: []string{}}}
 	}
 	defer func() {
 		if problem := recover(); problem != nil {
@@ -122,6 +129,11 @@ func predictOne(j fileJob, m predict.Machine, files *modelFiles) (r report.Predi
 		return failed(j.broken)
 	}
 	src, err := files.source(&j)
+	if u := (unread{}); errors.As(err, &u) {
+		r = failed(fmt.Errorf("%s%w", j.where, u))
+		r.python = u.python
+		return r
+	}
 	if err != nil {
 		return failed(fmt.Errorf("%s%w", j.where, err))
 	}
@@ -129,23 +141,29 @@ func predictOne(j fileJob, m predict.Machine, files *modelFiles) (r report.Predi
 	if err != nil {
 		return failed(fmt.Errorf("%s%w", j.where, cannotPredict(&j, err)))
 	}
-	return res.Report
+	return oneOfMany{Prediction: res.Report}
 }
 
 // tally counts what became of many predictions.
 type tally struct {
 	all, tooLarge, failed int
 	first                 []string // failures, the first of them
+	unread                int      // failures because there is no Python to read the model with
+	lastUnread            string   // the last of them
+	python                error    // what is missing
 }
 
 const maxFailures = 20 // lines of failures that are told one by one; all of them stand among the results
 
-func (c *tally) add(r *report.Prediction) {
+func (c *tally) add(r *oneOfMany) {
 	c.all++
 	switch {
+	case r.python != nil: // the same for every job: told once
+		c.failed++
+		c.unread, c.lastUnread, c.python = c.unread+1, screen.Clean(failure(&r.Prediction)), r.python
 	case r.Error != "":
-		if c.failed++; c.failed <= maxFailures {
-			c.first = append(c.first, screen.Clean(failure(r)))
+		if c.failed++; len(c.first) < maxFailures {
+			c.first = append(c.first, screen.Clean(failure(&r.Prediction)))
 		}
 	case !r.Fits:
 		c.tooLarge++
@@ -165,8 +183,14 @@ func (c *tally) verdict(env Env) error {
 	for _, line := range c.first {
 		fmt.Fprintf(env.Stderr, "plimsoll: %s\n", line)
 	}
-	if c.failed > maxFailures {
-		fmt.Fprintf(env.Stderr, "plimsoll: and %d more\n", c.failed-maxFailures)
+	if more := c.failed - c.unread - len(c.first); more > 0 {
+		fmt.Fprintf(env.Stderr, "plimsoll: and %d more\n", more)
+	}
+	switch {
+	case c.unread == 1:
+		fmt.Fprintf(env.Stderr, "plimsoll: %s\n", c.lastUnread)
+	case c.unread > 1:
+		fmt.Fprintf(env.Stderr, "plimsoll: the models of %d jobs are not built in and cannot be read from their code: %v\n", c.unread, c.python)
 	}
 	if c.failed > 0 {
 		return unreadable(fmt.Errorf("%d of %d jobs could not be predicted", c.failed, c.all))
@@ -210,12 +234,12 @@ func predictSweep(env Env, o predictOptions, j fileJob, m predict.Machine, files
 	var count tally
 	var results []report.Prediction
 	out := json.NewEncoder(screen.JSON(env.Stdout))
-	err = predictAll(env, slices.Values(jobs), m, files, func(r report.Prediction) error {
+	err = predictAll(env, slices.Values(jobs), m, files, func(r oneOfMany) error {
 		count.add(&r)
 		if o.JSON {
-			return out.Encode(&r)
+			return out.Encode(&r.Prediction)
 		}
-		results = append(results, r)
+		results = append(results, r.Prediction)
 		return nil
 	})
 	if !o.JSON {

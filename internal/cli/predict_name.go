@@ -117,6 +117,6 @@ func (f *jobFlags) attention(word string) (setup.Attention, error) {
 // noteAttention says so in the answer.
 func (f *jobFlags) noteAttention(j *fileJob) {
 	if f.attnSaid != "" {
-		j.Notes = append(j.Notes, fmt.Sprintf("%s is counted as sdpa, which saves the same tensors for backward", f.attnSaid))
+		j.Notes = append(j.Notes, fmt.Sprintf("%s is counted as %s, which saves the same tensors for backward", f.attnSaid, j.Attn))
 	}
 }

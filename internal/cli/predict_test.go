@@ -125,6 +125,27 @@ func TestPredictJobsPrintsOneLineAJobInOrder(t *testing.T) {
 	}
 }
 
+// A Python that cannot read models is asked once, however many jobs would need it, and what to install is told once.
+func TestJobsAskAPythonWithoutTransformersOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	python, started := filepath.Join(dir, "python"), filepath.Join(dir, "started")
+	if err := os.WriteFile(python, []byte("#!/bin/sh\necho once >> "+started+"\necho transformers >&2\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	jobs := strings.Repeat(`{"config":{"model_type":"arcee","hidden_size":64},"batch":1,"seq":8}`+"\n", 5)
+	code, stdout, stderr := invoke(t, jobs, "predict", "--jobs", "-", "--json", "--python", python)
+	if code != exitUnreadable || strings.Count(stderr, "transformers") != 3 || !strings.Contains(stderr, "the models of 5 jobs are not built in") || !strings.Contains(stderr, "pip install torch transformers") {
+		t.Errorf("exit code %d, stderr:\n%s", code, stderr)
+	}
+	if n := strings.Count(stdout, `model_type \"arcee\" is not built in`); n != 5 || strings.Contains(stdout, "albert") {
+		t.Errorf("%d of 5 results name their model:\n%s", n, stdout)
+	}
+	if starts, err := os.ReadFile(started); err != nil || strings.Count(string(starts), "once") != 1 {
+		t.Errorf("Python was started %d times, %v", strings.Count(string(starts), "once"), err)
+	}
+}
+
 // A hundred lines, one of them bad, one huge: results come as lines are read, and only bad lines are missing.
 func TestPredictJobsStreams(t *testing.T) {
 	t.Parallel()
@@ -223,11 +244,11 @@ func TestPredictRefusesClearly(t *testing.T) {
 	}
 }
 
-func TestAnUnsupportedModelSaysHowToExportAGraph(t *testing.T) {
+func TestAModelThatIsNotBuiltInSaysWhatToInstall(t *testing.T) {
 	t.Parallel()
 	job := `{"config":{"model_type":"mamba"},"batch":1,"seq":8}`
 	code, _, stderr := invoke(t, job, "predict", "--job", "-")
-	if code != 4 || !strings.Contains(stderr, "torch.export") || !strings.Contains(stderr, "qwen3") {
+	if code != 4 || !strings.Contains(stderr, `model_type "mamba" is not built in`) || !strings.Contains(stderr, "pip install torch transformers") {
 		t.Errorf("exit code %d, stderr %s", code, stderr)
 	}
 }

@@ -33,6 +33,9 @@ func (s Setup) Lower() (Lowered, error) {
 	if err := s.divided(); err != nil {
 		return l, err
 	}
+	if err := s.Attn.Runs(s.Precision); err != nil {
+		return l, err
+	}
 	if s.Offload.Has(OffloadOptimizer) { // torchao's and DeepSpeed's optimizers on the host have one implementation
 		l.Compute.Optimizer = s.Optimizer.Kind()
 	}

@@ -149,9 +149,18 @@ type Attention string
 
 // The implementations.
 const (
-	SDPA           Attention = "sdpa"
-	EagerAttention Attention = "eager"
+	SDPA            Attention = "sdpa"
+	EagerAttention  Attention = "eager"
+	FlashAttention2 Attention = "flash_attention_2" // the package flash-attn
 )
+
+// Runs refuses a precision that an implementation of attention does not compute in.
+func (a Attention) Runs(p torch.Precision) error {
+	if a == FlashAttention2 && p.Autocast() == "" && p.Params() == torch.FP32 {
+		return fmt.Errorf("attn %s computes in bf16 and fp16 only, and this job is in fp32: set --precision bf16 or amp-bf16, or --attn sdpa", a)
+	}
+	return nil
+}
 
 // Loop is what a training loop still refers to while the next forward runs.
 type Loop string
@@ -209,7 +218,7 @@ const (
 // Words of each axis, as the command line spells them.
 var (
 	checkpointings = []Checkpointing{None, Full, Selective}
-	attentions     = []Attention{SDPA, EagerAttention}
+	attentions     = []Attention{SDPA, EagerAttention, FlashAttention2}
 	loops          = []Loop{Function, LossOnly, Plain, Script, Kept}
 	offloads       = []Offload{OffloadOptimizer, OffloadActivations, OffloadBoth}
 	shardings      = []Sharding{DDP, ZeRO1, ZeRO2, ZeRO3, FSDP2, HSDP}
@@ -238,12 +247,11 @@ func ParseCheckpointing(word string) (Checkpointing, error) {
 	return parse("checkpointing", word, checkpointings)
 }
 
-// ParseAttention reads a word. The kernels that transformers names flash_attention_2 and flash_attention_3 save what sdpa's does: queries,
-// keys, values, the output and one number a row
-// (https://github.com/pytorch/pytorch/blob/v2.11.0/tools/autograd/derivatives.yaml, _scaled_dot_product_flash_attention).
+// ParseAttention reads a word. flash_attention_3 and a bare "flash" mean flash_attention_2: the kernels for Hopper save the same tensors, queries, keys, values, the output and a number
+// for each row and head (https://github.com/Dao-AILab/flash-attention/blob/v2.8.3/hopper/flash_attn_interface.py, FlashAttnFunc).
 func ParseAttention(word string) (Attention, error) {
 	if strings.HasPrefix(plain(word), "flash") {
-		return SDPA, nil
+		return FlashAttention2, nil
 	}
 	return parse("attn", word, attentions)
 }

@@ -166,7 +166,7 @@ def main():
     p.add_argument("--minutes", type=float, default=10, help="stop after so long")
     p.add_argument("--rows", type=int, default=1 << 30, help="stop after so many")
     p.add_argument("--seed", type=int, default=1, help="another seed draws other layers")
-    p.add_argument("--shares", default=layers.SHARES, help="how often each kind is drawn: random, random1 and random3 for random layers of two, one and three dimensions, near for layers like published ones, and the kinds of layers.json.gz")
+    p.add_argument("--shares", default=layers.SHARES, help="how often each kind is drawn: random, random1 and random3 for random layers of two, one and three dimensions, near for layers like published ones, adapter for LoRA beside them, wave for sound, wide for large kernels, and the kinds of layers.json.gz")
     p.add_argument("--all", action="store_true", help="the largest workspace of all plans, instead of that of the first")
     o = p.parse_args()
     if not torch.cuda.is_available():

@@ -6,6 +6,8 @@ import random
 import string
 import struct
 
+import madeup
+
 
 def mnist(folder):
     """MNIST's raw files, with so few digits that reading them takes no time; torchvision and the older loaders look for these names."""
@@ -134,10 +136,10 @@ def language(folder):
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    words = ["<pad>", "<eos>", "<unk>", *(f"w{i}" for i in range(3997))]
+    words = ["<pad>", "<eos>", "<unk>", *(f"w{i}" for i in range(3996)), "<mask>"]
     tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", model_max_length=1024)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", mask_token="<mask>", model_max_length=1024)
     fast.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
     fast.save_pretrained(os.path.join(folder, "model"))
     config = LlamaConfig(vocab_size=4000, hidden_size=512, intermediate_size=1376, num_hidden_layers=6, num_attention_heads=8, num_key_value_heads=4,
@@ -250,7 +252,7 @@ def big_pictures(folder):
     pictures(folder, size=288)
 
 
-kinds = {f.__name__: f for f in (mnist, cifar10, cifar100, words, names, characters, tokens, pictures, big_pictures, masks, cora, language, wikitext, stories, papers, points, purchases, headlines, triples, readings)}
+kinds = {f.__name__: f for f in (mnist, cifar10, cifar100, words, names, characters, tokens, pictures, big_pictures, masks, cora, language, wikitext, stories, papers, points, purchases, headlines, triples, readings, *madeup.kinds)}
 
 
 def make(row, folder):

@@ -148,7 +148,7 @@ func (s *search) buys(c candidate, sure bool) []string {
 		set     func(*point)
 	}{
 		{c.Optimizer != j.Optimizer, "optimizer " + string(c.Optimizer), func(p *point) { p.Optimizer = j.Optimizer }},
-		{c.Attn != j.Attn, "attention " + string(c.Attn), func(p *point) { p.Attn = j.Attn }},
+		{c.Attn != j.Attn && c.Attn != "", "attention " + string(c.Attn), func(p *point) { p.Attn = j.Attn }},
 		{c.Loop != j.Loop, loopWords[c.Loop], func(p *point) { p.Loop = j.Loop }},
 		{c.Conf != s.r.Conf, "allocator " + c.Conf, func(p *point) { p.Conf = s.r.Conf }},
 		{c.Offload.Has(setup.OffloadOptimizer), "optimizer state on the host", func(p *point) { p.Offload = p.Offload.Without(setup.OffloadOptimizer) }},

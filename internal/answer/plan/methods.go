@@ -169,7 +169,7 @@ func (r Request) reach(m *report.Method) {
 	samples := func(n int) job.Job { k := j; k.Batch, k.Accumulate = n, r.accumulated(n); return k }
 	tokens := func(n int) job.Job { k := j; k.Seq = 64 * n; return k }
 	of := func(vary func(int) job.Job) sized {
-		return sized{room, func(n int) units.Bytes { return bound(vary(n)) }, func(n int) units.Bytes { return need(vary(n)) }}
+		return sized{room, func(n int) units.Bytes { return bound(vary(n)) }, func(n int) units.Bytes { return need(vary(n)) }, fine}
 	}
 	m.Needs = need(j) + predict.Context(r.Machine)
 	m.LargestBatch = of(samples).largest(1, mostSamples)
@@ -186,26 +186,45 @@ func (r Request) accumulated(n int) int {
 type sized struct {
 	room        units.Bytes
 	bound, need func(int) units.Bytes
+	part        int // of a size that need not be told
 }
 
-// fine is how far an edge may be below the true one: a 64th.
-const fine = 64
+// How far below the true one an edge may be: a 64th, and an eighth where what is usual does not fit.
+const (
+	fine   = 64
+	coarse = 8
+)
 
-// extent is a size and what it needs.
+// step is how far apart two sizes are that need not be told apart.
+func (s sized) step(n int) int { return max(1, n/s.part) }
+
+// extent is a size, what it needs at least and what it needs: the same where that is too much already.
 type extent struct {
-	n    int
-	need units.Bytes
+	n           int
+	bound, need units.Bytes
 }
 
-// largest is the largest number up to a limit that fits; within 1.6 %, 0 where none does. It sets out from a usual number.
+// slack is what the allocator holds beyond what is asked for.
+func (e extent) slack() float64 { return float64(e.need - e.bound) }
+
+// at asks the bound first.
+func (s sized) at(n int) extent {
+	e := extent{n: n, bound: s.bound(n)}
+	if e.need = e.bound; e.bound <= s.room {
+		e.need = s.need(n)
+	}
+	return e
+}
+
+// largest is the largest number up to a limit that fits, as far as it is told; 0 where none does. It sets out from a usual number.
 func (s sized) largest(usual, limit int) int {
 	usual = min(max(usual, 1), limit)
-	low, high := extent{usual, s.need(usual)}, extent{limit + 1, 0}
+	low, high := s.at(usual), extent{n: limit + 1}
 	if low.need > s.room {
 		if usual == 1 {
 			return 0
 		}
-		high, low = low, extent{1, s.need(1)}
+		high, low, s.part = low, s.at(1), coarse
 		if low.need > s.room {
 			return 0
 		}
@@ -213,51 +232,64 @@ func (s sized) largest(usual, limit int) int {
 	return s.edge(low, high)
 }
 
-// suggested is about where the room ends, from a number that fits: the bound, which is found fast, tells how what is needed grows.
-func (s sized) suggested(low extent) int {
-	more := s.bound(2*low.n) - s.bound(low.n)
-	if more <= 0 {
-		return 4 * low.n
-	}
-	return low.n + int(float64(s.room-low.need)/float64(more)*float64(low.n))
-}
-
-// edge is the largest number that fits, from one that does up to one that does not, whose need is 0 where it is not known; within 1.6 %. Needs grow nearly in proportion, and faster rather than
-// slower: the first guess is the bound's, others are drawn through what is known, and the next number after a good guess mostly is too large.
+// edge is the largest number that fits, from one that does up to one that does not, whose need is 0 where it is not known.
 func (s sized) edge(low, high extent) int {
-	before, close := low, false // the last one but one that fits
-	for try := 0; high.n-low.n > max(1, low.n/fine); try++ {
-		var guess int
-		switch {
-		case close:
-			guess = low.n + max(1, low.n/fine)
-		case try == 0 && high.need == 0:
-			guess = s.suggested(low)
-		default:
-			guess = s.drawn(before, low, high, try)
+	before := extent{} // the last one but one that fits
+	for try := 0; high.n-low.n > s.step(low.n); try++ {
+		guess := (low.n + high.n) / 2
+		if try < aimed { // then by halves: the worst case stays logarithmic
+			guess = max(s.aim(before, low, high), low.n+s.step(low.n))
 		}
-		guess = min(max(guess, low.n+1), high.n-1)
-		at := extent{guess, s.need(guess)}
+		at := s.at(min(guess, high.n-1))
 		if at.need > s.room {
-			high, close = at, false
-			continue
+			high = at
+		} else {
+			before, low = low, at
 		}
-		before, low, close = low, at, high.need > 0 && !close
 	}
 	return low.n
 }
 
-// drawn is the next number to try between one that fits and one that does not; every fourth by halves, so that the worst case stays logarithmic.
-func (s sized) drawn(before, low, high extent, try int) int {
-	a, b := low, high
-	if high.need == 0 { // not known
-		a, b = before, low
+// aimed is how many guesses are aimed, and aims how often the bound is asked for one.
+const (
+	aimed = 6
+	aims  = 4
+)
+
+// aim is where the room should end. The bound tells what is asked for; what the allocator holds beyond that is drawn through the two nearest that are known, from nothing at zero where one is.
+func (s sized) aim(before, low, high extent) int {
+	other := before
+	if high.need > high.bound {
+		other = high
 	}
-	switch {
-	case b.need > a.need && try%4 != 3:
-		return a.n + int(float64(s.room-a.need)/float64(b.need-a.need)*float64(b.n-a.n))
-	case high.need == 0:
-		return 4 * low.n
+	steep := (low.slack() - other.slack()) / float64(low.n-other.n)
+	needed := func(e extent) float64 { return float64(e.bound) + low.slack() + steep*float64(e.n-low.n) }
+	from, to, room := low, high, float64(s.room)
+	for range aims {
+		guess := 2 * low.n
+		switch {
+		case to.bound > 0:
+			guess = from.n + drawn(float64(to.n-from.n), room-needed(from), needed(to)-needed(from))
+		case from.n > low.n:
+			guess = from.n + drawn(float64(from.n-low.n), room-needed(from), needed(from)-needed(low))
+		}
+		if to.n-from.n < 2 || guess == from.n {
+			break
+		}
+		at := extent{n: min(max(guess, from.n+1), to.n-1)}
+		if at.bound = s.bound(at.n); needed(at) > room {
+			to = at
+		} else {
+			from = at
+		}
 	}
-	return (low.n + high.n) / 2
+	return from.n
+}
+
+// drawn is how far a line that rises so much over a distance goes until it has risen as much as is wanted.
+func drawn(distance, wanted, rise float64) int {
+	if rise <= 0 {
+		return int(distance)
+	}
+	return int(min(distance*wanted/rise, mostTokens))
 }

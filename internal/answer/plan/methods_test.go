@@ -44,18 +44,22 @@ func TestLargestFindsTheEdge(t *testing.T) {
 		room := units.Bytes(rapid.IntRange(0, 1<<20).Draw(t, "room"))
 		needs := 0
 		s := sized{
-			room:  room,
+			room: room, part: fine,
 			bound: func(n int) units.Bytes { return units.Bytes(max(rest, each*n)) },
 			need: func(n int) units.Bytes {
 				needs++
 				return units.Bytes(max(rest, each*n) + each*n*more/1000)
 			},
 		}
-		got := s.largest(rapid.IntRange(0, 4096).Draw(t, "usual"), limit)
+		usual := rapid.IntRange(0, 4096).Draw(t, "usual")
+		got, part := s.largest(usual, limit), fine
+		if s.need(max(1, min(usual, limit))) > room {
+			part = coarse
+		}
 		if got > 0 && (got > limit || s.need(got) > room) {
 			t.Fatalf("%d does not fit", got)
 		}
-		if next := got + max(1, got/fine) + 1; next <= limit && s.need(next) <= room {
+		if next := got + max(1, got/part) + 1; next <= limit && s.need(next) <= room {
 			t.Fatalf("%d fits too, not only %d", next, got)
 		}
 		if needs > 40 {

@@ -17,7 +17,7 @@ func (r *Request) fillNumerics() {
 	}
 	if len(a.Optimizer) == 0 {
 		a.Optimizer = r.Job.Optimizer.Forms()
-		if r.Numerics {
+		if r.Numerics && r.Job.LoRARank == 0 { // of adapters there is little state, whatever the optimizer
 			kind, _ := r.Job.Optimizer.Kind().Algorithm()
 			a.Optimizer = append(a.Optimizer, kind.Lighter...)
 		}

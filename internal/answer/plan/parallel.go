@@ -77,7 +77,7 @@ func (s *search) listen(all []point) {
 func (s *search) ahead(c candidate) {
 	next := []candidate{c}
 	for _, q := range s.queue[:min(3, len(s.queue))] {
-		if !q.solved && q.Checkpointing != setup.Selective {
+		if q.Checkpointing != setup.Selective && s.open(q) {
 			next = append(next, q)
 		}
 	}
@@ -112,14 +112,17 @@ func (s *search) ahead(c candidate) {
 	s.predictions += len(s.memories) - was
 }
 
+// open tells that a candidate will be asked about when its turn comes, as far as is known.
+func (s *search) open(c candidate) bool { return !c.solved && !s.needless(c) && !s.waits(c) }
+
 // beside begins to solve the next candidate of the queue, in a copy of the search whose answers are forgotten: when that one's turn comes, needs knows what it asks for. It returns what waits for
 // the end of it.
 func (s *search) beside() (wait func()) {
-	if !s.foresees || len(s.queue) == 0 || s.queue[0].solved || runtime.GOMAXPROCS(0) < 2 {
+	if !s.foresees || len(s.queue) == 0 || !s.open(s.queue[0]) || runtime.GOMAXPROCS(0) < 2 {
 		return func() {}
 	}
 	next, other := s.queue[0], *s
-	other.queue, other.refused, other.parts, other.passes = nil, nil, maps.Clone(s.parts), maps.Clone(s.passes)
+	other.queue, other.waiting, other.refused, other.parts, other.passes = nil, nil, nil, maps.Clone(s.parts), maps.Clone(s.passes)
 	other.Notes = s.copied()
 	var end sync.WaitGroup
 	end.Go(func() { other.solve(next) })

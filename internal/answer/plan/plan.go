@@ -121,7 +121,7 @@ func (r *Request) fill(layers int) error {
 	r.offloadAsked = len(a.Offload) > 0
 	if len(a.Offload) == 0 {
 		a.Offload = []setup.Offload{setup.OffloadNone}
-		if r.GPUs == 1 && r.Job.Optimizer.WholeStates() > 0 {
+		if r.GPUs == 1 && r.Job.Optimizer.WholeStates() > 0 && r.Job.LoRARank == 0 { // of adapters there is little state
 			a.Offload = append(a.Offload, setup.OffloadOptimizer)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/answer/predict"
@@ -113,6 +114,9 @@ func TestTheFirstPlanFitsAndIsAsFastAsTheBestMeasuredOne(t *testing.T) {
 				continue
 			}
 			p := fit.Plans[0]
+			if slices.ContainsFunc(p.Changes, func(c string) bool { return strings.HasPrefix(c, "attention ,") || c == "attention " }) {
+				t.Errorf("%s in %s: a change without a name: %q", model, limit.Short(), p.Changes) // a graph has the attention it was captured with
+			}
 			r, ok := rowOf(rows, p)
 			if !ok || r.OOM || r.Measured.Reserved+contextOfRows > limit {
 				t.Errorf("%s in %s: the first plan does not fit: %+v", model, limit.Short(), p)

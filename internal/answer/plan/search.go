@@ -63,7 +63,8 @@ type search struct {
 	queue       queue
 	considered  int
 	predictions int
-	found       []candidate
+	found       []candidate // in the order of their times
+	waiting     []candidate // for a plan that needs no memory of the host
 	refused     []candidate // known not to fit
 	bounded     bool        // some point was left out by a bound
 	failed      error       // why the last point that was left out otherwise could not be computed
@@ -163,24 +164,57 @@ func (s *search) wanted() int {
 
 // find takes the fastest point again and again until so many plans are known, the first of all among them. A further call goes on where the last one ended.
 func (s *search) find(want int) {
-	for len(s.queue) > 0 {
-		if s.enough(want, s.queue[0].took.total) {
-			return
-		}
+	s.drain(want)
+	if slices.ContainsFunc(s.found, func(c candidate) bool { return c.Offload == "" }) {
+		return
+	}
+	if s.squeezeRefused(); s.onTheCard() {
+		s.readmit()
+		s.drain(want)
+	}
+}
+
+func (s *search) drain(want int) {
+	for len(s.queue) > 0 && !s.enough(want, s.queue[0].took.total) {
 		c := heap.Pop(&s.queue).(candidate)
 		switch {
 		case s.needless(c):
+		case s.waits(c):
+			s.waiting = append(s.waiting, c)
 		case c.solved:
-			s.found = append(s.found, c)
+			s.take(c)
 		default:
 			wait := s.beside()
 			s.solve(c)
 			wait()
 		}
 	}
-	if !slices.ContainsFunc(s.found, func(c candidate) bool { return c.Offload == "" }) {
-		s.squeezeRefused()
+}
+
+// waits tells that a plan moves something to the host without being asked to, and none that does not was found yet: where there is none, it is one of the ways out, not a plan.
+func (s *search) waits(c candidate) bool {
+	return c.Offload != "" && s.r.within == 0 && !s.onTheCard()
+}
+
+// take adds a plan to those found, which are in the order of their times.
+func (s *search) take(c candidate) {
+	after, _ := slices.BinarySearchFunc(s.found, c, func(f, c candidate) int {
+		if f.took.total <= c.took.total {
+			return -1
+		}
+		return 1
+	})
+	if s.found = slices.Insert(s.found, after, c); s.onTheCard() {
+		s.readmit()
 	}
+}
+
+// readmit puts plans that waited back into the queue.
+func (s *search) readmit() {
+	for _, c := range s.waiting {
+		heap.Push(&s.queue, c)
+	}
+	s.waiting = nil
 }
 
 // enough tells that plans which take longer than so many seconds are not asked for.
@@ -188,7 +222,8 @@ func (s *search) enough(want int, seconds float64) bool {
 	if len(s.found) == 0 {
 		return s.r.within > 0 && seconds > s.r.within
 	}
-	return len(s.found) >= want && seconds > s.reach() && s.onTheCard()
+	i := slices.IndexFunc(s.found, func(c candidate) bool { return c.Offload == "" }) // it may have been found before faster ones that wait for it
+	return len(s.found) >= want && seconds > s.reach() && (s.r.offloadAsked || i >= 0 && seconds > s.found[i].took.total)
 }
 
 // squeezeRefused looks among the points that do not fit at ease for those the allocator gets through all the same. They are plans only where there is no other:
@@ -198,7 +233,7 @@ func (s *search) squeezeRefused() {
 	for _, c := range s.refused {
 		if c.need = s.squeeze(c.point, c.need); c.need.limited != nil {
 			c.solved = true
-			s.found = append(s.found, c)
+			s.take(c)
 		} else {
 			left = append(left, c)
 		}
@@ -237,14 +272,21 @@ func (s *search) reach() float64 {
 	return best.took.total * (1 + s.tie(best.took))
 }
 
-// needless tells that a plan moves something to the host where the same one fits without.
+// needless tells that a plan moves something to the host, or checkpoints some layers, where the same one fits without; or moves something without being asked to where a faster one fits without.
 func (s *search) needless(c candidate) bool {
-	if c.Offload == "" {
-		return false
+	var without []point
+	if c.Offload != "" {
+		twin := groupOf(c.point)
+		twin.Offload = ""
+		without = append(without, twin)
 	}
-	twin := groupOf(c.point)
-	twin.Offload = ""
-	return slices.ContainsFunc(s.found, func(f candidate) bool { return groupOf(f.point) == twin })
+	if c.Checkpointing == setup.Selective {
+		without = append(without, groupOf(c.Checkpointed(0)))
+	}
+	return slices.ContainsFunc(s.found, func(f candidate) bool {
+		moved := c.Offload != "" && f.Offload == "" && !s.r.offloadAsked && f.took.total <= c.took.total && f.need.limited == nil
+		return moved && (s.changesNumerics(c.point) || !s.changesNumerics(f.point)) || slices.Contains(without, groupOf(f.point))
+	})
 }
 
 // onTheCard tells whether some plan needs no memory of the host. Where none does, nothing fits: offload is then one of the ways out, not a plan.
@@ -290,7 +332,7 @@ func (s *search) changes(p point) int {
 	j := s.r.Job
 	n := 0
 	for _, differs := range []bool{
-		p.Conf != s.r.Conf, p.Loop != j.Loop, p.Optimizer != j.Optimizer, p.Attn != j.Attn, p.Offload != "", p.Precision != j.Precision(),
+		p.Conf != s.r.Conf, p.Loop != j.Loop, p.Optimizer != j.Optimizer, p.Attn != j.Attn && p.Attn != "", p.Offload != "", p.Precision != j.Precision(),
 		p.Checkpointing == setup.Selective, p.Tensor > 1, p.Stages > 1, p.Context > 1,
 	} {
 		if differs {

@@ -282,8 +282,11 @@ func readAxolotl(text string) (setup.Setup, error) {
 	if t.has("gradient_checkpointing: true") {
 		s.Checkpointing = setup.Full
 	}
-	if t.has("sdp_attention: true") {
+	switch {
+	case t.has("sdp_attention: true"):
 		s.Attn = setup.SDPA
+	case t.has("flash_attention: true"):
+		s.Attn = setup.FlashAttention2
 	}
 	s.Precision = t.precision(torch.FP32.Name(), t.flagged("bf16: true", "fp16: true"))
 	if s.LoRARank = t.number(`lora_r: (\d+)`); s.LoRARank > 0 {
@@ -305,8 +308,11 @@ func readLlamaFactory(text string) (setup.Setup, error) {
 	if t.has("disable_gradient_checkpointing: true") {
 		s.Checkpointing = setup.None
 	}
-	if t.has("flash_attn: disabled") {
+	switch {
+	case t.has("flash_attn: disabled"):
 		s.Attn = setup.EagerAttention
+	case t.has("flash_attn: fa2"):
+		s.Attn = setup.FlashAttention2
 	}
 	params := torch.FP32.Name()
 	if t.has("pure_bf16: true") {

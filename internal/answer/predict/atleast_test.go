@@ -70,6 +70,12 @@ func traceWith(t *testing.T, trace traced.Trace, all [][4]int64) *traced.Trace {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return readTrace(t, header, all)
+}
+
+// readTrace is the trace of a header and its events.
+func readTrace(t *testing.T, header []byte, all [][4]int64) *traced.Trace {
+	t.Helper()
 	var events bytes.Buffer
 	w := gzip.NewWriter(&events)
 	for _, e := range all {

@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/gpu"
+	"github.com/plimsoll/plimsoll/internal/memory/tape"
 	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // With cudnn.benchmark the convolutions of a job try out plans: the bound is not below the one without, and the answer says what is needed after the trials. A
@@ -57,5 +59,33 @@ func TestTrialsOfConvolutionsRaiseTheBound(t *testing.T) {
 				t.Errorf("trials %+v, bound %s; without: %s", trials, r.Safe, plain.Report.Safe)
 			}
 		})
+	}
+}
+
+// A workspace that is not taken leaves no segment: what would have been placed there pins a large free block, and the next large request needs another.
+func TestTheBoundHoldsWhereNoWorkspaceIsTaken(t *testing.T) {
+	var tp tape.Tape
+	tp.Streams, tp.Pools, tp.Owners = []uint64{0}, make([][2]uint64, 1), make([]tape.Owner, 1)
+	alloc := func(size units.Bytes, elastic bool) uint32 {
+		tp.Events = append(tp.Events, tape.Event{Kind: tape.Alloc, ID: uint32(tp.Allocs), Size: size, Elastic: elastic})
+		tp.Allocs++
+		return uint32(tp.Allocs - 1)
+	}
+	free := func(id uint32) { tp.Events = append(tp.Events, tape.Event{Kind: tape.Free, ID: id}) }
+	free(alloc(220*units.MiB, true))
+	free(alloc(4*units.GiB, false))
+	alloc(16*units.MiB, false)
+	alloc(4*units.GiB, false)
+	m := h200(t)
+	with, err := play(&tp, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	safe, err := withoutWorkspaces(with.reserved, &tp, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if with.reserved > 5*units.GiB || safe < 8*units.GiB {
+		t.Errorf("reserved %s with the workspace, bound %s: want one segment of 4 GiB, and room for two", with.reserved, safe)
 	}
 }

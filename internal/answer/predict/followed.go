@@ -15,6 +15,7 @@ import (
 
 // Followed predicts a script from a trace of all it did: its peak is the highest over every phase the trace saw.
 func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
+	m.placed = true
 	var conv convolutions
 	written := t.Tape(traced.NewLibrary(m.device(), conv.see), false)
 	played, err := play(written, m)
@@ -32,12 +33,14 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 	conv.tries = t.Benchmark()
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
 	if conv.any {
-		r.Safe += workspaceSegments * oneSegment
+		if r.Range, err = otherPlans(&r, t, m, conv); err != nil {
+			return nil, err
+		}
+		if r.Safe, err = withoutWorkspaces(r.Safe, written, m); err != nil {
+			return nil, err
+		}
 	}
 	if err := judged(&r, written, m); err != nil {
-		return nil, err
-	}
-	if r.Range, err = conv.between(written, played.peak, m); err != nil {
 		return nil, err
 	}
 	r.Assumptions = []string{"every operator of the script was followed on the CPU on tensors without data; CUDA's kernels may take more for their own use than is known"}
@@ -78,6 +81,33 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 	return &Result{Report: r, Tape: written}, nil
 }
 
+// otherPlans plays what a script did once more with other plans of cuDNN's: with the most they are known to take for the bound, and with the least and the most that measured neighbours took for a range, where
+// the table of workspaces is not sure and that would decide the answer.
+func otherPlans(r *report.Prediction, t *traced.Trace, m Machine, conv convolutions) (*report.Range, error) {
+	var with [3]*played
+	for i, plans := range []eager.Plans{eager.BoundPlans, eager.LeastPlans, eager.MostPlans} {
+		var err error
+		if with[i], err = play(t.Tape(traced.NewLibrary(m.device(), nil).With(plans), false), m); err != nil {
+			return nil, err
+		}
+	}
+	bound, low, high := with[0], min(with[1].peak, r.Peak.Allocated), max(with[2].peak, r.Peak.Allocated)
+	r.Safe = max(r.Safe, safeBound(max(bound.reserved, bound.upward), convolutions{})) + workspaceSegments*oneSegment
+	switch {
+	case conv.unmeasured:
+		return conv.between(nil, r.Peak.Allocated, m)
+	case high-low <= high/doubted:
+		return nil, nil
+	}
+	return &report.Range{Low: low - low/ends, High: high + high/ends, Why: "it is not known which of its plans cuDNN runs for some convolutions: layers of nearly their shapes were measured with more and with less"}, nil
+}
+
+// doubted is the part of a peak from which on the doubt about plans makes the answer of a followed script a range.
+const doubted = 50
+
+// ends is the part of them by which the ends of such a range are wider than the plans say: the rest is not exact to the byte either.
+const ends = 200
+
 // AtLeast marks a prediction as one of a part of the run. Whether the run fits is then not known, unless the part does not: or unless its steps repeat, which is
 // all that most scripts do.
 func AtLeast(r *report.Prediction, why string, repeats bool) {
@@ -94,11 +124,17 @@ func tried(r *report.Prediction, settled *tape.Tape, m Machine) error {
 		return err
 	}
 	r.Trials = &report.Trials{First: r.Peak.Allocated, Needed: min(r.Peak.Allocated, after.peak)}
+	r.Safe = max(r.Safe, safeBound(max(after.reserved, after.upward), convolutions{}))
 	if r.Trials.Needed < r.Capacity {
 		r.Safe = min(r.Safe, r.Capacity) // what finds no room is not tried
 	}
-	r.Assumptions = append(r.Assumptions, fmt.Sprintf("cudnn.benchmark is on: the first steps touch about %s while algorithms are tried where there is room, up to what safe says; about %s are needed after that", r.Trials.First.Short(), r.Trials.Needed.Short()))
+	r.Assumptions = append(r.Assumptions, trials(r.Trials))
 	return nil
+}
+
+// trials says what the trials of cudnn.benchmark take.
+func trials(t *report.Trials) string {
+	return fmt.Sprintf("cudnn.benchmark is on: the first steps touch about %s while algorithms are tried where there is room, up to what safe says; about %s are needed after that", t.First.Short(), t.Needed.Short())
 }
 
 // allPhases are the highest bytes of each phase, evaluation and what lies between steps too.
@@ -255,7 +291,11 @@ func WithPhases(step *Result, optimizers int, t *traced.Trace, m Machine) (*Resu
 	}
 	w.Safe = max(w.Safe, r.Safe)
 	w.ID, w.Trainable, w.Steps, w.Unknown = r.ID, r.Trainable, r.Steps, r.Unknown
-	w.Assumptions = append(w.Assumptions, r.Assumptions[:len(r.Assumptions)-len(followed(t))]...)
+	for _, said := range r.Assumptions[:len(r.Assumptions)-len(followed(t))] {
+		if w.Trials == nil || r.Trials == nil || said != trials(r.Trials) { // the trace has its own
+			w.Assumptions = append(w.Assumptions, said)
+		}
+	}
 	return whole, nil
 }
 

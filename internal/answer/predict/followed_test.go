@@ -1,11 +1,8 @@
 package predict
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/binary"
 	"fmt"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
@@ -17,21 +14,7 @@ import (
 func traceOf(t *testing.T, size units.Bytes, steps int, ended, works string) *traced.Trace {
 	t.Helper()
 	head := fmt.Sprintf(`{"schema":"plimsoll.trace/1","ended":%q,"steps":%d,"moments":[{"step":1,"phase":"forward"},{"step":1,"phase":"backward"}],"owners":[{"category":"activations"}],"works":[%s]}`, ended, steps, works)
-	var events bytes.Buffer
-	z := gzip.NewWriter(&events)
-	for _, e := range [][4]int64{{2, 0, 0, 0}, {0, 0, int64(size), 0}, {2, 1, 0, 0}, {1, 0, 0, 0}} { // a phase, a tensor, a phase, its end
-		if err := binary.Write(z, binary.LittleEndian, e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	trace, err := traced.Read(strings.NewReader(head), &events)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return trace
+	return readTrace(t, []byte(head), [][4]int64{{2, 0, 0, 0}, {0, 0, int64(size), 0}, {2, 1, 0, 0}, {1, 0, 0, 0}}) // a phase, a tensor, a phase, its end
 }
 
 // Which of the two ways to look at a script answers: the captured step, computed operator by operator, or the run as it was followed.
@@ -70,5 +53,21 @@ func TestTheFollowedRunAnswersWhereItKnowsBetter(t *testing.T) {
 		if res.Report.Safe < max(captured, c.followed) {
 			t.Errorf("%s: the bound %v is below one of the two", name, res.Report.Safe)
 		}
+	}
+}
+
+// Both ways of looking at a script count the trials of cudnn.benchmark; the answer says one of the two figures.
+func TestTheTrialsAreSaidOnce(t *testing.T) {
+	t.Parallel()
+	const works = `{"op":"convolution","benchmark":true,"dtype":"float32","x":[64,64,56,56],"w":[64,64,3,3],"y":[64,64,56,56],"stride":[1,1],"padding":[1,1],"dilation":[1,1],"groups":1}`
+	captured := &report.Trials{First: 2000 * units.MiB, Needed: 1000 * units.MiB}
+	step := &Result{Report: report.Prediction{Trials: captured, Assumptions: []string{"the job is guessed", trials(captured)}, Phases: map[string]units.Bytes{}, ByCategory: map[string]units.Bytes{}}}
+	res, err := WithPhases(step, 1, traceOf(t, 990*units.MiB, 5, traced.AtEnd, works), h200(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := res.Report
+	if !slices.Contains(r.Assumptions, "the job is guessed") || !slices.Contains(r.Assumptions, trials(r.Trials)) || slices.Contains(r.Assumptions, trials(captured)) {
+		t.Errorf("the answer says %q", r.Assumptions)
 	}
 }

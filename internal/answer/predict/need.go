@@ -116,7 +116,7 @@ func (s *Variants) AtRest(j job.Job, spread Spread) (units.Bytes, error) {
 	if spread.Plan.Ranks < 2 {
 		return bound, nil
 	}
-	none := m.model.WithSaved(0)
+	none := m.model.WithSaved(0, tape.Beside{})
 	held := still.Highest(t.sketch, func(i deepen.Instant) units.Bytes { return spread.Plan.Moment(none, i.Held, i.Backward) })
 	return held + bound - asked, nil
 }
@@ -132,7 +132,9 @@ func (s *Variants) rank(j job.Job, spread Spread, allocated units.Bytes) (units.
 	if shared.err != nil {
 		return 0, shared.err
 	}
-	m := shared.model.WithSaved(o.outline.Saved)
+	first, made := o.outline.Beside, s.turnsOf(j, c, o.facts).sketch.Made
+	first.Least += made[tape.Inputs] + made[tape.Workspace] + made[tape.Activations] + made[tape.Other] // what the optimizer has made beside its state
+	m := shared.model.WithSaved(o.outline.Saved, first)
 	if spread.Plan.Ranks < 2 {
 		return allocated + m.InFlight(spread.Plan.Stages), nil
 	}

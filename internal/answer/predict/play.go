@@ -18,7 +18,7 @@ type played struct {
 	afterLoad  units.Bytes
 	peak       units.Bytes // allocated
 	reserved   units.Bytes
-	upward     units.Bytes // reserved, had the driver handed out addresses in the other order
+	upward     units.Bytes // reserved, had the driver handed out addresses in another order
 	event      int         // of the peak
 	free       alloc.Peak  // in as much memory as it likes
 	phase      string
@@ -41,13 +41,19 @@ func play(t *tape.Tape, m Machine) (*played, error) {
 	phase := eager.PhaseLoad
 	step, highest := 0, units.Bytes(0) // of this phase
 	policy := alloc.Policy{Conf: m.Conf, Torch: m.Torch}
-	other := make(chan allocated, 1)
-	go func() {
-		up := policy
-		up.Addresses = alloc.Increasing()
-		res, err := alloc.Run(t, up, nil)
-		other <- allocated{res, err}
-	}()
+	orders := []alloc.AddressSource{alloc.Increasing()}
+	if m.placed {
+		policy.Addresses, orders = alloc.Driver(), append(orders, alloc.Decreasing())
+	}
+	others := make(chan allocated, len(orders))
+	for _, order := range orders {
+		go func() {
+			other := policy
+			other.Addresses = order
+			res, err := alloc.Run(t, other, nil)
+			others <- allocated{res, err}
+		}()
+	}
 	res, err := alloc.Run(t, policy, func(i int, a *alloc.Allocator) {
 		now := a.Stats().Allocated
 		if e := &t.Events[i]; e.Kind == tape.Mark {
@@ -66,11 +72,13 @@ func play(t *tape.Tape, m Machine) (*played, error) {
 	}
 	p.note(step, phase, highest)
 	p.reserved, p.free = res.Stats.Peak.Reserved, res.Stats.Peak
-	up := <-other
-	if up.err != nil {
-		return nil, fmt.Errorf("run the allocator: %w", up.err)
+	for range orders {
+		o := <-others
+		if o.err != nil {
+			return nil, fmt.Errorf("run the allocator: %w", o.err)
+		}
+		p.upward = max(p.upward, o.res.Stats.Peak.Reserved)
 	}
-	p.upward = up.res.Stats.Peak.Reserved
 	p.divide(t)
 	return p, nil
 }
@@ -102,17 +110,12 @@ func (p *played) phases() map[string]units.Bytes {
 // nobody's and counts as other.
 func (p *played) divide(t *tape.Tape) {
 	live := make([]int32, t.Allocs) // index of the Alloc event plus one
-	for i := range t.Events {
-		e := &t.Events[i]
-		switch e.Kind {
+	for i := range t.Events[:min(p.event+1, len(t.Events))] {
+		switch e := &t.Events[i]; e.Kind {
 		case tape.Alloc:
-			if i <= p.event {
-				live[e.ID] = int32(i) + 1
-			}
+			live[e.ID] = int32(i) + 1
 		case tape.Free:
-			if i <= p.event {
-				live[e.ID] = 0
-			}
+			live[e.ID] = 0
 		}
 	}
 	for c := range tape.Category(tape.Categories) {
@@ -125,6 +128,7 @@ func (p *played) divide(t *tape.Tape) {
 	owned := map[key]*report.Owned{}
 	byOwner := make([]*report.Owned, len(t.Owners))
 	var total units.Bytes
+	var name []byte
 	for _, at := range live {
 		if at == 0 {
 			continue
@@ -134,11 +138,13 @@ func (p *played) divide(t *tape.Tape) {
 		total += e.Size
 		p.categories[o.Category.String()] += e.Size
 		if byOwner[e.Owner] == nil {
-			k := key{o.Category, alike(o.Module)}
-			if owned[k] == nil {
-				owned[k] = &report.Owned{Category: o.Category.String(), Module: k.module}
+			name = appendAlike(name[:0], o.Module)
+			group := owned[key{o.Category, string(name)}]
+			if group == nil {
+				group = &report.Owned{Category: o.Category.String(), Module: string(name)}
+				owned[key{o.Category, group.Module}] = group
 			}
-			byOwner[e.Owner] = owned[k]
+			byOwner[e.Owner] = group
 		}
 		byOwner[e.Owner].Bytes += e.Size
 		byOwner[e.Owner].Count++
@@ -159,16 +165,26 @@ func (p *played) divide(t *tape.Tape) {
 
 // alike names a module by its place in a layer: model.layers.3.mlp and model.layers.4.mlp are both model.layers.*.mlp.
 func alike(module string) string {
-	out := make([]byte, 0, len(module))
-	for rest, more := module, true; more; {
-		var part string
-		if part, rest, more = strings.Cut(rest, "."); part != "" && strings.Trim(part, "0123456789") == "" {
-			part = "*"
+	var room [96]byte
+	return string(appendAlike(room[:0], module))
+}
+
+func appendAlike(out []byte, module string) []byte {
+	begun, number := 0, true // of a part
+	for i := 0; i <= len(module); i++ {
+		if i < len(module) && module[i] != '.' {
+			number = number && '0' <= module[i] && module[i] <= '9'
+			continue
 		}
-		out = append(out, part...)
-		if more {
+		if number && begun < i {
+			out = append(out, '*')
+		} else {
+			out = append(out, module[begun:i]...)
+		}
+		if i < len(module) {
 			out = append(out, '.')
 		}
+		begun, number = i+1, true
 	}
-	return string(out)
+	return out
 }

@@ -74,6 +74,8 @@ type Machine struct {
 
 	Workspaces *cudnn.Table // what convolutions take on the card; nil: what is built in
 
+	placed bool // segments lie where the driver puts those of a process that has just begun; else each lies below those before
+
 	Observe func(eager.Work) // told of every operator of a run, where set: for models of time
 }
 
@@ -226,10 +228,7 @@ func train(j job.Job, src Source, m Machine, steps int, prepare ...func(*eager.P
 	}
 	o := options(j)
 	o.Steps, o.Repeat = steps, m.Observe == nil
-	p.Observe = conv.see
-	if m.Observe != nil {
-		p.Observe = func(w eager.Work) { conv.see(w); m.Observe(w) }
-	}
+	p.Observe, p.Unsure = m.Observe, conv.see
 	if err := p.Train(model, o); err != nil {
 		return nil, nil, conv, fmt.Errorf("run the model: %w", err)
 	}
@@ -252,6 +251,9 @@ var maskKinds = map[string]families.Mask{job.MaskFull: families.Ones, job.MaskPa
 
 // build makes the model of a job in a process.
 func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
+	if d := p.Device; j.Attn == setup.FlashAttention2 && d.Major > 0 && d.Major < 8 {
+		return nil, fmt.Errorf("attn %s needs a card of compute capability 8.0 (Ampere) or newer, and this one has %d.%d; --attn sdpa runs on it", j.Attn, d.Major, d.Minor)
+	}
 	if src.Graph != nil {
 		if j.LossKernel != "" {
 			return nil, fmt.Errorf("loss_kernel %s: a model that is not built in has the loss of its own code; capture a script that uses the kernel (plimsoll predict -- python train.py)", j.LossKernel)
@@ -268,9 +270,13 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	if j.LossKernel != "" && j.Task != "causal-lm" {
 		return nil, fmt.Errorf("loss_kernel %s: the model is trained for %s; only causal-lm has it", j.LossKernel, j.Task)
 	}
+	mask := maskKinds[j.AttentionMask]
+	if j.Attn == setup.FlashAttention2 && j.AttentionMask == job.MaskPacked {
+		mask = families.NoMask // flash_attn_varlen_func: rows are told where each sample begins
+	}
 	m, err := families.New(p, src.Config, families.Spec{
 		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
-		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Loss: j.LossKernel, Mask: maskKinds[j.AttentionMask], UseCache: j.UseCache, Code: j.Code, Context: j.Context,
+		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Loss: j.LossKernel, Mask: mask, UseCache: j.UseCache, Code: j.Code, Context: j.Context,
 	})
 	if err == nil && j.FromHost {
 		m.Root().CreateOnHost()
@@ -278,12 +284,16 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 	return m, err
 }
 
-// HasHead tells whether the built-in family of a configuration has a head for the job's task; where it has none, its code may.
+// trainedWhole are the modules that PEFT trains whole beside adapters, by the task type of its configuration
+// (https://github.com/huggingface/peft/blob/v0.18.0/src/peft/peft_model.py, classifier_module_names and qa_module_names).
+var trainedWhole = map[string][]string{"seq-cls": {"classifier", "score"}, "token-cls": {"classifier", "score"}, "question-answering": {"qa_outputs"}}
+
+// HasHead tells whether the built-in family of a configuration has a head for the job's task, and its attention; where it has none, its code may.
 func HasHead(j job.Job, c *hfconfig.Config) bool {
 	p := eager.NewProcess(eager.Device{})
 	var err error
 	_ = p.Guard(func() { _, err = build(p, j, Source{Config: c}) }) // what else is wrong is told where the job is run
-	return !errors.Is(err, families.ErrTask)
+	return !errors.Is(err, families.ErrTask) && !errors.Is(err, families.ErrAttention)
 }
 
 func buildGraph(p *eager.Process, j job.Job, g *exported.Graph) (eager.Model, error) {
@@ -378,7 +388,7 @@ func options(j job.Job) eager.Options {
 		o.Scaler = j.Autocast == torch.FP16
 	}
 	if j.LoRARank > 0 {
-		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4, Int8: j.BaseBits == 8, DoRA: j.DoRA}
+		o.LoRA = &eager.LoRA{Rank: j.LoRARank, Targets: j.LoRATargets, Dropout: j.LoRADropout, NF4: j.BaseBits == 4, Int8: j.BaseBits == 8, DoRA: j.DoRA, Saves: trainedWhole[j.Task]}
 		o.LoRA.Torchao = j.Code == setup.Torchtune || j.Code == setup.TorchtuneWhole
 		o.LoRA.Half = o.LoRA.Torchao || j.Code == setup.TRL && j.BaseBits > 0
 		o.InputGrads = j.Checkpointing && !o.LoRA.Torchao // the Trainer, TRL and the files that fit writes call it with adapters and checkpointing
@@ -411,6 +421,9 @@ func title(j job.Job, src Source) string {
 	}
 	if j.BaseBits > 0 {
 		parts = append(parts, fmt.Sprintf("%d-bit base", j.BaseBits))
+	}
+	if j.Attn == setup.FlashAttention2 {
+		parts = append(parts, string(j.Attn))
 	}
 	if j.Checkpointing {
 		parts = append(parts, "checkpointed")
@@ -493,7 +506,11 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 		add("optimizer_in_backward follows PyTorch's tutorial: an optimizer for each parameter, whose gradient is freed when it has stepped")
 	}
 	if j.AttentionMask == job.MaskPacked {
-		add("packed rows need a mask of rows by rows for scaled_dot_product_attention, as padding does; kernels with variable lengths (FlashAttention) need none")
+		if j.Attn == setup.FlashAttention2 {
+			add("packed rows need no mask with flash_attention_2, which is told where each sample begins")
+		} else {
+			add("packed rows need a mask of rows by rows for scaled_dot_product_attention, as padding does; --attn flash_attention_2 needs none")
+		}
 	}
 	if j.OffloadActivations {
 		add("activations on the host follow the code of torch.autograd.graph.save_on_cpu")

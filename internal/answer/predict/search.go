@@ -63,14 +63,7 @@ func upwards(fits int, runs func(n int) bool) int {
 		}
 		low = next
 	}
-	for high-low > 1 {
-		if middle := (low + high) / 2; runs(middle) {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return low
+	return halved(low, high, runs)
 }
 
 // around is a size for which something holds and not for the next one, near a guess; 0 where it holds for none below it. Steps grow from a hundredth of the guess.
@@ -94,6 +87,11 @@ func around(guess int, holds func(n int) bool) int {
 			high -= step
 		}
 	}
+	return halved(low, high, holds)
+}
+
+// halved is a size for which something holds and not for the next one, between one for which it does and one for which it does not.
+func halved(low, high int, holds func(n int) bool) int {
 	for high-low > 1 {
 		if middle := (low + high) / 2; holds(middle) {
 			low = middle

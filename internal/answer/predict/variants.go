@@ -23,6 +23,7 @@ type Variants struct {
 	src Source
 	m   Machine
 
+	uneven   uneven
 	parts    memo[setup.Cut, divided]
 	short    memo[key, recorded] // of few layers
 	wholes   memo[key, recorded] // of models whose layers are not alike; the latest ones
@@ -67,6 +68,31 @@ type playing struct {
 type divided struct {
 	src Source
 	err error
+}
+
+// uneven remembers from how many tokens of a sample on layers were not alike after a period where those of a longer period were: a window of attention, perhaps, that short samples do not reach. A
+// period that is left out for it only costs a longer recording.
+type uneven struct {
+	mu   sync.Mutex
+	from map[int]int // by period
+}
+
+func (u *uneven) found(period, seq int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if from, ok := u.from[period]; !ok || seq < from {
+		if u.from == nil {
+			u.from = map[int]int{}
+		}
+		u.from[period] = seq
+	}
+}
+
+func (u *uneven) known(period, seq int) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	from, ok := u.from[period]
+	return ok && seq >= from
 }
 
 // recorded is a template and what was learned beside it.
@@ -185,15 +211,25 @@ func (s *Variants) templateOf(j job.Job, c setup.Cut) recorded {
 	if err != nil {
 		return recorded{err: err}
 	}
-	for _, way := range ways(src, j) {
+	tries := ways(src, j)
+	var failed []int
+	for i, way := range tries {
+		if i < len(tries)-1 && s.uneven.known(way.period, j.Seq) {
+			continue
+		}
 		k := passesOf(j, setup.Cut{Tensor: c.Tensor}) // stages cut between layers
 		k.Layers, k.order = 0, fmt.Sprint(way.order)
 		copy(k.zones[:], way.short)
 		r := s.short.get(k, func() recorded { return s.record(j, src, way) })
-		if !errors.Is(r.err, deepen.ErrIrregular) {
-			r.zones = way.zones
-			return r
+		if errors.Is(r.err, deepen.ErrIrregular) {
+			failed = append(failed, way.period)
+			continue
 		}
+		for _, period := range failed {
+			s.uneven.found(period, j.Seq)
+		}
+		r.zones = way.zones
+		return r
 	}
 	return s.wholes.get(passesOf(j, c), func() recorded { return s.record(j, src, stretch{}) })
 }

@@ -38,13 +38,19 @@ func (a rank) less(b rank) bool {
 }
 
 // freeSet is the ordered set of free blocks of one pool and stream: std::set<Block*, Comparison> in the
-// original. Blocks lie in bins by size, eight to a power of two, and sorted in each bin, so that most searches look
-// at a handful of blocks; nothing is allocated once the set has grown.
+// original. Blocks lie in bins by size, eight to a power of two, and sorted in each bin. Most bins hold one block at most, which lies in the
+// bin itself: most searches look at nothing else. Nothing is allocated once the set has grown.
 type freeSet struct {
-	bins  []runList
+	bins  []bin
 	full  [binWords]uint64 // which bins hold blocks
 	spare spareRuns
 	n     int
+}
+
+// bin holds items of about one size.
+type bin struct {
+	first item     // the least of them
+	rest  *runList // the others; nil: there have never been any
 }
 
 const (
@@ -62,18 +68,27 @@ func binOf(size units.Bytes) int {
 	return min(8*octave+int(quanta>>octave), binCount-1)
 }
 
-// place points at an item of a freeSet.
+// place points at an item of a freeSet: the first of a bin, or one of the rest.
 type place struct {
-	bin int
+	bin    int
+	beyond bool // the first
 	spot
 }
+
+// holds tells whether there is anything in a bin.
+func (s *freeSet) holds(b int) bool { return s.full[b/64]>>(b%64)&1 != 0 }
 
 // seek finds the first item that is not less than it.
 func (s *freeSet) seek(it item) place {
 	b := binOf(it.size)
-	if s.full[b/64]>>(b%64)&1 != 0 {
-		if p := s.bins[b].seek(it); p.run < len(s.bins[b].runs) {
-			return place{b, p}
+	if s.holds(b) {
+		if !s.bins[b].first.less(it) {
+			return place{bin: b}
+		}
+		if rest := s.bins[b].rest; rest != nil {
+			if p := rest.seek(it); p.run < len(rest.runs) {
+				return place{b, true, p}
+			}
 		}
 	}
 	return s.firstAbove(b)
@@ -93,18 +108,28 @@ func (s *freeSet) firstAbove(b int) place {
 
 // at is the block at a place, 0 past the end.
 func (s *freeSet) at(p place) ref {
-	if p.bin >= len(s.bins) {
+	switch {
+	case p.bin >= len(s.bins):
 		return 0
+	case !p.beyond:
+		return s.bins[p.bin].first.block
 	}
-	return s.bins[p.bin].runs[p.run].ranks[p.i].block
+	return s.bins[p.bin].rest.runs[p.run].ranks[p.i].block
 }
 
 func (s *freeSet) next(p place) place {
-	bin := &s.bins[p.bin]
-	if p.i++; p.i < bin.runs[p.run].n {
-		return p
+	rest := s.bins[p.bin].rest
+	switch {
+	case rest == nil:
+		return s.firstAbove(p.bin)
+	case !p.beyond:
+		p.beyond = true
+	default:
+		if p.i++; p.i == rest.runs[p.run].n {
+			p.run, p.i = p.run+1, 0
+		}
 	}
-	if p.run, p.i = p.run+1, 0; p.run < len(bin.runs) {
+	if p.run < len(rest.runs) {
 		return p
 	}
 	return s.firstAbove(p.bin)
@@ -112,12 +137,23 @@ func (s *freeSet) next(p place) place {
 
 func (s *freeSet) insert(it item) {
 	if s.bins == nil {
-		s.bins = make([]runList, binCount)
+		s.bins = make([]bin, binCount)
 	}
-	b := binOf(it.size)
-	s.full[b/64] |= 1 << (b % 64)
-	s.bins[b].insert(it, &s.spare)
 	s.n++
+	b := binOf(it.size)
+	bin := &s.bins[b]
+	if !s.holds(b) {
+		s.full[b/64] |= 1 << (b % 64)
+		bin.first = it
+		return
+	}
+	if it.less(bin.first) {
+		it, bin.first = bin.first, it
+	}
+	if bin.rest == nil {
+		bin.rest = &runList{}
+	}
+	bin.rest.insert(it, &s.spare)
 }
 
 // remove takes an item out; one that is not there is left alone.
@@ -128,22 +164,23 @@ func (s *freeSet) remove(it item) {
 }
 
 func (s *freeSet) removeAt(p place) {
+	s.n--
 	bin := &s.bins[p.bin]
-	bin.remove(p.spot, &s.spare)
-	if len(bin.runs) == 0 {
+	switch {
+	case p.beyond:
+		bin.rest.remove(p.spot, &s.spare)
+	case bin.rest != nil && len(bin.rest.runs) > 0:
+		bin.first = bin.rest.runs[0].item(0)
+		bin.rest.remove(spot{}, &s.spare)
+	default:
 		s.full[p.bin/64] &^= 1 << (p.bin % 64)
 	}
-	s.n--
 }
 
 // appendAll appends the blocks in order.
 func (s *freeSet) appendAll(to []ref) []ref {
-	for p := s.firstAbove(-1); p.bin < binCount; p = s.firstAbove(p.bin) {
-		for _, r := range s.bins[p.bin].runs {
-			for _, k := range r.ranks[:r.n] {
-				to = append(to, k.block)
-			}
-		}
+	for p := s.firstAbove(-1); p.bin < binCount; p = s.next(p) {
+		to = append(to, s.at(p))
 	}
 	return to
 }

@@ -161,9 +161,10 @@ func (a *Allocator) clear() {
 // clear empties the set.
 func (s *freeSet) clear() {
 	for p := s.firstAbove(-1); p.bin < binCount; p = s.firstAbove(p.bin) {
-		bin := &s.bins[p.bin]
-		s.spare = append(s.spare, bin.runs...)
-		bin.runs, bin.tops = bin.runs[:0], bin.tops[:0]
+		if rest := s.bins[p.bin].rest; rest != nil {
+			s.spare = append(s.spare, rest.runs...)
+			rest.runs, rest.tops = rest.runs[:0], rest.tops[:0]
+		}
 	}
 	s.full, s.n = [binWords]uint64{}, 0
 }

@@ -155,7 +155,10 @@ func TestTheFreeSetIsASortedSet(t *testing.T) {
 		}
 		n, last := 0, item{size: -1}
 		for p := s.seek(item{}); s.at(p) != 0; p = s.next(p) {
-			it := s.bins[p.bin].runs[p.run].item(p.i)
+			it := s.bins[p.bin].first
+			if p.beyond {
+				it = s.bins[p.bin].rest.runs[p.run].item(p.i)
+			}
 			if !last.less(it) || !model[it] {
 				t.Fatalf("%v follows %v", it, last)
 			}

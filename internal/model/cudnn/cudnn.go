@@ -15,6 +15,7 @@ type Need struct {
 	// (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cudnn/Conv_v8.cpp, try_plans).
 	Least     units.Bytes
 	Low, High units.Bytes // what the measured neighbours allow; both are Takes where they agree
+	Bound     units.Bytes // what no plan is known to exceed that cuDNN names first
 	Sure      float64     // share of the neighbours that agree with Takes; 0: nothing was measured
 	Tried     bool        // it is the first call of a shape with benchmark = True
 }

@@ -12,6 +12,7 @@ type Table struct {
 	at      [featureCount][]int64 // what the nodes of all forests compare each feature with, ascending
 	whole   [featureCount]span    // all of them
 	forests [modes][passes]forest
+	seen    *seen // layers that cuDNN was asked about; nil: none are remembered
 
 	lock  sync.Mutex
 	known map[asked]Need

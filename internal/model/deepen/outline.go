@@ -16,6 +16,7 @@ type Outline struct {
 	Load, First, Later []Instant                       // while the model is loaded, in the first step, in every further one
 	Settled            [2][tape.Categories]units.Bytes // when the optimizer's first and second step begin
 	Saved              units.Bytes                     // activations of layers at the end of the first forward pass
+	Beside             tape.Beside                     // the first gradient, and what is there beside it
 }
 
 // Sketch is the same for an optimizer's turns, beside what the passes hold.
@@ -73,7 +74,7 @@ func (r *Template) Outline(zones []int) (Outline, error) {
 	out.Later = v.watch(w, p[3], p[4])
 	out.Settled[1] = v.now.Held
 	out.Later = append(out.Later, v.watch(w, p[4], len(r.groups))...)
-	out.Saved = v.saved
+	out.Saved, out.Beside = v.saved, v.first
 	return out, nil
 }
 
@@ -83,6 +84,7 @@ type viewer struct {
 	now    Instant
 	inside units.Bytes // activations of layers
 	saved  units.Bytes
+	first  tape.Beside
 	rising bool
 	tops   tops
 }
@@ -128,6 +130,7 @@ func (v *viewer) see(events []event) {
 
 func (v *viewer) hold(n *name, size units.Bytes) {
 	v.now.Held[n.category] += size
+	v.first.See(n.category, size)
 	if n.category == tape.Activations && n.inLayer {
 		v.inside += size
 	}

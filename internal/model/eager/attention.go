@@ -115,8 +115,11 @@ func (p *Process) fusedAttention(b backend, q, k, v *Tensor, a Attention) *Tenso
 	lse := p.emptyOf(tensor.Float32, batch, heads, lseRows)
 	n.save(lse, out, offset, seed)
 	n.out(out)
-	if b == cudnnBackend {
+	switch b {
+	case cudnnBackend:
 		p.scratch(256)
+	case flashBackend:
+		p.flashSplits(torchFlashSizes(q, k), a.Dropout)
 	}
 	flops := 4 * float64(batch) * float64(heads) * float64(rows) * float64(cols) * float64(dim)
 	if a.Causal {

@@ -24,7 +24,7 @@ func (p *Process) fusedGrads(n *Node, b backend, g *Tensor, out tensor.Layout, q
 	case efficientBackend:
 		p.efficientScratch(q)
 	case flashBackend:
-		p.flashScratch(q, k)
+		p.flashScratch(torchFlashSizes(q, k), q.DType)
 	}
 	for i := range grads {
 		if !n.needs(i) && grads[i] != nil {
@@ -85,22 +85,4 @@ func (p *Process) efficientScratch(q *Tensor) {
 	drop(product, sum)
 	p.scratch(units.Bytes(batch*heads) * units.Bytes(4*(roundUp(rows, 64)*roundUp(dim, 64)+16)))
 	drop(delta)
-}
-
-// flashScratch: softmax_d and dq_accum in fp32, padded; GQA expands dk and dv (flash_api.cpp, mha_bwd).
-func (p *Process) flashScratch(q, k *Tensor) {
-	batch, heads, rows, dim := q.Dim(0), q.Dim(1), q.Dim(2), q.Dim(3)
-	padded := roundUp(rows, 128)
-	width := roundUp(dim, 32)
-	if dim >= 224 {
-		width = 256
-	}
-	softmaxD := p.emptyOf(tensor.Float32, batch, heads, padded)
-	accumulated := p.emptyOf(tensor.Float32, batch, padded, heads, width)
-	if heads != k.Dim(1) {
-		dk := p.emptyOf(q.DType, batch, k.Dim(2), heads, dim)
-		dv := p.emptyOf(q.DType, batch, k.Dim(2), heads, dim)
-		drop(dk, dv)
-	}
-	drop(softmaxD, accumulated)
 }

@@ -12,7 +12,7 @@ import (
 type Node struct {
 	p        *Process
 	name     string
-	module   string
+	at       *site // where its operator ran
 	sequence uint64
 	refs     int32
 	next     []edge // one per differentiable input of the operator
@@ -56,7 +56,7 @@ func (p *Process) record(name string, inputs ...*Tensor) *Node {
 	}
 	p.sequence++
 	n := p.nodes.one()
-	*n = Node{p: p, name: name, module: p.module(), sequence: p.sequence, next: p.edges.some(len(inputs))}
+	*n = Node{p: p, name: name, at: p.here(), sequence: p.sequence, next: p.edges.some(len(inputs))}
 	p.latest = n
 	for i, t := range inputs {
 		if t == nil || !t.requires {
@@ -77,7 +77,7 @@ func (t *Tensor) gradEdge() *Node {
 	if t.sink == nil {
 		// AccumulateGrad runs before every other ready node (torch/csrc/autograd/function.h, sequence_nr UINT64_MAX).
 		t.sink = t.p.nodes.one()
-		*t.sink = Node{p: t.p, name: "AccumulateGrad", module: t.p.module(), sequence: ^uint64(0), leaf: t, outputs: t.p.results.some(1)}
+		*t.sink = Node{p: t.p, name: "AccumulateGrad", at: t.p.here(), sequence: ^uint64(0), leaf: t, outputs: t.p.results.some(1)}
 		t.sink.outputs[0] = shaped{t.Layout, t.DType}
 		t.refs++ // the graph holds the leaf, the leaf not its accumulator (accumulate_grad.h)
 	}
@@ -93,7 +93,7 @@ func (n *Node) save(ts ...*Tensor) {
 		return
 	}
 	if n.saved == nil {
-		n.saved = make([]slot, 0, len(ts))
+		n.saved = n.p.slots.some(len(ts))[:0]
 	}
 	for _, t := range ts {
 		if t == nil {
@@ -205,7 +205,7 @@ func (p *Process) runEngine(root *Node, output int, seed *Tensor) {
 	ready.push(root)
 	for ready.len() > 0 {
 		n := ready.pop()
-		p.path = append(p.path, n.module)
+		p.enter(n.at)
 		p.evaluate(n, ready)
 		p.pop()
 	}

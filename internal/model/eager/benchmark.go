@@ -30,3 +30,14 @@ func (b *Benchmark) mode(c cudnn.Conv, p cudnn.Pass) cudnn.Mode {
 	b.tried[call] = true
 	return cudnn.Trial
 }
+
+// Plans are those of cuDNN's that convolutions run, where the table of workspaces is not sure which.
+type Plans int8
+
+// Plans of convolutions.
+const (
+	LeastPlans  Plans = iota - 1 // the least that measured neighbours took, where they disagree
+	LikelyPlans                  // what most of them took
+	MostPlans                    // the most that any of them took, where they disagree
+	BoundPlans                   // the most that plans are known to take, whatever neighbours did
+)

@@ -23,7 +23,7 @@ type checkpointFrame struct {
 	refs   int          // slots that still point here
 	again  []*storage   // recomputed tensors, each until it is handed out
 	dead   map[int]bool // tensors whose node went before the second run: nobody will ask for them
-	module []string     // path of the call
+	path   []*site      // of the call
 	cast   *autocastState
 }
 
@@ -101,7 +101,7 @@ func (p *Process) Checkpoint(run func() []*Tensor, args ...*Tensor) []*Tensor {
 		return run()
 	}
 	p.hostWork(Region)
-	f := &checkpointFrame{p: p, number: p.regions, seen: map[*storage]bool{}, run: run, module: append([]string(nil), p.path...), refs: 1}
+	f := &checkpointFrame{p: p, number: p.regions, seen: map[*storage]bool{}, run: run, path: slices.Clone(p.path), refs: 1}
 	if p.casting != nil {
 		f.cast = &autocastState{dtype: p.casting.dtype}
 	}
@@ -196,7 +196,7 @@ func (f *checkpointFrame) recompute() {
 	f.revive()
 	path, cast, op, grad, rerun := p.path, p.casting, p.op, p.grad, p.rerun
 	p.rerun = f.number
-	p.path = append([]string(nil), f.module...)
+	p.path = slices.Clone(f.path)
 	p.grad = true
 	if f.cast != nil {
 		p.casting = &autocastState{dtype: f.cast.dtype}

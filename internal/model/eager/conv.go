@@ -14,6 +14,7 @@ type Conv struct {
 	Groups     int
 	Transposed bool
 	OutPadding []int
+	Plain      bool // cuDNN is switched off (torch.backends.cudnn.flags(enabled=False)): PyTorch's own kernels run
 }
 
 // Convolution is F.convNd and F.conv_transposeNd. convolution_backward is a formula of several outputs: it saves the input as passed
@@ -34,12 +35,12 @@ func Convolution(x, w, b *Tensor, c Conv) *Tensor {
 		layout = tensor.ChannelsLast(sizes...)
 	}
 	out := p.empty(layout, in.DType)
-	shape := convShape{x: in, w: weight, y: out, c: c, last: last, table: p.Device.workspaces(), benchmark: p.Benchmark}
+	shape := convShape{x: in, w: weight, y: out, c: c, last: last, table: p.Device.workspaces(), benchmark: p.Benchmark, plans: p.Plans}
 	need := shape.need(cudnn.Forward)
 	p.elastic(need)
 	drop(xc, wc)
 	flops := shape.flops()
-	p.work(shape.work(p.op, cudnn.Forward, flops, in.Bytes()+weight.Bytes(), out.Bytes(), need))
+	p.unsure(shape.work(p.op, cudnn.Forward, flops, in.Bytes()+weight.Bytes(), out.Bytes(), need))
 	n.out(out)
 	n.backward(func(g []*Tensor) []*Tensor { return p.convGrads(n, g[0], shape, bias, flops) })
 	drop(bias, b, weight, w, in, x)
@@ -63,7 +64,7 @@ func (p *Process) convGrads(n *Node, g *Tensor, s convShape, bias *Tensor, flops
 		p.elastic(need)
 		w := s.work("aten::convolution_backward.input", cudnn.InputGrad, flops, g.Bytes()+s.w.Bytes(), s.x.Bytes(), need)
 		w.Shape[0] = s.x.Dim(1) / s.c.Groups
-		p.work(w)
+		p.unsure(w)
 	}
 	if n.needs(1) {
 		grads[1] = p.empty(format(s.w.Sizes), s.w.DType)
@@ -71,7 +72,7 @@ func (p *Process) convGrads(n *Node, g *Tensor, s convShape, bias *Tensor, flops
 		p.elastic(need)
 		w := s.work("aten::convolution_backward.weight", cudnn.WeightGrad, flops, g.Bytes()+s.x.Bytes(), s.w.Bytes(), need)
 		w.Shape[0] = min(w.Shape[0], s.x.Dim(1)/s.c.Groups*s.taps())
-		p.work(w)
+		p.unsure(w)
 	}
 	if bias != nil && n.needs(2) {
 		dims := []int{0}
@@ -183,16 +184,52 @@ type convShape struct {
 	table   *cudnn.Table
 
 	benchmark *Benchmark
+	plans     Plans
 }
 
 // need is what cuDNN takes for a pass.
 func (s convShape) need(pass cudnn.Pass) cudnn.Need {
+	if s.c.Plain {
+		n := s.columns()
+		return cudnn.Need{Takes: n, Least: n, Low: n, High: n, Sure: 1}
+	}
 	c := s.described()
 	need := s.table.Need(c, pass, s.benchmark.mode(c, pass))
 	if need.Tried && s.benchmark.Most {
 		need.Takes = need.High
 	}
+	if s.table == nil || need.Tried {
+		return need
+	}
+	switch doubted := need.Sure < agreed; {
+	case s.plans == LeastPlans && doubted:
+		need.Takes = need.Low
+	case s.plans == MostPlans && doubted:
+		need.Takes = need.High
+	case s.plans == BoundPlans:
+		need.Takes = max(need.Takes, need.Bound)
+	}
+	if s.plans > LikelyPlans && need.Sure < 1 && s.x.Dim(0) >= unmeasuredBatch {
+		need.Takes = max(need.Takes, c.Transformed())
+	}
 	return need
+}
+
+// columns is what PyTorch's own convolution unfolds its input into, one sample at a time, where its kernel has more than one point
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/ConvolutionMM2d.cu, slow_conv2d_forward; NaiveDilatedConvolution.cu).
+func (s convShape) columns() units.Bytes {
+	if s.taps() == 1 || s.depthwise() {
+		return 0
+	}
+	spread := s.y
+	if s.c.Transposed {
+		spread = s.x
+	}
+	n := s.w.Dim(1) * s.taps()
+	for _, size := range spread.Sizes[2:] {
+		n *= size
+	}
+	return units.Bytes(n) * s.x.DType.Width()
 }
 
 // described is the convolution as cuDNN sees it.

@@ -22,6 +22,30 @@ func Custom(name string, x *Tensor, forward func(x *Tensor) *Tensor, backward fu
 	return out
 }
 
+// CustomResult is a result of a torch.autograd.Function whose forward has run, without gradient mode: the same memory with the function as its history. Backward makes a gradient for
+// every argument that needs one; what else it makes for itself is not known.
+func (p *Process) CustomResult(result *Tensor, arguments, saved []*Tensor) *Tensor {
+	result.alive()
+	p.op = "autograd.Function"
+	n := p.record(p.op, arguments...)
+	n.save(saved...)
+	out := n.out(result.alias(result.Layout))
+	shapes := make([]shaped, len(arguments))
+	for i, t := range arguments {
+		shapes[i] = shaped{t.Layout, t.DType}
+	}
+	n.backward(func([]*Tensor) []*Tensor {
+		grads := make([]*Tensor, len(shapes))
+		for i, s := range shapes {
+			if n.needs(i) {
+				grads[i] = p.empty(s.layout.Like(), s.dtype)
+			}
+		}
+		return grads
+	})
+	return out
+}
+
 // Baddbmm is torch.baddbmm of a bias without gradient: bias + alpha * a·b. Each gradient is a product and its multiple.
 func Baddbmm(bias, a, b *Tensor) *Tensor {
 	p := a.p

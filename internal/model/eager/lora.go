@@ -20,7 +20,9 @@ type LoRA struct {
 	Half bool
 	// Torchao: torchtune's adapters. Nothing is raised to fp32, and a base in four bits is torchao's NF4Tensor.
 	Torchao bool
-	DoRA    bool // the weights are split into direction, which the adapters change, and magnitude, which is trained beside them
+	// Saves are ends of module names that are trained whole, as copies beside the frozen ones: the head of a classifier, which PEFT adds to modules_to_save by its task type.
+	Saves []string
+	DoRA  bool // the weights are split into direction, which the adapters change, and magnitude, which is trained beside them
 }
 
 // adapter is one pair of matrices beside a linear layer.
@@ -57,7 +59,7 @@ func (m *Module) AttachLoRA(o LoRA) error {
 			l.Weight.DType = m.dtype
 			l.Weight.packed = o.quantized(l.Weight.Dim(0), l.Weight.Dim(1))
 		}
-		if !o.meets(l.path) && (!slices.Contains(o.Targets, "all-linear") || head || m.taken(name)) {
+		if !o.meets(l.path) && (!slices.Contains(o.Targets, "all-linear") || head || m.taken(name) || o.saves(l.path+".")) {
 			continue
 		}
 		l.lora = l.adapt(o)
@@ -70,7 +72,27 @@ func (m *Module) AttachLoRA(o LoRA) error {
 	if attached+more == 0 {
 		return o.none(names)
 	}
+	m.saveModules(o)
 	return nil
+}
+
+// saves tells whether a path, which ends with a dot, is that of a module that is trained whole, or inside one.
+func (o LoRA) saves(path string) bool {
+	return slices.ContainsFunc(o.Saves, func(n string) bool { return strings.HasPrefix(path, n+".") || strings.Contains(path, "."+n+".") })
+}
+
+// saveModules is ModulesToSaveWrapper: a module is copied, the copy is trained, and the original stays where it is
+// (https://github.com/huggingface/peft/blob/v0.18.0/src/peft/utils/other.py, class ModulesToSaveWrapper; which ones: PeftModelForSequenceClassification and its kin in peft_model.py).
+func (m *Module) saveModules(o LoRA) {
+	for _, t := range m.Parameters() {
+		path := t.Name[:strings.LastIndexByte(t.Name, '.')+1]
+		if !o.saves(path) || t.requires { // adapters inside are trained already
+			continue
+		}
+		t.requires, t.frozen = true, false
+		original := m.Child("original_module").ParamOf(t.Name, t.DType, t.Sizes...)
+		original.requires, original.frozen = false, true
+	}
 }
 
 // none says that a model has none of the targets; names are those of its linear layers.

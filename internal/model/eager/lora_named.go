@@ -43,7 +43,7 @@ func (l *ConvModule) Adapted() bool { return l.lora != nil }
 // adapt is _ConvNd.update_layer: a convolution of the same kernel to as many channels as the rank, whatever the groups, and one of single points in as many groups
 // (https://github.com/huggingface/peft/blob/v0.18.0/src/peft/tuners/lora/layer.py, class _ConvNd).
 func (l *ConvModule) adapt(o LoRA) error {
-	groups := l.Args.Groups
+	groups := max(l.Args.Groups, 1)
 	if o.Rank%groups != 0 {
 		return fmt.Errorf("is a convolution of %d groups: PEFT needs a lora_rank that is a multiple of it", groups)
 	}
@@ -80,7 +80,7 @@ func (l *ConvModule) Call(x *Tensor, args Conv) *Tensor {
 
 // delta is lora_B(lora_A(x)).
 func (l *ConvModule) delta(x *Tensor, args Conv) *Tensor {
-	groups := args.Groups
+	groups := max(args.Groups, 1)
 	args.Groups = 1
 	return Convolution(Convolution(x, l.lora.a, nil, args), l.lora.b, nil, Conv{Groups: groups})
 }

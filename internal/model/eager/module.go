@@ -15,6 +15,7 @@ import (
 type Module struct {
 	p        *Process
 	path     string
+	site     *site // of the path; nil: nobody has called it yet
 	dtype    tensor.DType
 	own      []*Tensor
 	buffers  []*Tensor
@@ -50,7 +51,8 @@ func (m *Module) Child(name string) *Module {
 	if m.path != "" {
 		path = m.path + "." + name
 	}
-	c := &Module{p: m.p, path: path, dtype: m.dtype, root: m.root}
+	c := m.p.modules.one()
+	*c = Module{p: m.p, path: path, dtype: m.dtype, root: m.root}
 	m.children = append(m.children, c)
 	return c
 }
@@ -82,7 +84,8 @@ func (m *Module) leaf(name string, d tensor.DType, sizes []int) *Tensor {
 	if m.path != "" {
 		name = m.path + "." + name
 	}
-	t := &Tensor{Layout: tensor.Of(sizes...), DType: d, p: m.p, refs: 1, leaf: true, Name: name}
+	t := m.p.tensors.one()
+	*t = Tensor{Layout: tensor.Of(sizes...), DType: d, p: m.p, refs: 1, leaf: true, Name: name}
 	m.root.created = append(m.root.created, t)
 	return t
 }
@@ -103,22 +106,28 @@ func (m *Module) Share(t *Tensor) { m.own = append(m.own, t) }
 func (m *Module) Enter(args ...*Tensor) *Call {
 	c := m.p.Function(args...)
 	c.args, c.module = len(c.held), true
-	m.p.path = append(m.p.path, m.path)
+	if m.site == nil {
+		m.site = m.p.siteOf(m.path)
+	}
+	m.p.enter(m.site)
 	return c
 }
 
 // Parameters lists every parameter once: a module's own, then its children's (named_parameters).
-func (m *Module) Parameters() []*Tensor { return collect(m, nil, map[*Tensor]bool{}) }
+func (m *Module) Parameters() []*Tensor {
+	m.p.walks++
+	return m.collect(nil)
+}
 
-func collect(m *Module, out []*Tensor, met map[*Tensor]bool) []*Tensor {
+func (m *Module) collect(out []*Tensor) []*Tensor {
 	for _, t := range m.own {
-		if !met[t] {
-			met[t] = true
+		if t.walk != m.p.walks {
+			t.walk = m.p.walks
 			out = append(out, t)
 		}
 	}
 	for _, c := range m.children {
-		out = collect(c, out, met)
+		out = c.collect(out)
 	}
 	return out
 }
@@ -174,7 +183,7 @@ func (m *Module) place(t *Tensor, op string) {
 	}
 	p := m.p
 	p.category, p.op = tape.Parameters, op
-	p.path = append(p.path, ownerPath(t.Name))
+	p.enter(p.siteOf(ownerPath(t.Name)))
 	size := units.Bytes(t.Numel()) * t.DType.Width()
 	for i, part := range t.packed {
 		if i == 0 {
@@ -311,11 +320,16 @@ type EmbeddingModule struct {
 // Embedding registers an nn.Embedding.
 func (m *Module) Embedding(name string, rows, width int, padding bool) *EmbeddingModule {
 	c := m.Child(name)
-	return &EmbeddingModule{Module: c, Weight: c.Param("weight", rows, width), Padding: padding}
+	e := &EmbeddingModule{Module: c, Weight: c.Param("weight", rows, width), Padding: padding}
+	m.root.named = append(m.root.named, e)
+	return e
 }
 
 // Forward calls the module.
 func (e *EmbeddingModule) Forward(indices *Tensor) *Tensor {
+	if e.lora != nil {
+		return e.Call(indices, e.Padding)
+	}
 	c := e.Enter(indices)
 	return c.Return(Embedding(indices, e.Weight, e.Padding))
 }
@@ -391,11 +405,17 @@ func (m *Module) Conv(name string, in, out int, bias bool, args Conv, kernel ...
 	if bias {
 		l.Bias = c.Param("bias", out)
 	}
+	if !args.Transposed { // PEFT has no adapters beside those
+		m.root.named = append(m.root.named, l)
+	}
 	return l
 }
 
 // Forward calls the module.
 func (l *ConvModule) Forward(x *Tensor) *Tensor {
+	if l.lora != nil {
+		return l.Call(x, l.Args)
+	}
 	c := l.Enter(x)
 	return c.Return(Convolution(x, l.Weight, l.Bias, l.Args))
 }

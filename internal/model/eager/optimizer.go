@@ -85,7 +85,7 @@ func (o *optimizer) keepOf(i int, name string, d tensor.DType, sizes ...int) {
 	p := o.p
 	was := p.category
 	p.category, p.op = tape.Optimizer, name
-	p.path = append(p.path, o.params[i].Name)
+	p.enter(p.siteOf(o.params[i].Name))
 	o.state[i] = append(o.state[i], p.emptyOf(d, sizes...).Retain())
 	p.pop()
 	p.category = was

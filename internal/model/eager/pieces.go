@@ -18,30 +18,18 @@ type Seams struct {
 func (p *Process) Seams() Seams { return p.seams }
 
 // TrackLayers makes the process remember which repeated layer ran at each event. To be called before anything else.
-func (p *Process) TrackLayers() { p.layers = &layerLog{known: map[string]int32{}} }
+func (p *Process) TrackLayers() { p.layers = &layerLog{} }
 
 // Layers tells for every event of the tape the repeated layer that ran, -1 for none.
 func (p *Process) Layers() []int32 { return p.layers.at }
 
 // layerLog notes the layer of every event; nil notes nothing.
-type layerLog struct {
-	at    []int32
-	known map[string]int32 // by module path
-}
+type layerLog struct{ at []int32 }
 
-func (l *layerLog) note(module string) {
-	if l == nil {
-		return
+func (l *layerLog) note(layer int32) {
+	if l != nil {
+		l.at = append(l.at, layer)
 	}
-	at, ok := l.known[module]
-	if !ok {
-		at = -1
-		if _, _, layer, found := tape.Layer(module); found {
-			at = int32(layer)
-		}
-		l.known[module] = at
-	}
-	l.at = append(l.at, at)
 }
 
 // Turns are what an optimizer does by itself. Identifiers begin at zero in each.

@@ -182,7 +182,7 @@ func binaryOut(a, b *Tensor) tensor.Layout {
 	case b.Same(sizes):
 		return b.Like()
 	}
-	return tensor.Of(sizes...)
+	return tensor.Iterated(sizes, a.Layout, b.Layout)
 }
 
 // promoted is the result type; a tensor without dimensions does not widen one that has some.

@@ -21,8 +21,10 @@ import (
 // Process is one Python process that trains on one card.
 type Process struct {
 	Benchmark *Benchmark // of cuDNN; nil: off
+	Plans     Plans      // of cuDNN
 	Device    Device
 	Observe   func(Work) // called for every entry of the stream of work, where set
+	Unsure    func(Work) // called for those that may take other memory than the tape says, where set
 
 	// CheckpointFirst limits checkpointing to that many calls of every forward pass; 0: all of them. They are the first ones, or those that come first in
 	// CheckpointOrder (calls, from 0). Of layers that are alike early ones are right: they run again when the activations of later ones are gone.
@@ -36,11 +38,10 @@ type Process struct {
 
 	dropout bool // the state of dropout between recurrent layers was made
 	tape    tape.Tape
-	owners  map[tape.Owner]uint32
-	recent  [32]recentOwner
+	sites   map[string]*site // by path
 	moments map[tape.Moment]uint32
 
-	path     []string // dotted path of the module that runs, innermost last
+	path     []*site // the modules that run, innermost last
 	category tape.Category
 	op       string
 	phase    string
@@ -64,6 +65,7 @@ type Process struct {
 	latest   *Node     // the node that was recorded last
 	layers   *layerLog // where set: which layer ran at each event
 	seams    Seams
+	walks    uint32 // over parameters so far
 
 	retainGraph bool               // backward(retain_graph=True): nodes keep what they saved
 	accumulated func(leaf *Tensor) // a hook of register_post_accumulate_grad_hook; nil: none
@@ -76,15 +78,21 @@ type Process struct {
 	edges    slab[edge]
 	grads    slab[*Tensor]
 	results  slab[shaped]
+	slots    slab[slot]
+	modules  slab[Module]
 }
 
 // NewProcess starts a process on a card.
 func NewProcess(d Device) *Process {
-	return &Process{
+	p := &Process{
 		Device: d, grad: true, category: tape.Activations,
-		tape:   tape.Tape{Streams: []uint64{0}, Pools: make([][2]uint64, 1), Owners: make([]tape.Owner, 1)},
-		owners: map[tape.Owner]uint32{{}: 0}, moments: map[tape.Moment]uint32{}, path: []string{""},
+		tape:  tape.Tape{Streams: []uint64{0}, Pools: make([][2]uint64, 1), Owners: make([]tape.Owner, 1)},
+		sites: map[string]*site{}, moments: map[tape.Moment]uint32{},
 	}
+	root := p.siteOf("")
+	root.owners = []uint32{0} // the unknown owner
+	p.enter(root)
+	return p
 }
 
 // Tape hands out what has been recorded so far.
@@ -98,7 +106,7 @@ func (p *Process) Mark(m tape.Moment) {
 		p.moments[m] = i
 		p.tape.Moments = append(p.tape.Moments, m)
 	}
-	p.layers.note("")
+	p.layers.note(-1)
 	p.tape.Events = append(p.tape.Events, tape.Event{Kind: tape.Mark, Owner: i})
 }
 
@@ -143,8 +151,6 @@ func (p *Process) where() string {
 	return ""
 }
 
-func (p *Process) module() string { return p.path[len(p.path)-1] }
-
 // storage is one allocation and its reference count.
 type storage struct {
 	p     *Process
@@ -179,35 +185,10 @@ func (p *Process) alloc(size units.Bytes) *storage {
 	s := p.storages.one()
 	*s = storage{p: p, id: uint32(p.tape.Allocs), event: uint32(len(p.tape.Events)), refs: 1}
 	p.tape.Allocs++
-	p.layers.note(p.module())
-	p.tape.Events = append(p.tape.Events, tape.Event{Kind: tape.Alloc, Owner: p.owner(p.category), ID: s.id, Size: size})
+	at := p.here()
+	p.layers.note(at.layer)
+	p.tape.Events = append(p.tape.Events, tape.Event{Kind: tape.Alloc, Owner: p.ownerAt(at, p.category, p.op), ID: s.id, Size: size})
 	return s
-}
-
-func (p *Process) owner(c tape.Category) uint32 {
-	return p.ownerOf(tape.Owner{Category: c, Module: p.module(), Op: p.op})
-}
-
-// recentOwner is one of those that were asked for last: mostly the next one is among them.
-type recentOwner struct {
-	key   tape.Owner
-	index uint32
-}
-
-// ownerOf is the index of an owner on the tape, which gets a new one.
-func (p *Process) ownerOf(key tape.Owner) uint32 {
-	last := &p.recent[(len(key.Op)+7*len(key.Module)+int(key.Category))%len(p.recent)]
-	if last.key == key {
-		return last.index
-	}
-	i, ok := p.owners[key]
-	if !ok {
-		i = uint32(len(p.tape.Owners))
-		p.owners[key] = i
-		p.tape.Owners = append(p.tape.Owners, key)
-	}
-	*last = recentOwner{key, i}
-	return i
 }
 
 // claim gives an allocation another category once its purpose is known (a gradient that reached its parameter).
@@ -215,7 +196,7 @@ func (s *storage) claim(c tape.Category, module, op string) {
 	if s.none {
 		return
 	}
-	s.p.tape.Events[s.event].Owner = s.p.ownerOf(tape.Owner{Category: c, Module: module, Op: op})
+	s.p.tape.Events[s.event].Owner = s.p.ownerAt(s.p.siteOf(module), c, op)
 }
 
 func (s *storage) release() {
@@ -227,7 +208,7 @@ func (s *storage) release() {
 		panic(fault("storage %d released twice", s.id))
 	}
 	a := &s.p.tape.Events[s.event]
-	s.p.layers.note(s.p.module())
+	s.p.layers.note(s.p.here().layer)
 	s.p.tape.Events = append(s.p.tape.Events, tape.Event{Kind: tape.Free, Owner: a.Owner, ID: s.id, Size: a.Size})
 }
 

@@ -1,6 +1,7 @@
 package eager
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 
@@ -39,7 +40,7 @@ func (p *Process) reduceDims(t *Tensor, dims []int, d tensor.DType) *Tensor {
 
 // reductionScratch takes the buffer of a CUDA reduction for its duration.
 func (p *Process) reductionScratch(l tensor.Layout, dims []int, d tensor.DType) {
-	size, counters := p.Device.Reduction(l, dims, max(4, d.Width()))
+	size, counters := p.Device.Reduction(l, dims, d.Width(), max(4, d.Width()))
 	if size == 0 {
 		return
 	}
@@ -52,8 +53,36 @@ func (p *Process) reductionScratch(l tensor.Layout, dims []int, d tensor.DType) 
 }
 
 // Reduction is the global buffer a CUDA reduction asks for where several thread blocks share an output, and the counters beside it, one for each block of the grid:
-// setReduceConfig, global_memory_size and semaphore_size of aten/src/ATen/native/cuda/Reduce.cuh (2.11). partial are the bytes of what a thread sums up in: four in fp32.
-func (device Device) Reduction(l tensor.Layout, dims []int, partial units.Bytes) (buffer, counters units.Bytes) {
+// setReduceConfig, global_memory_size and semaphore_size of aten/src/ATen/native/cuda/Reduce.cuh (2.11). width are the bytes of an element, partial those of what a thread sums up in: four in fp32.
+func (device Device) Reduction(l tensor.Layout, dims []int, width, partial units.Bytes) (buffer, counters units.Bytes) {
+	return device.reduction(within32Bits(l, width), dims, partial)
+}
+
+// within32Bits is the largest part of a tensor that a kernel works on at once: where offsets in bytes do not fit in 32 bits, the dimension that reaches farthest is halved until they do, and the parts follow
+// one after the other. A sum over 8,192 rows of 512 KiB takes a buffer for 4,096 of them (256 MiB instead of 512, measured on an H200). Sources: can_use_32bit_indexing and get_dim_to_split,
+// https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/TensorIterator.cpp; gpu_reduce_kernel, aten/src/ATen/native/cuda/Reduce.cuh.
+func within32Bits(l tensor.Layout, width units.Bytes) tensor.Layout {
+	reach := func(i int) float64 { return float64(l.Sizes[i]-1) * float64(l.Strides[i]) * float64(width) }
+	halved := false
+	for {
+		farthest, last := 0, 1.0
+		for i := range l.Sizes {
+			last += reach(i)
+			if reach(i) > reach(farthest) {
+				farthest = i
+			}
+		}
+		if last <= math.MaxInt32 || l.Sizes[farthest] < 2 {
+			return l
+		}
+		if !halved {
+			l.Sizes, halved = slices.Clone(l.Sizes), true
+		}
+		l.Sizes[farthest] = ceilDiv(l.Sizes[farthest], 2)
+	}
+}
+
+func (device Device) reduction(l tensor.Layout, dims []int, partial units.Bytes) (buffer, counters units.Bytes) {
 	r := newReduction(l, dims)
 	if r.outputs == 0 || r.inputs <= 1 {
 		return 0, 0

@@ -30,6 +30,7 @@ type Tensor struct {
 	sink     *Node  // a leaf's gradient accumulator
 	Name     string // of a parameter or buffer
 	frozen   bool
+	walk     uint32        // over a model's parameters that met it last
 	packed   []units.Bytes // sizes of a quantized parameter's tensors, the weights first; none: elements times width
 }
 
@@ -161,7 +162,7 @@ type Call struct {
 func (p *Process) Enter(name string, args ...*Tensor) *Call {
 	c := p.Function(args...)
 	c.args, c.module = len(c.held), true
-	p.push(name)
+	p.enter(p.within(p.here(), name))
 	return c
 }
 
@@ -185,16 +186,6 @@ func (p *Process) Function(args ...*Tensor) *Call {
 
 // Process is the process the call runs in.
 func (c *Call) Process() *Process { return c.p }
-
-func (p *Process) push(name string) {
-	path := p.module()
-	if path != "" && name != "" {
-		path += "."
-	}
-	p.path = append(p.path, path+name)
-}
-
-func (p *Process) pop() { p.path = p.path[:len(p.path)-1] }
 
 // Let gives a value a name that lasts until the call returns.
 func (c *Call) Let(t *Tensor) *Tensor {

@@ -107,6 +107,14 @@ func (p *Process) work(w Work) {
 	p.Observe(w)
 }
 
+// unsure reports an entry that may take other memory than the tape says.
+func (p *Process) unsure(w Work) {
+	if p.Unsure != nil {
+		p.Unsure(w)
+	}
+	p.work(w)
+}
+
 // hostWork reports what keeps only the host busy.
 func (p *Process) hostWork(k Kind) {
 	if p.Observe != nil {

@@ -240,6 +240,8 @@ func (b *builder) metadata(sc *scope, n *Node) {
 			n.NoGrad = b.text() != ""
 		case key == "plimsoll_no_autocast":
 			n.NoAutocast = b.text() != ""
+		case key == "plimsoll_no_cudnn":
+			n.NoCuDNN = b.text() != ""
 		default:
 			b.skip()
 		}

@@ -135,9 +135,10 @@ type Node struct {
 	Stack   int   // index into Graph.Stacks
 	Source  Source
 	NoGrad  bool // runs under torch.no_grad
-	// Of a traced graph: what nobody refers to any more once it has run, and whether autocast was off.
+	// Of a traced graph: what nobody refers to any more once it has run, and whether autocast or cuDNN was off.
 	Dies       []int
 	NoAutocast bool
+	NoCuDNN    bool
 }
 
 // Module is one level of the module calls a node runs in, outermost first.

@@ -127,7 +127,7 @@ func (c *coder) value(v *Value) {
 func (c *coder) node(n *Node) {
 	c.word(&n.Target)
 	c.int(&n.Stack)
-	c.flags(&n.NoGrad, &n.NoAutocast)
+	c.flags(&n.NoGrad, &n.NoAutocast, &n.NoCuDNN)
 	c.ints(&n.Outputs)
 	c.ints(&n.Dies)
 	list(c, &n.Args, func(a *Arg) {

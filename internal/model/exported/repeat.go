@@ -213,7 +213,7 @@ func within(path string) string {
 
 // sameNode compares nodes of neighbouring layers.
 func (r *repeats) sameNode(g *Graph, a, b *Node) bool {
-	if a.Target != b.Target || a.NoGrad != b.NoGrad || a.NoAutocast != b.NoAutocast || len(a.Args) != len(b.Args) ||
+	if a.Target != b.Target || a.NoGrad != b.NoGrad || a.NoAutocast != b.NoAutocast || a.NoCuDNN != b.NoCuDNN || len(a.Args) != len(b.Args) ||
 		!r.sameUses(g, a.Outputs, b.Outputs) || !r.sameUses(g, a.Dies, b.Dies) || !sameStack(g.Stacks[a.Stack], g.Stacks[b.Stack]) {
 		return false
 	}

@@ -8,6 +8,7 @@ package families
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/model/eager"
@@ -26,7 +27,7 @@ type Spec struct {
 	Frames        int
 	DType         tensor.DType // of the parameters
 	Checkpointing bool
-	Attn          string // sdpa or eager; empty is sdpa
+	Attn          string // sdpa, eager or flash_attention_2; empty is sdpa
 	Loss          string // liger or chunked: how the loss of a causal model is computed; empty as transformers does
 	Mask          Mask   // what attention_mask the model is called with
 	UseCache      bool   // the model returns its keys and values; T5 does as its configuration says
@@ -78,6 +79,9 @@ var forwards = map[string]builder{
 	"Whisper":    newWhisper,
 }
 
+// flashes are the forward passes that run with flash-attn 2 here (_supports_flash_attn, transformers 5.17; Falcon has a class of its own for it, which is read from its code).
+var flashes = []string{"Albert", "Bart", "Bert", "Deit", "Dinov2", "DistilBert", "Electra", "GPT2", "Gemma", "Llama", "NeoX", "OPT", "Phi3", "Roberta", "Segformer", "ViT", "Whisper"}
+
 // others is the modelling code of frameworks, by the Elsewhere of a family's entry.
 var others = map[setup.Code]map[string]builder{
 	setup.Torchtitan:     {"Llama": newTitan},
@@ -99,6 +103,12 @@ func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	}
 	if s.Attn == "" {
 		s.Attn = "sdpa"
+	}
+	if s.Attn == flash && !slices.Contains(flashes, c.Family.Code) {
+		return nil, fmt.Errorf("model_type %q has %w %s here", c.Type, ErrAttention, flash)
+	}
+	if s.Attn == flash && s.Code != "" && s.Code != setup.TRL {
+		return nil, fmt.Errorf("attn %s: %s has attention of its own; --attn sdpa", flash, s.Code)
 	}
 	if longest, seq := c.LearnedPositions(), max(s.Seq, s.TargetSeq); longest > 0 && seq > longest {
 		return nil, fmt.Errorf("a sequence of %d tokens: %s has learned positions for %d; shorten the sequence", seq, c.Type, longest)
@@ -122,6 +132,9 @@ func New(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 
 // ErrTask is the error for a task without a head here; the modelling code may have one.
 var ErrTask = errors.New("no head for the task")
+
+// ErrAttention is the error for an implementation of attention that a family does not have here; the modelling code may have it.
+var ErrAttention = errors.New("no attention")
 
 func wrongTask(c *hfconfig.Config, s Spec, have ...string) error {
 	return fmt.Errorf("model_type %q has %w %q here (it has: %s)", c.Type, ErrTask, s.Task, strings.Join(have, ", "))

@@ -3,6 +3,7 @@ package families
 import (
 	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
+	"github.com/plimsoll/plimsoll/internal/setup"
 )
 
 // What the families of transformers share: activations, attention interfaces, checkpointed layers, batches.
@@ -15,7 +16,10 @@ func repeatKV(x *eager.Tensor, times int) *eager.Tensor {
 	return x.RepeatInterleave(times, 1)
 }
 
-// attention is the interface both implementations share.
+// flash is the word for flash-attn 2 among attention implementations.
+const flash = string(setup.FlashAttention2)
+
+// attention is the interface that all implementations share.
 type attention struct {
 	impl    string
 	dropout float64
@@ -39,10 +43,47 @@ func projectHeads(c *eager.Call, projection *eager.LinearModule, out, weights *e
 // forward is ALL_ATTENTION_FUNCTIONS[impl]: [batch, heads, seq, dim] in, [batch, seq, heads, dim] out, and the
 // probabilities where they exist (eager): the caller has a name for them too.
 func (a attention) forward(q, k, v, mask *eager.Tensor) (out, weights *eager.Tensor) {
-	if a.impl == "eager" {
+	switch a.impl {
+	case "eager":
 		return a.eager(q, k, v, mask)
+	case flash:
+		return a.flash(q, k, v, mask), nil
 	}
 	return a.sdpa(q, k, v, mask), nil
+}
+
+// flash is integrations/flash_attention.py: [batch, seq, heads, dim] without copies of grouped keys and values. Where some token is padding (mask is then [batch, seq]), the tokens
+// that are none follow each other, and their results are written back to where they were (_upad_input and pad_input of modeling_flash_attention_utils.py); all count here, as of the longest batch.
+func (a attention) flash(q, k, v, mask *eager.Tensor) *eager.Tensor {
+	p := q.Process()
+	c := p.Function(q, k, v, mask)
+	given := []*eager.Tensor{q, k, v}
+	for i := range given {
+		c.Set(&given[i], given[i].Transpose(1, 2))
+	}
+	if d, on := p.Autocasting(); on && q.DType == tensor.Float32 { // fa_peft_integration_check
+		for i := range given {
+			c.Set(&given[i], given[i].To(d))
+		}
+	}
+	options := eager.Flash{Dropout: a.dropout, Causal: a.causal}
+	if mask == nil {
+		return c.Return(eager.FlashAttention(given[0], given[1], given[2], options))
+	}
+	batch, rows, columns := given[0].Dim(0), given[0].Dim(1), given[1].Dim(1)
+	indices := c.Let(p.Empty("aten::nonzero", tensor.Int64, batch*columns))
+	for _, i := range []int{1, 2, 0} {
+		x := given[i]
+		if i == 0 && rows != columns {
+			indices = c.Let(p.Empty("aten::nonzero", tensor.Int64, batch*rows))
+		}
+		c.Set(&given[i], x.Reshape(-1, x.Dim(2), x.Dim(3)).Index(0, indices))
+	}
+	options.Samples = batch
+	out := c.Let(eager.FlashAttention(given[0], given[1], given[2], options))
+	whole := c.Let(p.Empty("aten::zeros", out.DType, batch*rows, out.Dim(1), out.Dim(2)))
+	p.Formula(eager.Formula{Op: "aten::index_put_", Inputs: []*eager.Tensor{whole, out}, Saved: []*eager.Tensor{indices}, Target: whole})
+	return c.Return(whole.View(batch, rows, out.Dim(1), out.Dim(2)))
 }
 
 // sdpa is integrations/sdpa_attention.py.

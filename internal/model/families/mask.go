@@ -49,6 +49,9 @@ func plainMask(s Spec, p *eager.Process, d tensor.DType, window int) *eager.Tens
 		return c.Return(paddedMask(s, p, d, s.Seq, s.Seq))
 	}
 	c.ReturnAll()
+	if s.Attn == flash { // flash_attention_mask: windows are the kernel's own
+		return nil
+	}
 	if s.Attn != "eager" && (window == 0 || s.Seq < window) {
 		return nil
 	}
@@ -72,6 +75,9 @@ func givenMask(c *eager.Call, s Spec) {
 // [batch, 1, rows, seq]; for eager attention a float of that shape (eager_mask).
 func paddedMask(s Spec, p *eager.Process, d tensor.DType, rows, visible int) *eager.Tensor {
 	c, cols := p.Function(), s.Seq
+	if s.Attn == flash { // flash_attention_mask: the padding mask itself
+		return c.Return(p.Empty("attention_mask", tensor.Bool, s.Batch, cols))
+	}
 	seen := p.Empty("aten::le", tensor.Bool, 1, 1, rows, visible)
 	both := p.Empty("aten::bitwise_and", tensor.Bool, 1, 1, rows, visible)
 	seen.Drop()

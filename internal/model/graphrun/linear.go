@@ -101,6 +101,7 @@ func (o *graphOp) addmm() *eager.Tensor {
 
 // convolve is F.convNd, or the whole call of an nn.ConvNd that has adapters.
 func (o *graphOp) convolve(x *eager.Tensor, args eager.Conv) *eager.Tensor {
+	args.Plain = o.node.NoCuDNN
 	if l, ok := o.convs[o.within()]; ok && l.Adapted() && o.node.Tensor("weight") == l.weight {
 		return l.Call(x, args)
 	}

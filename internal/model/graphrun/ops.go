@@ -273,6 +273,8 @@ var graphOps = map[string]graphOpFunc{
 	"to":                           (*graphOp).convert,
 	"type_as":                      func(o *graphOp) *eager.Tensor { return o.self().To(o.second().DType) },
 	"scaled_dot_product_attention": (*graphOp).attention,
+	"plimsoll.flash_attention":     (*graphOp).flash,
+	"plimsoll.function":            (*graphOp).function,
 }
 
 // scalar tells whether the operator's result is one number, as losses are that are not told reduction="none".

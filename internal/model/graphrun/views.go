@@ -122,6 +122,30 @@ func (o *graphOp) attention() *eager.Tensor {
 	return eager.ScaledDotProduct(o.arg("query"), o.arg("key"), o.arg("value"), a)
 }
 
+// flash runs flash-attn's function (probe, _flash.py).
+func (o *graphOp) flash() *eager.Tensor {
+	return eager.FlashAttention(o.arg("query"), o.arg("key"), o.arg("value"), eager.Flash{
+		Dropout: o.node.Float("dropout_p", 0), Causal: o.node.Bool("is_causal", false), Samples: o.int("samples", 0),
+	})
+}
+
+// function is a result of a torch.autograd.Function (probe, _functions.py).
+func (o *graphOp) function() *eager.Tensor {
+	return o.p.CustomResult(o.arg("result"), o.listed("arguments"), o.listed("saved"))
+}
+
+// listed are the tensors of an argument that is a list.
+func (o *graphOp) listed(name string) []*eager.Tensor {
+	a, _ := o.node.Arg(name)
+	var out []*eager.Tensor
+	for _, v := range a.Values {
+		if v >= 0 && o.vals[v] != nil {
+			out = append(out, o.vals[v])
+		}
+	}
+	return out
+}
+
 // einsum of two operands is a batched product of permuted operands (aten/src/ATen/native/Linear.cpp, sumproduct_pair).
 func (o *graphOp) einsum() *eager.Tensor {
 	a, _ := o.node.Arg("equation")

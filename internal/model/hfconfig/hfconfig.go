@@ -2,9 +2,9 @@
 //
 // It takes the file's JSON and returns a Config whose accessors answer every field the model family's code
 // reads, with the defaults of the family's config class (transformers 5.17) where the file is silent and the
-// values its __post_init__ derives. Refused: a model_type without a model here (ErrUnsupported lists those
-// that have one), a field of the wrong type, sizes that are negative or larger than any model, contradictory
-// head counts. Header reads the header of a safetensors file to count parameters.
+// values its __post_init__ derives. Refused: a model_type without a model here (ErrUnsupported;
+// Supported lists those that have one), a field of the wrong type, sizes that are negative or larger than any model,
+// contradictory head counts. Header reads the header of a safetensors file to count parameters.
 package hfconfig
 
 import (
@@ -28,8 +28,8 @@ const (
 	maxList   = 4096
 )
 
-// ErrUnsupported is in the chain of the error for a model_type without a model.
-var ErrUnsupported = errors.New("unsupported model_type")
+// ErrUnsupported is in the chain of the error for a model_type without a model here.
+var ErrUnsupported = errors.New("is not built in")
 
 // Config is one model's configuration.
 type Config struct {
@@ -112,9 +112,7 @@ func modelType(raw map[string]json.RawMessage) (string, error) {
 }
 
 func unsupported(modelType string, raw map[string]json.RawMessage) error {
-	return fmt.Errorf("%w %q; supported are %s. For any other model export a graph, which needs no GPU "+
-		"(torch.export.save(torch.export.export(model, example_inputs), \"model.pt2\")), and give it with --graph model.pt2%s",
-		ErrUnsupported, clip(modelType), strings.Join(Supported(), ", "), textPart(raw))
+	return fmt.Errorf("model_type %q %w%s", clip(modelType), ErrUnsupported, textPart(raw))
 }
 
 // textPart says what to do with a configuration of several models, where its language model is a known one.
@@ -128,7 +126,7 @@ func textPart(raw map[string]json.RawMessage) string {
 	if _, known := FamilyOf(part.Type); !known {
 		return ""
 	}
-	return fmt.Sprintf(". Its text_config is a %s: saved as a config.json of its own, it predicts the training of the language model alone", part.Type)
+	return fmt.Sprintf(" (its text_config is a %s, which is: saved as a config.json of its own, it predicts the training of the language model alone)", part.Type)
 }
 
 // readQuantization is the method the weights were quantized with, "" where they were not.

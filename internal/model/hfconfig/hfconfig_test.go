@@ -115,14 +115,6 @@ func TestAComposedModelPointsToItsLanguageModel(t *testing.T) {
 	}
 }
 
-func TestAnUnknownFamilySaysWhatIsKnownAndWhatElseToDo(t *testing.T) {
-	t.Parallel()
-	_, err := Parse([]byte(`{"model_type":"mamba"}`))
-	if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "qwen3") || !strings.Contains(err.Error(), "--graph") {
-		t.Errorf("err = %v", err)
-	}
-}
-
 func TestUnbelievableConfigurationsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

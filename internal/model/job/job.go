@@ -67,7 +67,7 @@ type Job struct {
 	OffloadActivations bool `json:"offload_activations,omitempty"`
 	// ResidentBytes lie on the card all the time beside the model: weights that are not trained here, data, batches fetched ahead.
 	ResidentBytes int64           `json:"resident_bytes,omitempty"`
-	Attn          setup.Attention `json:"attn,omitempty"`                  // sdpa | eager
+	Attn          setup.Attention `json:"attn,omitempty"`                  // sdpa | eager | flash_attention_2
 	UseCache      bool            `json:"use_cache,omitempty"`             // the model returns its keys and values, which live until the next forward
 	Accumulate    int             `json:"accumulate,omitempty"`            // micro-batches of one optimizer step
 	InBackward    bool            `json:"optimizer_in_backward,omitempty"` // each parameter is updated, and its gradient freed, during backward
@@ -283,6 +283,9 @@ func (j *Job) checkSizes() error {
 }
 
 func (j *Job) checkContradictions() error {
+	if err := j.Attn.Runs(j.Precision()); err != nil {
+		return err
+	}
 	text := slices.Contains([]string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "question-answering"}, j.Task)
 	switch {
 	case j.Autocast != "" && j.ParamDType != torch.FP32:

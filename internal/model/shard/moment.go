@@ -11,9 +11,9 @@ type Model struct{ m model }
 // Measure reads a model off its tape.
 func Measure(t *tape.Tape) Model { return Model{measure(t)} }
 
-// WithSaved is the same model with other activations of its layers at the end of the first forward pass.
-func (m Model) WithSaved(saved units.Bytes) Model {
-	m.m.saved = saved
+// WithSaved is the same model with other activations of its layers at the end of the first forward pass, and another first gradient.
+func (m Model) WithSaved(saved units.Bytes, first tape.Beside) Model {
+	m.m.saved, m.m.beside, m.m.head = saved, first.Least, first.First
 	return m
 }
 

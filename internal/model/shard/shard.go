@@ -174,6 +174,7 @@ type model struct {
 	layer  units.Bytes // parameters of the largest repeated layer
 	rest   units.Bytes // parameters outside of repeated layers
 	saved  units.Bytes // activations of the layers at the end of the first forward
+	beside units.Bytes // all that is there beside parameters, gradients and state once the first gradient is, and what it was computed from is not
 	head   units.Bytes // the first gradient
 }
 
@@ -186,6 +187,7 @@ func measure(t *tape.Tape) model {
 		layer[i] = layerOf(t.Owners[i].Module)
 	}
 	var grads, saved units.Bytes
+	var first tape.Beside
 	for i := range t.Events {
 		e := &t.Events[i]
 		if e.Kind == tape.Mark && t.Moments[e.Owner].Phase == "backward" && m.saved == 0 {
@@ -199,6 +201,7 @@ func measure(t *tape.Tape) model {
 		if e.Kind == tape.Free {
 			sign = -1
 		}
+		first.See(o.Category, sign*e.Size)
 		switch {
 		case o.Category == tape.Parameters: // those of tied layers are let go again
 			m.params += sign * e.Size
@@ -208,15 +211,12 @@ func measure(t *tape.Tape) model {
 		case o.Category == tape.Gradients:
 			grads += sign * e.Size
 			m.widest = max(m.widest, e.Size)
-			if m.head == 0 {
-				m.head = e.Size
-			}
 			m.grads = max(m.grads, grads)
 		case o.Category == tape.Activations && layer[e.Owner] != "":
 			saved += sign * e.Size
 		}
 	}
-	m.rest = layers[""]
+	m.rest, m.beside, m.head = layers[""], first.Least, first.First
 	for name, b := range layers {
 		if name != "" {
 			m.layer = max(m.layer, b)
@@ -256,11 +256,12 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 		if grads > 0 {
 			buffers = bucket
 		}
-	case setup.ZeRO2: // as in stage 1, but every backward pass has one of its own: when its first gradient comes, the loss is done with
+	case setup.ZeRO2: // as in stage 1, but every backward pass has one of its own. It is made when the first gradient comes, beside what layers have saved and logits that the loop keeps:
+		// https://github.com/deepspeedai/DeepSpeed/blob/v0.19.8/deepspeed/runtime/zero/stage_1_and_2.py (process_gradients, setup_buckets)
 		state = wide(state) + masters
 		if grads > 0 {
-			buffers = max(0, min(rest, m.saved+m.head)+bucket-rest) // the head's gradient is there whole
-			grads = max(share(grads), m.widest)                     // a rank keeps whole the gradients that its part begins or ends in (copy_grads_in_partition)
+			buffers = max(0, min(rest, m.beside+m.head)+bucket-rest) // the head's gradient is there whole
+			grads = max(share(grads), m.widest)                      // a rank keeps whole the gradients that its part begins or ends in (copy_grads_in_partition)
 		}
 	case setup.ZeRO3: // bucket and gradients are allocated when the engine is made
 		state, grads = wide(state)+masters, share(m.grads)

@@ -66,6 +66,20 @@ type Layout struct {
 	Strides []int
 }
 
+// blank is a layout whose sizes and strides are still to be written.
+func blank(rank int) Layout {
+	both := make([]int, 2*rank)
+	return Layout{both[:rank:rank], both[rank:]}
+}
+
+// copied is a layout of its own.
+func (l Layout) copied() Layout {
+	out := blank(len(l.Sizes))
+	copy(out.Sizes, l.Sizes)
+	copy(out.Strides, l.Strides)
+	return out
+}
+
 // Of gives the contiguous layout of sizes.
 func Of(sizes ...int) Layout {
 	return Layout{Sizes: sizes, Strides: rowMajor(sizes)}
@@ -79,6 +93,18 @@ func rowMajor(sizes []int) []int {
 		step *= max(sizes[i], 1)
 	}
 	return strides
+}
+
+// isRowMajor tells whether the layout is that of Of, also in the strides of dimensions of size one.
+func (l Layout) isRowMajor() bool {
+	step := 1
+	for i := len(l.Sizes) - 1; i >= 0; i-- {
+		if l.Strides[i] != step {
+			return false
+		}
+		step *= max(l.Sizes[i], 1)
+	}
+	return true
 }
 
 // ChannelsLast gives the layout with the second dimension fastest (torch.channels_last, also in 3-D).
@@ -96,6 +122,55 @@ func Ordered(sizes, order []int) Layout {
 		step *= max(sizes[order[i]], 1)
 	}
 	return Layout{Sizes: sizes, Strides: strides}
+}
+
+// Iterated is the layout of a result of operands that are broadcast to sizes: dimensions in the order of the operands' strides, the first operand that tells decides
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/TensorIterator.cpp, reorder_dimensions).
+func Iterated(sizes []int, operands ...Layout) Layout {
+	rank := len(sizes)
+	order := make([]int, rank) // fastest first
+	for i := range order {
+		order[i] = rank - 1 - i
+	}
+	stride := func(l Layout, dim int) int {
+		if at := dim - rank + len(l.Sizes); at >= 0 && (l.Sizes[at] == sizes[dim] && sizes[dim] != 1) {
+			return l.Strides[at]
+		}
+		return 0
+	}
+	compare := func(a, b int) int {
+		for _, l := range operands {
+			sa, sb := stride(l, a), stride(l, b)
+			switch {
+			case sa == 0 || sb == 0:
+			case sa != sb:
+				return sa - sb
+			case sizes[a] > sizes[b]:
+				return 1
+			}
+		}
+		return 0
+	}
+	return ordered(sizes, order, compare)
+}
+
+// ordered is the layout of sizes whose dimensions, given fastest first, are sorted as TensorIterator does it: two that cannot be told apart (0) stay, and are looked past.
+func ordered(sizes, order []int, compare func(a, b int) int) Layout {
+	for i := 1; i < len(order); i++ {
+		at := i
+		for j := i - 1; j >= 0; j-- {
+			c := compare(order[j], order[at])
+			if c < 0 {
+				break
+			}
+			if c > 0 {
+				order[j], order[at] = order[at], order[j]
+				at = j
+			}
+		}
+	}
+	slices.Reverse(order)
+	return Ordered(sizes, order)
 }
 
 func seq(from, to int) []int {
@@ -170,6 +245,9 @@ func (l Layout) IsChannelsLast() bool {
 
 // Dense tells whether the elements fill their span without gaps or overlap, in whatever order.
 func (l Layout) Dense() bool {
+	if l.IsContiguous() { // most are, and need no sorting
+		return true
+	}
 	step := 1
 	for _, i := range l.Order() {
 		if l.Sizes[i] == 1 {
@@ -195,6 +273,9 @@ func (l Layout) Order() []int {
 // expanded dimension (stride 0) keeps its place among the others
 // (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/ExpandUtils.cpp, infer_dense_strides).
 func (l Layout) Like() Layout {
+	if l.isRowMajor() {
+		return l
+	}
 	if l.IsContiguous() {
 		return Of(l.Sizes...)
 	}
@@ -203,21 +284,7 @@ func (l Layout) Like() Layout {
 	}
 	perm := seq(0, len(l.Sizes)) // fastest first
 	slices.Reverse(perm)
-	for i := 1; i < len(perm); i++ {
-		at := i
-		for before := i - 1; before >= 0; before-- {
-			c := l.slower(perm[before], perm[at])
-			if c < 0 {
-				break
-			}
-			if c > 0 {
-				perm[before], perm[at] = perm[at], perm[before]
-				at = before
-			}
-		}
-	}
-	slices.Reverse(perm)
-	return Ordered(l.Sizes, perm)
+	return ordered(l.Sizes, perm, l.slower)
 }
 
 // slower compares two dimensions by their place in memory; 0 where it cannot be told.
@@ -268,8 +335,9 @@ func Infer(numel int, sizes []int) []int {
 		}
 		known *= s
 	}
-	out := slices.Clone(sizes)
+	out := sizes
 	if hole >= 0 && known > 0 {
+		out = slices.Clone(sizes)
 		out[hole] = numel / known
 		known *= out[hole]
 	}
@@ -313,7 +381,7 @@ func (l Layout) View(sizes []int) (Layout, bool) {
 // Transpose swaps two dimensions.
 func (l Layout) Transpose(a, b int) Layout {
 	a, b = l.Axis(a), l.Axis(b)
-	out := Layout{slices.Clone(l.Sizes), slices.Clone(l.Strides)}
+	out := l.copied()
 	out.Sizes[a], out.Sizes[b] = out.Sizes[b], out.Sizes[a]
 	out.Strides[a], out.Strides[b] = out.Strides[b], out.Strides[a]
 	return out
@@ -324,7 +392,7 @@ func (l Layout) Permute(order ...int) Layout {
 	if len(order) != len(l.Sizes) {
 		panic(mismatch("permute %v of a tensor of shape %v", order, l.Sizes))
 	}
-	out := Layout{make([]int, len(order)), make([]int, len(order))}
+	out := blank(len(order))
 	for i, d := range order {
 		d = l.Axis(d)
 		out.Sizes[i], out.Strides[i] = l.Sizes[d], l.Strides[d]
@@ -366,7 +434,7 @@ func (l Layout) Select(dim int) Layout { return l.drop(l.Axis(dim)) }
 // Slice keeps length entries of a dimension, step apart.
 func (l Layout) Slice(dim, length, step int) Layout {
 	dim = l.Axis(dim)
-	out := Layout{slices.Clone(l.Sizes), slices.Clone(l.Strides)}
+	out := l.copied()
 	out.Sizes[dim] = length
 	out.Strides[dim] *= step
 	return out
@@ -378,7 +446,8 @@ func (l Layout) Expand(sizes []int) Layout {
 	if shift < 0 {
 		panic(mismatch("expand %v to %v", l.Sizes, sizes))
 	}
-	out := Layout{slices.Clone(sizes), make([]int, len(sizes))}
+	out := blank(len(sizes))
+	copy(out.Sizes, sizes)
 	for i := range l.Sizes {
 		want, have := sizes[i+shift], l.Sizes[i]
 		switch {

@@ -42,6 +42,7 @@ type Library struct {
 	dropout  *bool       // the state of dropout between recurrent layers was made
 	trials   *eager.Benchmark
 	tried    map[string]bool // convolutions that have had their trial
+	plans    eager.Plans
 }
 
 // NewLibrary begins on a card where nothing has run yet; observe is told of every distinct convolution.
@@ -58,6 +59,12 @@ func (l Library) Settled() Library {
 // Most is the library with every trial of cudnn.benchmark taking the most it may.
 func (l Library) Most() Library {
 	l.trials.Most = true
+	return l
+}
+
+// With is the library with other plans of cuDNN's.
+func (l Library) With(p eager.Plans) Library {
+	l.plans = p
 	return l
 }
 
@@ -119,13 +126,11 @@ func (l *Library) recurrent(w *Work) []units.Bytes {
 // reduction is what a sum, mean or norm takes where thread blocks share a result: x has the sizes, stride the strides, w the dimensions that are reduced, and padding, in files written since, the
 // bytes of a partial result.
 func (l *Library) reduction(w *Work) []units.Bytes {
-	summed, ok := units.Bytes(0), true
+	dtype, ok := types[w.DType]
+	width := max(1, dtype.Width())
+	summed := max(4, width)
 	if len(w.Padding) == 1 {
-		summed = units.Bytes(min(max(w.Padding[0], 1), maxPartial))
-	} else {
-		var dtype tensor.DType
-		dtype, ok = types[w.DType]
-		summed = max(4, dtype.Width())
+		summed, ok = units.Bytes(min(max(w.Padding[0], 1), maxPartial)), true
 	}
 	if !ok || len(w.X) == 0 || len(w.X) > 16 || len(w.Stride) != len(w.X) || len(w.W) > len(w.X) {
 		return nil
@@ -142,7 +147,7 @@ func (l *Library) reduction(w *Work) []units.Bytes {
 			return nil
 		}
 	}
-	buffer, _ := l.device.Reduction(tensor.Layout{Sizes: w.X, Strides: w.Stride}, w.W, summed)
+	buffer, _ := l.device.Reduction(tensor.Layout{Sizes: w.X, Strides: w.Stride}, w.W, width, summed)
 	if buffer <= 0 {
 		return nil
 	}
@@ -160,7 +165,10 @@ func believable(size units.Bytes) units.Bytes { return min(max(size, 1), maxByte
 
 // convolution asks package eager: one convolution runs there by itself, and what it had in workspaces is read from its tape.
 func (l *Library) convolution(w *Work) []units.Bytes {
-	key, err := json.Marshal(w)
+	key, err := json.Marshal(struct {
+		*Work
+		Plans eager.Plans
+	}{w, l.plans})
 	if err != nil || len(w.X) < 3 || len(w.X) != len(w.W) {
 		return nil
 	}
@@ -168,7 +176,7 @@ func (l *Library) convolution(w *Work) []units.Bytes {
 		return known
 	}
 	p := eager.NewProcess(l.device)
-	p.Observe = l.observe
+	p.Observe, p.Plans = l.observe, l.plans
 	if w.Benchmark {
 		p.Benchmark = l.trials
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/internal/document"
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/model/eager"
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
@@ -300,8 +301,12 @@ func (w *writer) write(e event, least bool) {
 		w.out.Events = append(w.out.Events, tape.Event{Kind: tape.Mark, Owner: uint32(e.a)})
 		w.library.backward = w.trace.Moments[e.a].Phase == torch.PhaseBackward
 	case worked:
-		work := &w.trace.Works[e.a]
+		work, plans := &w.trace.Works[e.a], w.library.plans
+		if e.b != 0 { // its sizes depend on data and are the largest there can be: the most that plans take comes on top of what is seldom reached
+			w.library.plans = eager.LikelyPlans
+		}
 		kept, scratch := w.library.take(work)
+		w.library.plans = plans
 		library := uint32(len(w.out.Owners) - 1)
 		for _, size := range kept {
 			w.alloc(size, library)

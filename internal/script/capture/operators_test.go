@@ -18,7 +18,6 @@ const firstMark = 7_000_001
 // apart are passes that are known to differ, and why.
 var apart = map[string]string{
 	"index_rows backward": "zeros that rows are added to are counted twice",
-	"gru_steps backward":  "the last of four sums is written into the first buffer of all weights, which then stays",
 }
 
 // pass is by how much the bytes in use rise at most, and how many more there are at its end.

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -134,6 +135,14 @@ func TestSizesThatDependOnDataAreBounded(t *testing.T) {
 }
 
 // Which rows a mask keeps is asked on the host; the indices go back. Two checks of values on the way are taken to pass.
+func TestClustersOfAnAdaptiveSoftmaxAreBounded(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "clusters.py")
+	if trace.Steps != 2 || !trace.Bounded() || res.Report.Range == nil {
+		t.Errorf("%d steps, bounded: %v, range %v; want two steps and a range", trace.Steps, trace.Bounded(), res.Report.Range)
+	}
+}
+
 func TestSizesAreBoundedOnTheHostAndChecksOfValuesPass(t *testing.T) {
 	t.Parallel()
 	trace, res := followed(t, "left.py")
@@ -295,6 +304,47 @@ func TestPackedSequencesAreAsLongAsTheyAre(t *testing.T) {
 	t.Parallel()
 	if trace, res := followed(t, "packed.py"); trace.Ended != traced.AtEnd || trace.Steps != 3 || res.Report.Range != nil {
 		t.Errorf("ended %q after %d steps, range %v", trace.Ended, trace.Steps, res.Report.Range)
+	}
+}
+
+// The capture before a trace runs the script up to its first step: the trace reads the prepared data that it left, and the model that is saved before training leaves no file.
+func TestScriptsThatPrepareDataAreFollowed(t *testing.T) {
+	t.Parallel()
+	python, dir, since := probetest.Warm(t), t.TempDir(), time.Now().Add(-time.Minute)
+	for range 2 {
+		trace, err := Trace(Request{Args: []string{python, "testdata/prepared.py", dir}, Env: os.Environ(), Dir: t.TempDir(), Stdout: io.Discard, Stderr: io.Discard, Since: since}, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if trace.Ended != traced.AtEnd || trace.Steps != 3 {
+			t.Errorf("ended %q at line %d after %d steps: %s", trace.Ended, trace.Line, trace.Steps, trace.Why)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("%d files were left, want only the prepared data (%v)", len(left), err)
+	}
+}
+
+func TestTensorsAreMadeOfListsWithTensors(t *testing.T) {
+	t.Parallel()
+	if trace, _ := followed(t, "listed.py"); trace.Ended != traced.AtEnd || trace.Steps != 3 {
+		t.Errorf("ended %q after %d steps", trace.Ended, trace.Steps)
+	}
+}
+
+func TestLoadersWhoseSamplerRepeatsAreNotCutShort(t *testing.T) {
+	t.Parallel()
+	if trace, _ := followed(t, "forever.py"); trace.Ended != traced.AtEnd && trace.Ended != traced.Repeats || trace.Steps < 3 {
+		t.Errorf("ended %q after %d steps", trace.Ended, trace.Steps)
+	}
+}
+
+func TestWeightsOfRecurrentLayersAreCopiedIntoOneBuffer(t *testing.T) {
+	t.Parallel()
+	trace, res := followed(t, "flattened.py")
+	weights := units.Bytes(4 * 6144 * (2*2048 + 2))
+	if peak := res.Report.Peak.Allocated; trace.Ended != traced.AtEnd || peak < 2*weights || peak > 2*weights+units.MiB {
+		t.Errorf("ended %q (%s), peak %s; the weights have %s", trace.Ended, trace.Why, peak, weights)
 	}
 }
 

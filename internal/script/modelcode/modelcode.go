@@ -30,10 +30,11 @@ type Reader struct {
 	Env    []string  // environment of the interpreter
 	Told   io.Writer // is told that reading takes a while; nil: nobody
 
-	mu    sync.Mutex
-	read  map[string]*exported.Graph
-	found *python
-	asks  *server
+	mu      sync.Mutex
+	read    map[string]*exported.Graph
+	found   *python
+	missing error // why none was found: looking again would only start Python again
+	asks    *server
 }
 
 // request is what the probe is asked for (_models.py).
@@ -56,12 +57,11 @@ type request struct {
 func (r *Reader) Graph(j job.Job, config []byte) (*exported.Graph, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.found == nil {
-		p, err := r.find()
-		if err != nil {
-			return nil, err
-		}
-		r.found = p
+	if r.found == nil && r.missing == nil {
+		r.found, r.missing = r.find()
+	}
+	if r.missing != nil {
+		return nil, r.missing
 	}
 	q := request{
 		Config: config, Task: j.Task, Batch: max(j.Batch, 1), Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
@@ -86,19 +86,25 @@ func (r *Reader) Graph(j job.Job, config []byte) (*exported.Graph, error) {
 }
 
 // reading are the files of the probe that decide what a graph looks like.
-var reading = []string{"_models.py", "_inputs.py", "_forward.py", "_answers.py", "_shapes.py", "_layers.py"}
+var reading = []string{"_models.py", "_inputs.py", "_forward.py", "_answers.py", "_shapes.py", "_layers.py", "_flash.py", "_functions.py"}
 
-// names are where the graph lies: for any batch and sequence, or for the sizes of the request where the model's operators depend on them.
-func (r *Reader) names(q request) (open, closed string, err error) {
-	hash := sha256.New()
-	if err := fs.WalkDir(probe.Files(), "plimsoll", func(path string, d fs.DirEntry, err error) error {
+// readingCode are these files in a row. They are part of the program, and a prediction asks for several graphs.
+var readingCode = sync.OnceValues(func() (code []byte, err error) {
+	err = fs.WalkDir(probe.Files(), "plimsoll", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !slices.Contains(reading, d.Name()) {
 			return err
 		}
 		data, err := fs.ReadFile(probe.Files(), path)
-		hash.Write(data)
+		code = append(code, data...)
 		return err
-	}); err != nil {
+	})
+	return code, err
+})
+
+// names are where the graph lies: for any batch and sequence, or for the sizes of the request where the model's operators depend on them.
+func (r *Reader) names(q request) (open, closed string, err error) {
+	code, err := readingCode()
+	if err != nil {
 		return "", "", fmt.Errorf("read the probe: %w", err)
 	}
 	sizes := fmt.Sprintf("%d-%d-%d", q.Seq, q.TargetSeq, q.Batch)
@@ -107,6 +113,8 @@ func (r *Reader) names(q request) (open, closed string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("describe the model: %w", err)
 	}
+	hash := sha256.New()
+	hash.Write(code)
 	fmt.Fprintf(hash, "%s %s %s", text, r.found.Torch, r.found.Transformers)
 	key := fmt.Sprintf("%x", hash.Sum(nil)[:16])
 	return filepath.Join(r.cache(), key+".graph"), filepath.Join(r.cache(), key+"-"+sizes+".graph"), nil

@@ -153,7 +153,7 @@ func (in jobIn) configuration(r roots) (any, error) {
 type predictIn struct {
 	jobIn
 	Checkpointing bool   `json:"checkpointing,omitempty" jsonschema:"activation checkpointing of every layer"`
-	Attn          string `json:"attn,omitempty" jsonschema:"sdpa or eager"`
+	Attn          string `json:"attn,omitempty" jsonschema:"sdpa, eager or flash_attention_2"`
 	Sharding      string `json:"sharding,omitempty" jsonschema:"with gpus: ddp, fsdp2, zero1, zero2, zero3"`
 }
 

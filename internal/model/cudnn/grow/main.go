@@ -26,15 +26,16 @@ func main() {
 	tries := flag.Int("tries", 50, "random features a node chooses its question from")
 	least := flag.Int("least", 3, "a node of fewer samples asks nothing more")
 	whole := flag.Bool("whole", false, "learn from the fifth too: only the files of -judge say then how good the table is")
+	seen := flag.String("seen", "", "file to write the list of layers to that the rows name, for the table that is built in: none is grown")
 	judged := flag.String("judge", "", "files of rows, separated by commas, that the table is only compared with: none of them is learned from")
 	flag.Parse()
-	if err := run(*out, flag.Args(), strings.FieldsFunc(*judged, func(r rune) bool { return r == ',' }), cudnn.Growth{Trees: *trees, Tries: *tries, Least: *least, Seed: 1}, *whole); err != nil {
+	if err := run(*seen, *out, flag.Args(), strings.FieldsFunc(*judged, func(r rune) bool { return r == ',' }), cudnn.Growth{Trees: *trees, Tries: *tries, Least: *least, Seed: 1}, *whole); err != nil {
 		fmt.Fprintln(os.Stderr, "grow:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out string, files, judged []string, g cudnn.Growth, whole bool) error {
+func run(list, out string, files, judged []string, g cudnn.Growth, whole bool) error {
 	var rows, kept, aside []cudnn.Row
 	fifth, hidden := map[string]bool{}, map[string]bool{} // layers of the fifth of the first file; rows of the files to compare with
 	for i, f := range files {
@@ -71,6 +72,9 @@ func run(out string, files, judged []string, g cudnn.Growth, whole bool) error {
 		}
 	}
 	fmt.Printf("%d rows, %d of the first file in the fifth, %d to grow from\n", len(rows), len(aside), len(kept))
+	if list != "" {
+		return remember(list, kept, judged, seen)
+	}
 	table, err := cudnn.Grow(kept, g)
 	if err != nil {
 		return err
@@ -87,6 +91,20 @@ func run(out string, files, judged []string, g cudnn.Growth, whole bool) error {
 	data := table.Encode()
 	fmt.Printf("%s: %d bytes\n", out, len(data))
 	return os.WriteFile(out, data, 0o644)
+}
+
+// twoPasses: layers with fewer wrong passes are left to the table, or the wheel would have more than its 12 MB.
+const twoPasses = 2
+
+// remember writes the list of layers for the table that is built in.
+func remember(list string, rows []cudnn.Row, judged []string, others [][]cudnn.Row) error {
+	table := cudnn.For(9, 0)
+	data := table.Remember(rows, twoPasses)
+	fmt.Printf("%s: %d bytes\n", list, len(data))
+	for i, f := range judged {
+		judge(table, f, others[i])
+	}
+	return os.WriteFile(list, data, 0o644)
 }
 
 func judge(table *cudnn.Table, name string, rows []cudnn.Row) {

@@ -44,7 +44,7 @@ class Answers:
         torch = self.torch
         val = node.meta.get("val")
         if node.op == "placeholder":
-            fill = 0 if val.dtype.is_floating_point else TOKEN
+            fill = 0.5 if val.dtype.is_floating_point else TOKEN  # an image that is all zeros is padding to some
             return torch.full(tuple(val.shape), fill, dtype=val.dtype)
         if node.op == "get_attr":
             tensor = self.module_of(node.target)

@@ -34,7 +34,7 @@ def install(torch, capability, trace):
 
 def _install(torch, library, capability, trace):
     _autocast(torch, library)
-    ours = {"dropout": _dropout(torch), "scaled_dot_product_attention": _attention.function(torch, capability), **_recurrent.functions(torch, trace), **_norm(torch), "group_norm": _group_norm(torch), "linear": _linear(torch), **_softmax(torch)}
+    ours = {"dropout": _dropout(torch), "scaled_dot_product_attention": _attention.function(torch, capability), **_recurrent.functions(torch, trace), **_norm(torch), "group_norm": _group_norm(torch), "batch_norm": _batch_norm(torch), "linear": _linear(torch), **_softmax(torch)}
     for name, function in ours.items():
         library.impl(name, function, "AutogradCPU")
         packet, _, overload = name.partition(".")
@@ -176,6 +176,24 @@ def _group_norm(torch):
         return torch.ops.aten.native_group_norm(x, weight, bias, batch, channels, x.numel() // max(batch * channels, 1), num_groups, eps)[0]
 
     return group_norm
+
+
+def _batch_norm(torch):
+    """cuDNN's kernel reads an input in one piece, and that is what is kept for backward
+    (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/Normalization.cpp, _select_batch_norm_backend and _batch_norm_impl_index: input.contiguous(input.suggest_memory_format()))."""
+    from torch._prims_common import suggest_memory_format
+
+    def by_cudnn(x, weight, bias, mean, var, training, enabled):
+        if not enabled or x.dim() < 3 or weight is None or bias is None or x.dtype is torch.bfloat16 or weight.dtype is torch.bfloat16 or x.dtype is torch.float16 and weight.dtype is not torch.float32:
+            return False
+        return ((mean is None) == (var is None)) and (mean is not None or training) and x.shape[0] <= (880801 if training else 65535)
+
+    def batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
+        if by_cudnn(x, weight, bias, running_mean, running_var, training, cudnn_enabled):
+            x = x.contiguous(memory_format=suggest_memory_format(x))
+        return torch.ops.aten.native_batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+    return batch_norm
 
 
 def _softmax(torch):

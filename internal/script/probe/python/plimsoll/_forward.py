@@ -9,7 +9,7 @@ import gc
 import json
 import weakref
 
-from . import _answers, _inputs
+from . import _answers, _functions, _inputs
 
 DTYPES = {"uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8, "complex32": 9, "complex64": 10,
           "complex128": 11, "bool": 12, "bfloat16": 13}
@@ -69,7 +69,7 @@ class Recorder:
             self.count += 1
             self.order.append(node)
             self.when[node] = self.count
-            self.state[node] = (tuple(self.calls), torch.is_grad_enabled(), torch.is_autocast_enabled("cuda"))
+            self.state[node] = (tuple(self.calls), torch.is_grad_enabled(), torch.is_autocast_enabled("cuda"), torch.backends.cudnn.enabled)
             return node
 
         def _call_impl(module, *args, **kwargs):
@@ -146,7 +146,7 @@ def run(torch, fake, model, batch, autocast, uneven=False):
     answers = _answers.Answers(torch, lambda name: getattr(recorder.root(), name), recorder.changed, uneven)
     unreal = lambda t: isinstance(t, FakeTensor)
     gc.collect()
-    with fake, recorder.listening(), answers.given(unreal), autocasting(torch, autocast), torch.enable_grad():
+    with fake, recorder.listening(), answers.given(unreal), autocasting(torch, autocast), torch.enable_grad(), _functions.noted(torch):
         graph = make_fx(step, tracing_mode="real", pre_dispatch=True, _allow_non_fake_inputs=True)(*distinct)
     trace = collected(torch, recorder, graph, model, [next(n for n, at in place.items() if at == i) for i in range(len(distinct))], ended[0][1], ended[0][3])
     trace.objective, trace.routed = ended[0][2], answers.routed
@@ -265,7 +265,7 @@ def _same(recorder, node):
 
 
 def operator(torch, recorder, node, at, value):
-    calls, grad, autocast = recorder.state[node]
+    calls, grad, autocast, cudnn = recorder.state[node]
     schema = node.target._schema
     args = []
     for i, a in enumerate(schema.arguments):
@@ -283,7 +283,7 @@ def operator(torch, recorder, node, at, value):
         at[node] = outs[0]
     elif isinstance(val, (tuple, list)):
         outs = [value(v) if isinstance(v, torch.Tensor) else -1 for v in val]
-    return {"target": str(node.target), "args": args, "outs": outs, "stack": calls, "grad": grad, "autocast": autocast, "dies": []}
+    return {"target": str(node.target), "args": args, "outs": outs, "stack": calls, "grad": grad, "autocast": autocast, "cudnn": cudnn, "dies": []}
 
 
 def argument(torch, a, at):
@@ -444,6 +444,8 @@ def document(traces, sizes, symbols, about):
             notes["plimsoll_no_grad"] = "1"
         if not n["autocast"]:
             notes["plimsoll_no_autocast"] = "1"
+        if not n["cudnn"]:
+            notes["plimsoll_no_cudnn"] = "1"
         inputs = []
         for j, (arg, (kind, _)) in enumerate(n["args"]):
             contents = []

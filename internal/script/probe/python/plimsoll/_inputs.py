@@ -14,12 +14,17 @@ CODES = (16, 32, 48)  # variants: several codebooks of tokens for each sample: a
 FILM = 64  # a variant: several images of a sample where there was one, one where there was a video
 DURATION = 4  # frames that a token is spoken for
 OWN = 128  # a variant: images have the size that the configuration names, which processors make them
+TILES = 256  # a variant: images are cut into tiles of the size that the configuration names, and a small copy of the whole comes with them (Idefics 3, SmolVLM)
 PAIRS = ("efficientloftr", "lightglue", "superglue")  # match one image with another
 PARTS = ("vision_config", "image_config", "audio_config", "text_config", "encoder_config", "backbone_config", "encoder", "decoder", "speech_config", "audio_encoder", "text_encoder")
 
 
 class Missing(Exception):
     """A size that the job has to say."""
+
+
+class TooShort(Missing):
+    """Samples that have no room for the image that the job gives them."""
 
 
 class Sizes(dict):
@@ -117,11 +122,29 @@ class Maker:
             return self.real(self.size["batch"], rows * rows, channels * patch * patch)
         if getattr(c, "model_type", "") in PAIRS:
             return self.real(self.size["batch"], 2, channels, height, width)
+        tiles = self.tiles()
+        if tiles:
+            height, width = side(c, {})
+            return self.real(self.size["batch"], tiles, channels, height, width)
         if "aspect_ratio_ids" in self.parameters:  # every image is cut into tiles, and filled up to the most there may be
             return self.real(self.size["batch"], 1, read(c, "max_num_tiles", default=4), channels, height, width)
         if "prompt_pixel_values" in self.parameters:  # the prompt's image comes on top of it
             height = height // 2
         return self.real(self.size["batch"], *((1,) if self.variant & FILM and not self.sees_videos() else ()), channels, height, width)
+
+    def tiles(self):
+        """How many images of the size that the configuration names a processor makes of one; 0 where it cuts none."""
+        own, asked = side(self.config, {}), side(self.config, self.size)
+        grids = read(self.config, "image_grid_pinpoints")
+        if grids and "image_sizes" in self.parameters:  # LLaVA-NeXT and what follows it: the best of these resolutions, and the whole
+            from transformers.image_processing_utils import select_best_resolution
+
+            best = select_best_resolution(asked, grids)
+            return (best[0] // own[0]) * (best[1] // own[1]) + 1
+        if self.variant & TILES:
+            rows, columns = (-(-a // o) for a, o in zip(asked, own))
+            return rows * columns + 1 if rows * columns > 1 else 1
+        return 0
 
     def video(self):
         c = self.config
@@ -223,7 +246,7 @@ class Maker:
         from . import _answers
 
         if self.image_tokens + 3 > length:
-            raise Missing(f"seq {length} is too short: an image takes {self.image_tokens} tokens; set --seq to more than that")
+            raise TooShort(f"seq {length} is too short: an image takes {self.image_tokens} tokens; set --seq to more than that")
         c = self.config
         with _disable_current_modes():
             value = self.torch.full((samples, length), _answers.TOKEN)
@@ -293,7 +316,8 @@ class Maker:
         b, size, c = self.size["batch"], self.size, self.config
         text = lambda: (b, size["seq"] if size.get("seq") or "Image" not in self.kind else read(c, "n_positions", default=1024))  # ImageGPT reads pixels as tokens
         rules = {
-            "input_ids": lambda: self.tokens(*text()), "decoder_input_ids": lambda: self.tokens(b, size["target_seq"]), "token_type_ids": lambda: self.ids(*text()),
+            "input_ids": lambda: self.tokens(*text()), "decoder_input_ids": lambda: self.tokens(b, size["target_seq"]), "token_type_ids": lambda: self.token_types() if self.shows_images() else self.ids(*text()),
+            "cross_attention_mask": lambda: self.ones(*text(), 1, read(c, "max_num_tiles", default=4)),
             "attention_mask": lambda: self.ones(*text()), "qformer_input_ids": lambda: self.ids(*text()), "bbox": lambda: self.ids(*text(), 4),
             "pixel_values": self.video if self.sees_videos() and not self.variant & FILM else self.image, "pixel_values_videos": self.video, "image": self.image, "images": self.image,
             "prompt_pixel_values": self.image, "prompt_masks": self.image, "flattened_patches": lambda: self.real(b, size.get("seq") or 2048, 2 + (read(c, "patch_size", default=16) ** 2) * 3),
@@ -348,9 +372,9 @@ class Maker:
         takes = [n for n, p in self.parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         required = [n for n in takes if self.parameters[n].default is inspect.Parameter.empty]
         if self.shows_images():
-            more = [n for n in takes if n in ("image_grid_thw", "mm_token_type_ids", "image_sizes", "spatial_shapes", "aspect_ratio_ids", "aspect_ratio_mask", "pixel_position_ids")]
+            more = [n for n in takes if n in ("image_grid_thw", "mm_token_type_ids", "image_sizes", "spatial_shapes", "aspect_ratio_ids", "aspect_ratio_mask", "cross_attention_mask", "pixel_position_ids", "token_type_ids")]
             sets = dict.fromkeys(tuple(dict.fromkeys(["input_ids", "pixel_values", *required, *m])) for m in (more, []))
-            return [(names, variant) for names in sets for variant in (0, OWN, FILM, OWN | FILM)]
+            return [(names, variant) for names in sets for variant in (0, OWN, TILES, FILM, OWN | FILM)]
         main = getattr(self.model, "main_input_name", None)
         first = [n for n in ([main] if main in takes else takes[:1]) if n not in required] + required
         text = ["input_ids"] if "input_ids" in takes else []

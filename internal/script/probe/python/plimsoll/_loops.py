@@ -106,9 +106,10 @@ class Short:
 
 
 def _endless(loader):
-    """Whether a loader's length is not known: its data set is a stream."""
+    """Whether a loader's length is not known: its data set is a stream, or its sampler repeats for ever behind a length that the loader tells for one pass (InfiniteDataLoader of the YOLO repositories)."""
     try:
         len(loader)
+        len(getattr(loader, "_index_sampler", ()))
         return False
     except TypeError:
         return True

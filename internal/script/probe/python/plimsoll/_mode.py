@@ -18,6 +18,8 @@ def enter(torch, capture):
     class OnCPU(TorchFunctionMode):
         def __torch_function__(self, function, kinds, args=(), kwargs=None):
             kwargs = kwargs or {}
+            if function in answers.of_lists:
+                args = answers.read(args)
             if capture.exporting:
                 return answers.while_exporting(function, args, kwargs)
             special = answers.special.get(function)
@@ -80,6 +82,7 @@ class _Answers:
             Tensor.__index__: lambda t: 1, Tensor.__bool__: self.truth,
             Tensor.tolist: lambda t: ones(t).tolist(), Tensor.numpy: lambda t: ones(t).numpy(), Tensor.__array__: lambda t: ones(t).numpy(),
         }
+        self.of_lists = {torch.tensor, torch.as_tensor}
         self.finite = {torch.isfinite, Tensor.isfinite, torch.all, Tensor.all}
         self.alls = {torch.all, Tensor.all, getattr(torch, "_is_all_true", torch.all)}
         self.checks = capture.places.home + "distributions"
@@ -88,6 +91,23 @@ class _Answers:
         """Whether a tensor without data holds: what a check of its values needs, else what is known of it, else no."""
         passing = _checks.passing()
         return bool(tensor.__dict__.get("_plimsoll_true")) if passing is None else passing
+
+    def read(self, value):
+        """torch.tensor([0.0, x]) reads the number of x: tensors without data among others in a list, or deeper, as what they read as."""
+        if type(value) is tuple and value and isinstance(value[0], (list, tuple)):
+            return (self.listed(value[0]), *value[1:])
+        return value
+
+    def listed(self, value):
+        if isinstance(value, (list, tuple)):
+            return [self.listed(v) if isinstance(v, (list, tuple, self.torch.Tensor)) else v for v in value]
+        if not isinstance(value, self.capture.FakeTensor):
+            return value
+        return self.number(value)
+
+    def number(self, tensor):
+        self.capture.saw_question()
+        return self.values[self.torch.Tensor.tolist if tensor.dim() else self.torch.Tensor.item](tensor)
 
     # What a tensor says of its place -----------------------------------------------------------------------------------------
 

@@ -113,7 +113,11 @@ def set_everywhere(config, name, value):
 
 
 def build(torch, transformers, request, config, cls):
+    from . import _flash
+
     kwargs = {"attn_implementation": request["attn"]} if request.get("attn") else {}
+    if request.get("attn") == _flash.NAME:
+        _flash.equip(cls)
     kwargs["dtype" if transformers.__version__ >= "4.56" else "torch_dtype"] = getattr(torch, WORDS[request.get("param_dtype") or "fp32"])
     with torch.device("meta"), registering(torch) as registered:
         model = cls._from_config(config, **kwargs)
@@ -181,6 +185,8 @@ def without_data(torch, fake, model):
 @contextlib.contextmanager
 def as_running(torch, transformers):
     """Modelling code decides as it does on a GPU, not as it does while it is being traced."""
+    from . import _flash
+
     undo = []
 
     def put(module, name, value):
@@ -199,6 +205,7 @@ def as_running(torch, transformers):
     put(torch.compiler, "is_compiling", no)
     put(torch.compiler, "is_exporting", no)
     put(torch.cuda, "get_device_capability", lambda *args: (9, 0))
+    _flash.install(torch, transformers, put)
     import random
 
     import numpy
@@ -255,6 +262,8 @@ def describe(request):
         for task, cls in heads(transformers, config, request.get("task"), bool(request.get("image"))):
             try:
                 return described(torch, transformers, request, copy.deepcopy(config), task, cls)
+            except _inputs.TooShort:  # what asks for fewer tokens is another image
+                raise
             except Exception as failure:
                 problems.append(failure)
     raise next((p for p in problems if isinstance(p, _inputs.Missing)), problems[0])
@@ -318,6 +327,8 @@ def described(torch, transformers, request, config, task, cls):
             run(base, *choice)
             chosen = choice
             break
+        except _inputs.TooShort:
+            raise
         except Exception as failure:
             problems.append(failure)
     if chosen is None:
@@ -434,7 +445,7 @@ def notes(task, cls, config, trace, names, tokens=0, variant=0):
 
     out = []
     if "input_ids" in names and "pixel_values" in names:
-        resized = " in the size that the model's configuration names" if variant & _inputs.OWN else ""
+        resized = " in the size that the model's configuration names" if variant & _inputs.OWN else " in tiles of the size that the model's configuration names" if variant & _inputs.TILES else ""
         out.append(f"every sample has one image{resized}" + (f", which takes {tokens} of its tokens" if tokens else ""))
     if trace.objective != "loss":
         out.append(f"{cls.__name__} was run without targets: the step trains the mean of its first output{f' ({trace.objective})' if trace.objective else ''}")
@@ -486,7 +497,7 @@ def main():
     import torch
     import transformers
 
-    from . import _forward, _inputs, _layers, _shapes
+    from . import _flash, _forward, _inputs, _layers, _shapes
 
     told = sys.stdout
     sys.stdout = sys.stderr  # models may print

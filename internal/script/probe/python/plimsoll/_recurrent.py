@@ -13,6 +13,24 @@ def functions(torch, trace):
     return made
 
 
+def install(torch, trace):
+    """flatten_parameters, which every move of a recurrent layer to a GPU calls and many scripts call in every forward pass: all weights are copied into a new buffer, and become parts of it
+    (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cudnn/RNN.cpp, _cudnn_rnn_flatten_weight and copy_weights_to_flat_buf_views). bfloat16 is passed over."""
+
+    def flatten_parameters(layer):
+        weights = layer._flat_weights
+        if len(weights) != len(layer._flat_weights_names) or not weights or len(set(map(id, weights))) != len(weights):
+            return
+        if not all(isinstance(w, trace.FakeTensor) and trace.places.on_gpu(w) for w in weights) or len({w.dtype for w in weights}) > 1 or weights[0].dtype not in flattened:
+            return
+        with torch.no_grad(), trace.recording("parameters"):
+            for weight, part in zip(weights, _parts(torch.empty(sum(w.numel() for w in weights), dtype=weights[0].dtype), [w.shape for w in weights])):
+                weight.data = part
+
+    flattened = (torch.float16, torch.float32, torch.float64)
+    torch.nn.RNNBase.flatten_parameters = flatten_parameters
+
+
 def _lstm(torch, trace, packed):
     run = _cudnn(torch, trace)
     if packed:
@@ -55,7 +73,7 @@ def _parts(flat, shapes):
 def _cudnn(torch, trace):
     class Cudnn(torch.autograd.Function):
         """_cudnn_rnn and _cudnn_rnn_backward (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cudnn/RNN.cpp): the input of batch_first is copied in both;
-        backward makes the gradients of input and states whether or not anyone asks for them, zeros where none came, and those of all weights as parts of one buffer."""
+        backward makes the gradients of input and states whether or not anyone asks for them, zeros where none came, and after that those of all weights as parts of one buffer (_cudnn_rnn_backward_input, _cudnn_rnn_backward_weight)."""
 
         @staticmethod
         def forward(ctx, x, gates, layers, directions, batch_first, dropout, train, steps, states, *tensors):
@@ -85,12 +103,15 @@ def _cudnn(torch, trace):
             like = x if grad is None else grad
             needs = (ctx.needs_input_grad[0], *ctx.needs_input_grad[9:])
             made = [like.new_empty(shape) for shape in ctx.shapes[: 1 + ctx.states]]
+            trace.worked("rnn_backward", like, ctx.layer)  # of input and states; then of weights, where the gradient of the output is no longer read
+            del inputs, into, missing
             shapes = ctx.shapes[1 + ctx.states :]
             if any(needs[1 + ctx.states :]):
-                made += _parts(like.new_empty(sum(s.numel() for s in shapes)), shapes)
+                inputs = _ordered(x, ctx.batch_first)
+                made += _parts(trace.parted(like.new_empty(sum(s.numel() for s in shapes))), shapes)
+                trace.worked("rnn_backward", like, ctx.layer)
+                del inputs
             made += [None] * (len(ctx.shapes) - len(made))
-            trace.worked("rnn_backward", like, ctx.layer)
-            del inputs, into, missing
             made = [m if needed else None for m, needed in zip(made, needs)]
             return (made[0], *([None] * 8), *made[1:])
 

@@ -233,6 +233,8 @@ class Shadow:
         torch, save = self.torch, self.torch.save
 
         def save_(obj, f, *args, **kwargs):
+            if not self.on and self.unreal(obj):  # a model that is saved before its first step
+                self.install()
             return self.write(obj, f) if self.on else save(obj, f, *args, **kwargs)
 
         def load_(f, map_location=None, *args, **kwargs):
@@ -243,7 +245,8 @@ class Shadow:
         from ._imports import when_imported
 
         when_imported("safetensors.torch", self._safetensors)
-        os.mkdir = _made_before(os.mkdir, float(os.environ.get("PLIMSOLL_SINCE") or "inf"))
+        self.since = float(os.environ.get("PLIMSOLL_SINCE") or "inf")
+        os.mkdir = _made_before(os.mkdir, self.since)
 
     def real(self, f, map_location, args, kwargs):
         """A checkpoint that a file really has: read on the host; what goes to the GPU, by the caller's word or the file's, has a shape there and no data."""
@@ -253,11 +256,29 @@ class Shadow:
             places.add(location)
             return storage
 
+        if "weights_only" not in kwargs and self.cached(f):
+            kwargs = {**kwargs, "weights_only": False}
         made = self.load(f, stay, *args, **kwargs)
         device = self.trace.places.named(map_location)
         if device is not None and device.type == "cuda" or map_location is None and any(p.startswith("cuda") for p in places):
             return self.trace.on_gpu(made)
         return made
+
+    def unreal(self, value):
+        """Whether a checkpoint has tensors without data, which no file can have."""
+        if isinstance(value, self.torch.nn.Module):
+            return any(map(self.unreal, (*value.parameters(), *value.buffers())))
+        if isinstance(value, dict):
+            return any(map(self.unreal, value.values()))
+        return isinstance(value, self.trace.FakeTensor) or isinstance(value, (list, tuple)) and any(map(self.unreal, value))
+
+    def cached(self, f):
+        """Whether the script wrote a file itself when it ran up to its first step, as scripts do that keep prepared data: without that run it would not read it now, and may not be able to, since PyTorch 2.6
+        refuses to unpickle what is not a tensor."""
+        try:
+            return (os.fstat(f.fileno()) if hasattr(f, "fileno") else os.stat(f)).st_mtime >= self.since
+        except (OSError, TypeError, ValueError):
+            return False
 
     def _safetensors(self, module):
         save, load = module.save_file, module.load_file

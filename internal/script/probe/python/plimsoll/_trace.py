@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 
-from . import _again, _children, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _known, _lazy, _loops, _narrow, _places, _pretend, _routing, _shadow, _shapes, _sparse, _tables, _tracemode, _works
+from . import _again, _children, _clusters, _cudarules, _deepspeed, _files, _frames, _graph, _internals, _known, _lazy, _loops, _narrow, _places, _pretend, _recurrent, _routing, _shadow, _shapes, _sparse, _tables, _tracemode, _works
 from ._imports import when_imported
 
 OLDEST = (2, 4)
@@ -104,6 +104,7 @@ class Trace:
         when_imported("transformers.utils.import_utils", _known.values_can_be_asked_for)
         _cudarules.install(torch, _pretend.CAPABILITY, self)
         _shapes.install(torch)
+        _clusters.install(torch, lambda t: isinstance(t, FakeTensor))
         _lazy.install(torch, self.lazy_arrives)
         _pretend.kernels_of_triton(lambda *args, **kwargs: None)
         _places.install(torch, self.places)
@@ -168,6 +169,7 @@ class Trace:
 
         nn.Module.__call__ = __call__
         nn.Module._apply = self._apply(nn.Module._apply)
+        _recurrent.install(self.torch, self)
 
     def made(self, shape, dtype):
         with self.recording():
@@ -468,11 +470,12 @@ class Trace:
         if self.counts and not given and not tainted:
             tainted = any(isinstance(t, self.FakeTensor) and not self.counts.isdisjoint(t.shape) for t in self.tensors(out))
         multiplied = bool(self.sparse.known) and self.sparse.saw(func, args, kwargs, out)
-        for t in self.tensors(out):
-            if isinstance(t, self.FakeTensor):
-                self.begin(t, func, tainted, routed)
+        begin = lambda t: isinstance(t, self.FakeTensor) and self.begin(t, func, tainted, routed)
+        if not _works.took_apart(self, func, args, out, tainted, begin):
+            for t in _works.in_order(func, self.tensors(out)):
+                begin(t)
+            _works.took(self, func, args, kwargs, out, tainted, multiplied)
         self.routing.saw(func, args, kwargs, out)
-        _works.took(self, func, args, kwargs, out, tainted, multiplied)
 
     def passing(self, sizes, func, tainted):
         """Memory of these sizes begins, for the time of a kernel: its numbers."""
@@ -503,6 +506,11 @@ class Trace:
         """A recurrent layer ran: (steps, batch, features) and its numbers."""
         shape, numbers = layer
         self.work((op, str(x.dtype).removeprefix("torch."), shape, numbers, (), (), (), (), False, 1, (), False, False), False)
+
+    def parted(self, buffer):
+        """A kernel gives a buffer back in parts."""
+        self.operators.bounds.parted.add(buffer.untyped_storage()._cdata)
+        return buffer
 
     def reserved(self, x, layer):
         """What cuDNN leaves for backward. How large it is, is told by the work before it; here it has a byte."""
@@ -557,6 +565,7 @@ class Trace:
             self.routing.forget(ref.key)
             self.known.ended(ref.key)
             self.operators.bounds.begun.discard(ref.key)
+            self.operators.bounds.parted.discard(ref.key)
 
     def depends(self, out):
         """A result's size depends on data; the largest there can be is taken."""

@@ -55,7 +55,13 @@ class _Answers(_mode._Answers):
         self.cpu_device = torch.device("cpu")
         self.host = operators_on_host(torch, trace)
 
+    def number(self, tensor):
+        known = self.trace.known.of(tensor)
+        return super().number(tensor) if known is None else known.tolist()
+
     def call(self, function, args, kwargs):
+        if function in self.of_lists:
+            args = self.read(args)
         special = self.special.get(function)
         if special is not None and args and (function is self.torch.Tensor.__deepcopy__ or not self.places.tells_truth_to(sys._getframe(2))):
             return special(function, args, kwargs)
@@ -164,10 +170,17 @@ class _Answers(_mode._Answers):
             if device is not None and device.type == "cpu":
                 return self.trace.to_cpu(source, lambda t: function(t, *rest, **kwargs))
             with self.trace.recording():
-                return function(source, *rest, **kwargs)
+                return self.cast(function, (source, *rest), kwargs)
         if device is None or device.type != "cuda":
-            return self.followed(function(source, *rest, **kwargs), [source] if isinstance(source, self.Fake) else [])
+            return self.followed(self.cast(function, (source, *rest), kwargs), [source] if isinstance(source, self.Fake) else [])
         return self.trace.to_gpu(source, lambda t: function(t, *rest, **kwargs))
+
+    def cast(self, function, args, kwargs):
+        """A tensor that stays where it is, in another type: what is known of its numbers stays known."""
+        out = function(*args, **kwargs)
+        if isinstance(args[0], self.Fake) and out is not args[0]:
+            self.trace.known.follow(function, args, kwargs, [args[0]], out)
+        return out
 
     def set_data(self, function, args, kwargs):
         to, data = args[0], args[1]
@@ -285,6 +298,7 @@ class Bounds:
             if operator is not None and answer is not None:
                 self.of[operator] = answer
         self.alone, self.begun = None, set()  # references to a tensor and to its storage that nobody else has; storages of results that autograd goes on writing into
+        self.parted = set()  # storages of buffers that a kernel gives back in parts
         counted = hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")
         self.reuse = frozenset(filter(None, (getattr(getattr(aten, name), overload, None) for name, overload in REUSED))) if counted else frozenset()
 
@@ -300,7 +314,9 @@ class Bounds:
         if self.alone is None:  # the first sum is of two gradients that nobody else has: see calibrate
             self.alone = held if name == "add" else None
             return False
-        if held != (self.alone[0], self.alone[1] + (into._base is not None)):  # a view has the tensor it is a part of beside it, which those of C++ have not
+        # A view has the tensor that it is a part of beside it. Views that a kernel makes of one buffer have not: the last of them that is left is added to in place, and keeps all of the buffer.
+        parted = into.untyped_storage()._cdata in self.parted
+        if held != (self.alone[0], self.alone[1] * 2 if parted else self.alone[1] + (into._base is not None)):
             return False
         if name == "add":
             return isinstance(args[1], trace.FakeTensor) and args[1].shape == into.shape and args[1].dtype == into.dtype and kwargs.get("alpha", 1) == 1

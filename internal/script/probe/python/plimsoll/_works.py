@@ -209,6 +209,9 @@ def _copies(name, args):
         last = any(map(_channels_last, given[-2:]))
         whole = lambda t: t.is_contiguous(memory_format=torch.channels_last) if last and t.dim() == 4 else t.is_contiguous()
         return [_bytes(t) for t in given if not whole(t)]
+    if name == "native_batch_norm_backward":  # cuDNN's wants the gradient laid out as the input is (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cudnn/BatchNorm.cpp)
+        grad, x = args[:2]
+        return [_bytes(grad)] if x.dim() >= 3 and grad.stride() != x.stride() and not (grad.is_contiguous() and x.is_contiguous()) else []
     return [_bytes(t) for t in args[: IN_ONE_PIECE.get(name, 0)] if hasattr(t, "is_contiguous") and not t.is_contiguous()]
 
 
@@ -229,4 +232,26 @@ def took(trace, func, args, kwargs, out, tainted, multiplied):
     trace.passed(numbers)
 
 
-OF_INTEREST = frozenset((*WORKS, *TEMPORARY, *RESIZED, *IN_ONE_PIECE, *CONVOLUTIONS))
+def in_order(func, results):
+    """Results in the order in which the kernel makes them: dropout's mask comes before what is left of its input
+    (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/Dropout.cu, dropout_cuda)."""
+    return results[::-1] if getattr(func, "overloadpacket", None) is not None and func.overloadpacket.__name__ == "native_dropout" else results
+
+
+def took_apart(trace, func, args, out, tainted, begin):
+    """A convolution's gradients are made one after the other, each with a workspace of its own: that of the input, then that of the weight
+    (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cudnn/ConvShared.cpp, cudnn_convolution_backward), then that of the bias. False: func is something else."""
+    if getattr(func, "overloadpacket", None) is None or func.overloadpacket.__name__ != "convolution_backward" or not trace.counting:
+        return False
+    numbers = trace.passing(_copies("convolution_backward", args), func, tainted)
+    for i, grad in enumerate(out):
+        if grad is None:
+            continue
+        begin(grad)
+        if i < 2:
+            trace.work(_convolution_backward(func, (*args[:10], [i == 0, i == 1, False]), {}, out), tainted)
+    trace.passed(numbers)
+    return True
+
+
+OF_INTEREST = frozenset(("native_batch_norm_backward", *WORKS, *TEMPORARY, *RESIZED, *IN_ONE_PIECE, *CONVOLUTIONS))
