@@ -28,6 +28,7 @@ type FunctionFacts struct {
 	Runs     bool     `json:",omitempty"` // it calls a model while recording
 	Guarded  bool     `json:",omitempty"` // in one of its branches it switches autograd off itself
 	Grads    bool     `json:",omitempty"` // it computes gradients with torch.autograd.grad
+	Moves    bool     `json:",omitempty"` // it makes tensors on a device, or moves them there
 }
 
 // Keep is something that a function adds to what outlives it.
@@ -105,13 +106,7 @@ func (m *Module) exportedClass(c *Class) *ClassFacts {
 		Module: c.Module, Dataset: c.Dataset, Lightning: c.Lightning, Bare: c.Bare, Frozen: c.Frozen, Passive: c.Passive, Foreign: c.Foreign,
 		FrozenParts: m.frozenParts(c), Methods: map[string]*FunctionFacts{}, Attrs: map[string]Value{},
 	}
-	for _, base := range c.Bases {
-		if local := m.Classes[base]; local != nil && local != c {
-			facts.Bases = append(facts.Bases, base+"@"+m.Path)
-		} else if remote := m.remoteClassName(base); remote != "" {
-			facts.Bases = append(facts.Bases, remote)
-		}
-	}
+	facts.Bases = m.basesOf(c)
 	for name, fn := range c.Methods {
 		facts.Methods[name] = m.exported(fn)
 	}
@@ -306,7 +301,9 @@ func (m *Module) sumUp(fn *Function) {
 				facts.Backs |= a.From
 			}
 		default:
-			if callee := s.Facts(c); callee != nil && callee.Backs != 0 {
+			callee := s.Facts(c)
+			facts.Moves = facts.Moves || callee != nil && callee.Moves
+			if callee != nil && callee.Backs != 0 {
 				for i, v := range m.arranged(c, callee.Params) {
 					if callee.Backs&bit(i) != 0 {
 						facts.Backs |= v.From
@@ -315,6 +312,7 @@ func (m *Module) sumUp(fn *Function) {
 			}
 		}
 		facts.Guarded = facts.Guarded || c.Ctx.NoGrad != Recording && !fn.NoGrad && len(c.Ctx.Branches(nil)) > 0 || s.callsQuiet(c)
+		facts.Moves = facts.Moves || m.MovesToGPU(c.Node) && !followsParameter(fn, c.Node)
 		facts.Runs = facts.Runs || c.Ctx.NoGrad == Recording && c.Ctx.InnermostLoop() == nil && (runsModel(c) || m.runs(s, c))
 	}
 	facts.NoGrad = facts.NoGrad || s.allOff()

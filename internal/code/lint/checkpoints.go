@@ -266,7 +266,7 @@ func takerMoved(s *flow.Scope, load *flow.Call) (order int, known bool) {
 // toGPU recognises x.cuda() and x.to(device).
 func toGPU(c *pysource.Call) bool {
 	a, ok := c.Func.(*pysource.Attribute)
-	return ok && (a.Attr == "cuda" || a.Attr == "to" && len(c.Args) > 0 && gpuDevice(c.Args[0].Value))
+	return ok && (a.Attr == "cuda" || a.Attr == "to" && len(c.Args) > 0 && flow.GPUDevice(c.Args[0].Value))
 }
 
 // copied tells whether what is loaded is copied into something: it is handed to a function that loads it, or named like a checkpoint. Anything
@@ -315,7 +315,7 @@ func containsAny(s string, parts ...string) bool {
 // movesModel tells whether a body moves a model to a GPU before a place.
 func movesModel(s *flow.Scope, before int) bool {
 	for _, c := range s.Calls {
-		if c.Order < before && c.RecvValue.Kind == flow.Model && (c.Method == "cuda" || c.Method == "to" && len(c.Node.Args) > 0 && gpuDevice(c.Node.Args[0].Value)) {
+		if c.Order < before && c.RecvValue.Kind == flow.Model && (c.Method == "cuda" || c.Method == "to" && len(c.Node.Args) > 0 && flow.GPUDevice(c.Node.Args[0].Value)) {
 			return true
 		}
 	}

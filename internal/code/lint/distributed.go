@@ -20,7 +20,7 @@ func dataParallel(p *pass) {
 			}
 			fix := "one process per GPU (DistributedDataParallel) loads all GPUs alike. That is a change of the program, not of this line: plimsoll lint --explain LM020 lists what it asks for"
 			if !p.givesLoss(s, c) {
-				fix += ". Less to change, where the loss treats each sample by itself and keeps no state: compute it inside forward(), so that one number per GPU is gathered, and take their mean"
+				fix += ". Less to change, where the loss treats each sample by itself and keeps no state: compute it inside forward(), and return its sum and what it counts: two numbers per GPU are gathered. Divide the one total by the other, since the GPUs' shares of a batch may differ in size"
 			}
 			known, needs := p.trainsWrapped(s, c)
 			if !known || mayBeOneDevice(s, c.Node) || p.neverRun(s, c) || p.speaksAgainstDDP() {

@@ -86,7 +86,7 @@ const movesInLoop = "return CPU tensors, and move each batch where it is used, i
 func (p *pass) transferIn(body []pysource.Stmt, workers bool, where stage) {
 	var at *pysource.Call
 	pysource.WalkBody(body, func(n pysource.Node) bool {
-		if c, ok := n.(*pysource.Call); ok && at == nil && p.movesToGPU(c) {
+		if c, ok := n.(*pysource.Call); ok && at == nil && p.m.MovesToGPU(c) {
 			at = c
 		}
 		return at == nil
@@ -124,10 +124,15 @@ func (p *pass) transferIn(body []pysource.Stmt, workers bool, where stage) {
 	}
 }
 
-// helpersOnGPU speaks of the functions of the file that a body calls and that make tensors on a device, or move them there: what is on the CPU now would meet
-// them.
+// helpersOnGPU speaks of the functions of the project that a body calls and that make tensors on a device, or move them there: what is on the CPU now would
+// meet them.
 func (p *pass) helpersOnGPU(body []pysource.Stmt) string {
 	var names []string
+	add := func(name string) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
 	pysource.WalkBody(body, func(n pysource.Node) bool {
 		c, ok := n.(*pysource.Call)
 		if !ok {
@@ -135,16 +140,28 @@ func (p *pass) helpersOnGPU(body []pysource.Stmt) string {
 		}
 		name := flow.Last(flow.Key(c.Func))
 		for _, fn := range p.m.All {
-			if fn.Name == name && !slices.Contains(names, name) && p.usesDevice(fn.Node.Body) {
-				names = append(names, name)
+			if fn.Name == name && p.usesDevice(fn.Node.Body) {
+				add(name)
 			}
 		}
 		return true
 	})
+	for _, s := range p.m.Scopes {
+		for _, c := range s.Calls {
+			if facts := s.Facts(c); facts != nil && facts.Moves && within(body, c.Node) {
+				add(flow.Last(flow.Key(c.Node.Func)))
+			}
+		}
+	}
 	if len(names) == 0 {
 		return ""
 	}
 	return "; keep on the CPU also what the helpers it calls make (`" + strings.Join(names, "`, `") + "`)"
+}
+
+// within tells whether a node stands in a body.
+func within(body []pysource.Stmt, n pysource.Node) bool {
+	return slices.ContainsFunc(body, func(st pysource.Stmt) bool { return around(st, n) })
 }
 
 // usesDevice tells whether a body moves tensors to a GPU or makes them on a device.
@@ -152,7 +169,7 @@ func (p *pass) usesDevice(body []pysource.Stmt) bool {
 	found := false
 	pysource.WalkBody(body, func(n pysource.Node) bool {
 		c, ok := n.(*pysource.Call)
-		found = found || ok && p.movesToGPU(c)
+		found = found || ok && p.m.MovesToGPU(c)
 		return !found
 	})
 	return found
@@ -220,40 +237,6 @@ func (p *pass) reportedAt(n pysource.Node) bool {
 	return false
 }
 
-// movesToGPU recognises .cuda(), .to(device) and device=… with anything that is not the CPU or a dtype.
-func (p *pass) movesToGPU(c *pysource.Call) bool {
-	a, ok := c.Func.(*pysource.Attribute)
-	if !ok {
-		return false
-	}
-	if a.Attr == "cuda" {
-		return true
-	}
-	if x := keyword(c, "device"); x != nil && strings.HasPrefix(p.m.Dotted(c.Func), "torch.") {
-		return gpuDevice(x)
-	}
-	if a.Attr != "to" {
-		return false
-	}
-	x := keyword(c, "device")
-	if x == nil && len(c.Args) > 0 {
-		x = c.Args[0].Value
-	}
-	return x != nil && gpuDevice(x)
-}
-
-// gpuDevice tells whether an expression names a device that is, or may be, a GPU.
-func gpuDevice(x pysource.Expr) bool {
-	switch x := x.(type) {
-	case *pysource.String:
-		return strings.HasPrefix(x.Value, "cuda")
-	case *pysource.Call:
-		return len(x.Args) > 0 && gpuDevice(x.Args[0].Value)
-	}
-	last := strings.ToLower(flow.Last(flow.Key(x)))
-	return last == "device" || strings.HasSuffix(last, "_device") || last == "gpu"
-}
-
 // checkpointKept is LM027.
 func checkpointKept(p *pass) {
 	for _, s := range p.m.Scopes {
@@ -268,10 +251,106 @@ func checkpointKept(p *pass) {
 			if c, ok := b.Expr.(*pysource.Call); ok && onCPU(c) {
 				continue
 			}
-			p.report(b.Node, Note, "`"+b.Name+"` stays referenced through the whole training below: the checkpoint's tensors, optimizer state included, are never freed",
+			what, copied := keptBeside(s, b)
+			if !copied {
+				continue
+			}
+			p.report(b.Node, Note, "`"+b.Name+"` stays referenced through the whole training below: "+what+" never freed",
 				"`del "+b.Name+"` after its last use; if it was on the GPU, one torch.cuda.empty_cache() before the first step gives the space back")
 		}
 	}
+}
+
+// keptBeside says what of a checkpoint lies beside what is trained: what was copied into a model. Data, and objects that are taken out of it and trained
+// themselves, are no copies; an optimizer takes tensors that are on the right device over as its own
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/optim/optimizer.py: _process_value_according_to_param_policy).
+func keptBeside(s *flow.Scope, b *flow.Bind) (what string, copied bool) {
+	names := partsOf(s, b)
+	weights, state := false, false
+	for _, c := range s.Calls {
+		if !takesWeights(c.Method) || !slices.ContainsFunc(c.Node.Args, func(a pysource.Arg) bool { return mentionsAny(a.Value, names) }) {
+			continue
+		}
+		if c.RecvValue.Kind == flow.Optimizer {
+			state = true
+		} else if x := keyword(c.Node, "assign"); x == nil || isFalse(x) {
+			weights = true
+		}
+	}
+	switch {
+	case weights && !state:
+		return "the checkpoint's tensors, optimizer state included, are", true
+	case weights, state && !takenOut(s, b.Name):
+		return "the checkpoint's copy of the weights is", true
+	}
+	return "", false
+}
+
+// partsOf lists the names of a checkpoint and of what is taken out of it: a part, the items of a loop, a dictionary that is filled with them.
+func partsOf(s *flow.Scope, b *flow.Bind) []string {
+	names := []string{b.Name}
+	add := func(name string) {
+		if name != "" && len(names) < maxDerived && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for before := 0; before != len(names); {
+		before = len(names)
+		for _, l := range s.Loops {
+			if l.Iter != nil && mentionsAny(l.Iter, names) {
+				for _, t := range l.Targets {
+					add(t)
+				}
+			}
+		}
+		for _, o := range s.Binds {
+			if o.Order > b.Order && o.Expr != nil && isPart(o.Expr, names) {
+				add(o.Name)
+			}
+		}
+		for _, st := range s.Stores {
+			if st.Order > b.Order && st.Expr != nil && mentionsAny(st.Expr, names) {
+				add(st.Base)
+			}
+		}
+	}
+	return names
+}
+
+// isPart tells whether an expression takes something out of one of the names: state["model"], state.get("model"), {k: v for k, v in state.items()}.
+func isPart(x pysource.Expr, names []string) bool {
+	switch x := x.(type) {
+	case *pysource.Name:
+		return slices.Contains(names, x.ID)
+	case *pysource.Subscript:
+		return isPart(x.X, names)
+	case *pysource.Attribute:
+		return slices.Contains(names, flow.Key(x)) || isPart(x.X, names)
+	case *pysource.Comprehension:
+		return mentionsAny(x, names)
+	case *pysource.Call:
+		if a, ok := x.Func.(*pysource.Attribute); ok {
+			return isPart(a.X, names)
+		}
+		return oneOf(flow.Key(x.Func), "dict", "OrderedDict") && mentionsAny(x, names)
+	}
+	return false
+}
+
+// takenOut tells whether a part of a checkpoint is used as it is: model = checkpoint["model"].
+func takenOut(s *flow.Scope, name string) bool {
+	return slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool {
+		if b.Expr == nil || b.Value.Kind != flow.Model && b.Value.Kind != flow.Unknown {
+			return false
+		}
+		found := false
+		pysource.Walk(b.Expr, func(n pysource.Node) bool {
+			part, ok := n.(*pysource.Subscript)
+			found = found || ok && flow.Key(part.X) == name && !texts(part.Index, numbersKept...)
+			return !found
+		})
+		return found && !handedToModel(s, b.Name)
+	})
 }
 
 func onCPU(c *pysource.Call) bool {

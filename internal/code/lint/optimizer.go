@@ -188,7 +188,7 @@ func movesBack(c *flow.Call) bool {
 		return false
 	}
 	text, ok := c.Node.Args[0].Value.(*pysource.String)
-	return ok && text.Value == "cpu" || !gpuDevice(c.Node.Args[0].Value)
+	return ok && text.Value == "cpu" || !flow.GPUDevice(c.Node.Args[0].Value)
 }
 
 func wraps(c *flow.Call) bool {

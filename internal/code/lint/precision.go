@@ -38,9 +38,24 @@ func (p *pass) doubled(c *flow.Call, severity Severity, message, fix string) {
 	}
 }
 
-// exact tells whether a file is about computations that need the digits: differential equations, second derivatives, spectra, geometry.
+// exact tells whether a file is about computations that need the digits, by what it uses and speaks of: differential equations, derivatives of
+// derivatives, matrices that are factored, simulated physics, results that are compared digit by digit.
 func (p *pass) exact() bool {
-	return p.sourceHas("gradcheck", "torchdiffeq", "gpytorch", "botorch", "scipy", "hessian", "Hessian", "lanczos", "Lanczos", "eigh", "cholesky", "LBFGS", "hyperbolic", "poincare", "odeint", "from ase", "import ase", "e3nn", "geoopt")
+	return p.sourceHas(
+		"gradcheck", "gradgradcheck", "assert_close", "assert_allclose", "torch.allclose",
+		"torchdiffeq", "torchsde", "odeint", "solve_ivp", "gpytorch", "botorch", "pyro", "scipy", "sympy", "cvxpy", "qpth", "geoopt", "e3nn", "from ase", "import ase",
+		"torch.linalg", "torch.inverse", "eigh", "cholesky", "logdet", "triangular_solve", "lstsq", "lanczos", "Lanczos", "LBFGS",
+		"hessian", "Hessian", "jacobian", "Jacobian", "create_graph=True", "hyperbolic", "poincare", "sinkhorn", "Sinkhorn",
+		"physic", "Physic", "PINN", "pinn", "hamiltonian", "Hamiltonian", "lagrangian", "Lagrangian", "schrodinger", "Schrodinger", "navier", "Navier",
+		"quantum", "Quantum", "molecul", "Molecul", "Gaussian process", "GaussianProcess", "collocation", "finite difference", "finite_difference",
+	) || p.doubleByDesign()
+}
+
+// doubleByDesign tells whether a file names a type once, in a line of its own, for everything it makes: dtype = torch.float64.
+func (p *pass) doubleByDesign() bool {
+	return slices.ContainsFunc(p.m.Scopes[0].Binds, func(b *flow.Bind) bool {
+		return b.Expr != nil && isDouble(b.Expr) && containsAny(strings.ToLower(b.Name), "type", "precision", "real")
+	})
 }
 
 // doubleSeverity is a note where the author shows that the precision is meant: by a comment beside the line, or by taking it back in the same body.

@@ -34,66 +34,41 @@ const (
 
 // Project is what the files of a project show together.
 type Project struct {
-	Quiet  map[string]bool                               // functions that only run while autograd is off
 	Traits Trait                                         // of any of its files
 	Torch  func(file string) (major, minor int, ok bool) // the newest PyTorch that the project allows at a file; nil: not known
 	Oldest func(file string) (major, minor int, ok bool) // the oldest, where the project says so
 
-	muted           map[string]bool // functions that some file calls while autograd is off, or may be
-	called, trained map[string]bool // functions that some file calls, and those that a file that trains calls, itself or through others
+	calling *calling // nil where no finding depends on who calls it
 }
 
 // Survey sums the reports of a project up.
 func Survey(reports []*Report) *Project {
-	p := &Project{Quiet: quietFunctions(reports), muted: map[string]bool{}}
+	p, wanted := &Project{}, false
 	for _, r := range reports {
 		if r != nil {
 			p.Traits |= r.Traits
-			for _, u := range r.Uses {
-				if u.Grad != flow.Recording {
-					p.muted[u.Target] = true
-				}
-			}
+			wanted = wanted || slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Within != "" })
 		}
 	}
-	p.called, p.trained = reachedByTraining(reports)
+	if wanted {
+		p.calling = newCalling(reports)
+	}
 	return p
 }
 
 // trains tells whether the project trains what a finding is about: where the callers of its function are known, one of them has to.
 func (p *Project) trains(f Finding) bool {
-	return p.Traits&Trains != 0 && (f.Within == "" || !p.called[f.Within] || p.trained[f.Within])
+	return p.Traits&Trains != 0 && (f.Within == "" || p.calling == nil || !p.calling.called(f.Within) || p.calling.trained(f.Within))
 }
 
-// reachedByTraining follows the calls from files that train; nil where no finding depends on it.
-func reachedByTraining(reports []*Report) (called, trained map[string]bool) {
-	wanted := slices.ContainsFunc(reports, func(r *Report) bool {
-		return r != nil && slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Needs&(Trains|Called) != 0 && f.Within != "" })
-	})
-	if !wanted {
-		return nil, nil
-	}
-	called, trained = map[string]bool{}, map[string]bool{}
-	calls, queue := map[string][]string{}, []string(nil)
-	for _, r := range reports {
-		if r == nil {
-			continue
-		}
-		for _, u := range r.Uses {
-			called[u.Target] = true
-			calls[u.In] = append(calls[u.In], u.Target)
-			if r.Traits&Trains != 0 {
-				queue = append(queue, u.Target)
-			}
-		}
-	}
-	for ; len(queue) > 0; queue = queue[1:] {
-		if !trained[queue[0]] {
-			trained[queue[0]] = true
-			queue = append(queue, calls[queue[0]]...)
-		}
-	}
-	return called, trained
+// muted tells whether something that calls the function of a finding, itself or through others, switches autograd off, or may.
+func (p *Project) muted(f Finding) bool {
+	return f.Within != "" && p.calling != nil && p.calling.muted(f.Within)
+}
+
+// called tells whether anything calls the function of a finding.
+func (p *Project) called(f Finding) bool {
+	return f.Within != "" && p.calling != nil && p.calling.called(f.Within)
 }
 
 // silences tells whether a finding is known not to hold: what its function would record is not recorded.
@@ -105,7 +80,7 @@ func (p *Project) silences(f Finding) bool {
 	if since, ok := advisedSince[f.Rule]; ok && p.ends(f.File, since) {
 		return true
 	}
-	return f.Within != "" && p.Quiet[f.Within]
+	return f.Within != "" && p.calling != nil && !p.calling.recorded(f.Within)
 }
 
 // advisedSince is the first PyTorch that has what a rule advises.
@@ -195,7 +170,7 @@ func (p *Project) settle(f Finding) Finding {
 	case f.Needs&Differentiates != 0 && p.Traits&Differentiates != 0:
 		f.Severity, f.Repair = Note, nil
 		f.Fix = "first see whether its forward computes gradients itself, as a module of this project does with torch.autograd.grad or enable_grad: then it needs autograd. If it does not, " + f.Fix
-	case f.Needs&SwitchesOff != 0 && (p.Traits&SwitchesOff != 0 || p.muted[f.Within]), f.Needs&Called != 0 && !p.called[f.Within] && !p.called[byName(f.Within)]:
+	case f.Needs&SwitchesOff != 0 && (p.Traits&SwitchesOff != 0 || p.muted(f)), f.Needs&Called != 0 && !p.called(f):
 		f.Severity = min(f.Severity, Warning)
 	}
 	return f
@@ -322,61 +297,4 @@ func movedToCPU(s *flow.Scope) bool {
 	return slices.ContainsFunc(s.Calls, func(c *flow.Call) bool {
 		return c.Method == "to" && len(c.Node.Args) > 0 && cpu(c.Node.Args[0].Value) || cpu(keyword(c.Node, "device"))
 	})
-}
-
-// quietFunctions names the functions of a project that only run while autograd is off: every call known stands there, or in such a
-// function.
-func quietFunctions(reports []*Report) map[string]bool {
-	callers := map[string][]flow.Use{}
-	wanted := map[string]bool{}
-	for _, r := range reports {
-		if r == nil {
-			continue
-		}
-		for _, u := range r.Uses {
-			callers[u.Target] = append(callers[u.Target], u)
-		}
-		for _, f := range r.Findings {
-			if f.Within != "" {
-				wanted[f.Within] = true
-			}
-		}
-	}
-	if len(wanted) == 0 {
-		return nil
-	}
-	quiet := map[string]bool{}
-	for changed := true; changed; {
-		changed = false
-		for target := range callers {
-			if !quiet[target] && onlyQuiet(callers[target], quiet) {
-				quiet[target], changed = true, true
-			}
-		}
-	}
-	for id := range wanted {
-		if len(callers[id]) == 0 && quiet[byName(id)] {
-			quiet[id] = true
-		}
-	}
-	return quiet
-}
-
-func onlyQuiet(uses []flow.Use, quiet map[string]bool) bool {
-	for _, u := range uses {
-		if u.Grad == flow.Recording && !quiet[u.In] && !quiet[byName(u.In)] {
-			return false
-		}
-	}
-	return len(uses) > 0
-}
-
-// byName is how a method is called on something whose class is not known.
-func byName(id string) string {
-	name, _, _ := strings.Cut(id, "@")
-	i := strings.LastIndexByte(name, '.')
-	if i < 0 {
-		return ""
-	}
-	return name[i:]
 }

@@ -126,7 +126,7 @@ func (r *reader) value(depth int) (v flow.Value) {
 func packFunction(out []byte, f *flow.FunctionFacts) []byte {
 	out = packTexts(packText(out, f.ID), f.Params)
 	out = packValue(out, f.Return, 0)
-	out = binary.AppendUvarint(out, packFlags(&f.NoGrad, &f.Backward, &f.ZeroGrad, &f.Step, &f.Runs, &f.Guarded, &f.Grads))
+	out = binary.AppendUvarint(out, packFlags(&f.NoGrad, &f.Backward, &f.ZeroGrad, &f.Step, &f.Runs, &f.Guarded, &f.Grads, &f.Moves))
 	out = binary.AppendUvarint(binary.AppendUvarint(out, uint64(f.Backs)), uint64(len(f.Keeps)))
 	for _, k := range f.Keeps {
 		out = binary.AppendUvarint(append(packText(out, k.Into), byte(k.Kind)), uint64(k.From))
@@ -136,7 +136,7 @@ func packFunction(out []byte, f *flow.FunctionFacts) []byte {
 
 func (r *reader) function() *flow.FunctionFacts {
 	f := &flow.FunctionFacts{ID: r.text(), Params: r.texts(), Return: r.value(0)}
-	readFlags(r.number(), &f.NoGrad, &f.Backward, &f.ZeroGrad, &f.Step, &f.Runs, &f.Guarded, &f.Grads)
+	readFlags(r.number(), &f.NoGrad, &f.Backward, &f.ZeroGrad, &f.Step, &f.Runs, &f.Guarded, &f.Grads, &f.Moves)
 	f.Backs = uint32(r.number())
 	for range r.count() {
 		f.Keeps = append(f.Keeps, flow.Keep{Into: r.text(), Kind: flow.StoreKind(r.byte()), From: uint32(r.number())})
