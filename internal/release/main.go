@@ -94,6 +94,9 @@ func (p platform) release(src source, out string, beside, python []entry) ([]str
 	if err := p.checkLinks(binary); err != nil {
 		return nil, err
 	}
+	if err := checkMethods(binary); err != nil {
+		return nil, err
+	}
 	program := entry{p.Program(), binary, 0o755}
 	archive := fmt.Sprintf("plimsoll-%s-%s", src.Version, p.Label())
 	bom, err := billOfMaterials(src, p, binary)

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"text/template"
 	"time"
 
 	"github.com/klauspost/compress/zip"
@@ -138,6 +139,25 @@ func TestABinaryThatLoadsLibrariesIsNotForMusl(t *testing.T) {
 	}
 	if err := (platform{OS: runtime.GOOS, Musl: true}).checkLinks(binary); err == nil && runtime.GOOS == "linux" {
 		t.Error("a dynamic binary passes for one that runs on musl")
+	}
+}
+
+func TestABinaryThatCallsMethodsByNameIsRefused(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if err := template.Must(template.New("").Parse("{{.Name}}")).Execute(&out, platforms[0]); err != nil || out.String() != "linux/amd64" { // as text/template does
+		t.Fatalf("%q: %v", out.String(), err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checkMethods(binary) == nil {
+		t.Error("a binary with text/template passes")
 	}
 }
 

@@ -11,8 +11,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
-	"text/template"
 
 	"github.com/plimsoll/plimsoll/internal/answer/report"
 	"github.com/plimsoll/plimsoll/internal/model/job"
@@ -199,19 +197,6 @@ func Read(name, text string) (setup.Setup, error) {
 
 //go:embed forms
 var files embed.FS
-
-// forms are parsed when one is written: most commands write none.
-var forms = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("forms").Funcs(template.FuncMap{"python": python}).ParseFS(files, "forms/*.tmpl"))
-})
-
-func render(name string, v view) (string, error) {
-	var out strings.Builder
-	if err := forms().ExecuteTemplate(&out, name, v); err != nil {
-		return "", fmt.Errorf("write the form: %w", err)
-	}
-	return out.String(), nil
-}
 
 // python spells a truth value.
 func python(b bool) string {

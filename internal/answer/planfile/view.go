@@ -114,9 +114,6 @@ func (v view) PolicyArgument() string {
 	return when(v.Low.Policy != "", ", mp_policy=MixedPrecisionPolicy(param_dtype=torch.%s, reduce_dtype=torch.float32)", v.Low.Policy.Name())
 }
 
-// Sharded tells how ranks divide what they hold.
-func (v view) Sharded(kind setup.Sharding) bool { return v.Sharding == kind }
-
 // Shards is how many cards share one copy of the model.
 func (v view) Shards() int { return v.Sharding.Shards(v.GPUs) }
 
