@@ -58,7 +58,7 @@ func (s *Variants) fully(j job.Job, c setup.Cut, conf alloc.Conf, f shard.Fully,
 	j.Accumulate = 1
 	k := playOf(j, c, conf)
 	k.plan, k.micro = plan, f.Micro
-	p := s.plays.get(k, func() playedOut { return s.playTape(s.rankTape(j, c, k, f), conf) })
+	p := s.plays.get(k, func() playedOut { return s.playTape(j, s.rankTape(j, c, k, f), conf) })
 	return Need{Allocated: p.allocated, Reserved: p.reserved, Safe: p.safe}, p.err
 }
 
@@ -174,12 +174,12 @@ func (s *Variants) rankTape(j job.Job, c setup.Cut, k playing, f shard.Fully) ta
 // play runs the tape of a job through the allocator, as Run does.
 func (s *Variants) play(j job.Job, c setup.Cut, conf alloc.Conf) playedOut {
 	t, r, err := s.tapeOf(j, c)
-	return s.playTape(taped{t, r.facts, err}, conf)
+	return s.playTape(j, taped{t, r.facts, err}, conf)
 }
 
 // playTape lets the allocator have the addresses that the driver gives in falling and in rising order, at the same time. Expandable segments grow in one address
 // range: nothing depends on the order.
-func (s *Variants) playTape(t taped, conf alloc.Conf) playedOut {
+func (s *Variants) playTape(j job.Job, t taped, conf alloc.Conf) playedOut {
 	if t.err != nil {
 		return playedOut{err: t.err}
 	}
@@ -200,5 +200,5 @@ func (s *Variants) playTape(t taped, conf alloc.Conf) playedOut {
 		return playedOut{err: fmt.Errorf("run the allocator: %w", err)}
 	}
 	most := max(down.Stats.Peak.Reserved, up.Stats.Peak.Reserved)
-	return playedOut{allocated: down.Stats.Peak.Allocated, reserved: down.Stats.Peak.Reserved, safe: safeBound(most, t.facts.conv)}
+	return playedOut{allocated: down.Stats.Peak.Allocated, reserved: down.Stats.Peak.Reserved, safe: boundOf(j, conf, most, t.facts.conv)}
 }

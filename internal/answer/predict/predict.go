@@ -113,6 +113,7 @@ type Result struct {
 	Report report.Prediction
 	Tape   *tape.Tape
 
+	job      job.Job
 	conv     convolutions
 	free     alloc.Peak
 	variants *Variants // what other batches have in common with it
@@ -142,7 +143,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	r.ByCategory["context"] = m.context()
 	r.Params, r.Trainable = count(model.Root())
 	conv.tries = j.Benchmark
-	r.Safe = safeBound(max(played.reserved, played.upward), conv)
+	r.Safe = boundOf(j, m.Conf, max(played.reserved, played.upward), conv)
 	if r.Range, err = conv.between(done.tape, played.peak, m); err != nil {
 		return nil, err
 	}
@@ -178,7 +179,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 		}
 	}
 	r.Assumptions = slices.Concat(r.Assumptions, ofModel(j, src, model), assumptions(j, m, r.Unknown))
-	return &Result{Report: r, Tape: done.tape, conv: conv, free: played.free, variants: v}, nil
+	return &Result{Report: r, Tape: done.tape, job: j, conv: conv, free: played.free, variants: v}, nil
 }
 
 // byRouting gives the range between experts that share the tokens evenly and experts that get them all, for a model whose sizes depend on that.

@@ -215,7 +215,7 @@ func (s *batches) need(r ran) (units.Bytes, bool) {
 	if err != nil {
 		return 0, false
 	}
-	return safeBound(res.Stats.Peak.Reserved, r.conv), true
+	return boundOf(s.j, s.m.Conf, res.Stats.Peak.Reserved, r.conv), true
 }
 
 func (s *batches) needAt(n int) (units.Bytes, bool) {

@@ -116,7 +116,7 @@ func (s Spread) rank(part *Result, m Machine) (*report.Sharded, error) {
 			return nil, err
 		}
 		out.Allocated, out.Reserved, out.Assumptions = p.peak, p.reserved, s.Plan.Assumptions()
-		out.Safe = safeBound(max(p.reserved, p.upward), part.conv)
+		out.Safe = boundOf(part.job, m.Conf, max(p.reserved, p.upward), part.conv)
 	case s.Plan.Ranks > 1:
 		e, err := shard.PerRank(part.Tape, s.Plan)
 		if err != nil {
