@@ -1,7 +1,7 @@
 """Predicts public scripts, unmodified: run.py --python PYTHON --plimsoll BINARY --results FILE [--sources FOLDER] [--only WORD]
 
-list.jsonl names repository, commit, folder and command. Sources are fetched, not kept here; where FOLDER has them already (by the repository's last name) they are
-taken from there. Data is made up (data.py). One line a script goes to FILE: answered, after how many seconds of CPU, how. Scripts that FILE already has
+list.jsonl names repository, commit, folder and command. Sources are fetched, not kept here; where FOLDER has them already (as owner+name, or by the
+repository's last name) they are taken from there. Data is made up (data.py). One line a script goes to FILE: answered, after how many seconds of CPU, how. Scripts that FILE already has
 under the same PyTorch are left out, so that a run can be ended and begun again; table.py makes the tables of docs/measurements/public-scripts.md from such files.
 """
 import argparse
@@ -122,7 +122,8 @@ def terminal():
 def fetched(row, sources):
     """The folder of a row's repository; a row without a commit is a module of an installed package, and runs in a folder of its own."""
     if sources:
-        to = os.path.join(sources, row["repository"].rpartition("/")[2])
+        whole, last = (os.path.join(sources, name) for name in (row["repository"].replace("/", "+"), row["repository"].rpartition("/")[2]))
+        to = whole if os.path.exists(whole) else last
         os.makedirs(to, exist_ok=True)
         return to
     to = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "plimsoll", "scripts", row["repository"].replace("/", "+"))

@@ -67,7 +67,7 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 		}
 	}
 	if t.Steps == 1 && t.Ended != traced.AtEnd && t.Ended != traced.Repeats {
-		later(&r, t)
+		later(&r, t, played.first())
 	}
 	if t.Routed > 0 {
 		routed(&r, t)
@@ -176,19 +176,21 @@ const workspaceSegments = 2
 // certain is the part of a peak below which a range is none.
 const certain = 100
 
-// later adds to a prediction from one step what the next ones run beside: the optimizer's state, and to the bound all that the first step left.
-func later(r *report.Prediction, t *traced.Trace) {
+// later adds to a prediction from one step what the next ones run beside: the optimizer's state, and to the bound all that the first step left. Where the time limit came so late in the second step that its peak was
+// seen beside that state, the peak has it already.
+func later(r *report.Prediction, t *traced.Trace, first units.Bytes) {
 	state, all := t.Later()
 	if state == 0 || r.Phase == torch.PhaseOptimizer || r.Phase == torch.PhaseOther {
 		return
 	}
-	r.Peak.Allocated += state
-	r.Peak.Reserved += state
-	r.Peak.Device += state
+	more := max(first+state-r.Peak.Allocated, 0)
+	r.Peak.Allocated += more
+	r.Peak.Reserved += more
+	r.Peak.Device += more
 	r.Safe += all
-	r.ByCategory[tape.Optimizer.String()] += state
+	r.ByCategory[tape.Optimizer.String()] += more
 	if r.Range != nil {
-		r.Range.High += state
+		r.Range.High += more
 	}
 	context := r.Peak.Device - r.Peak.Reserved
 	switch {
@@ -250,7 +252,7 @@ func unreached(t *traced.Trace) string {
 func followed(t *traced.Trace) []string {
 	var said []string
 	if t.Steps == 1 && unreached(t) != "" {
-		said = append(said, "only one step was followed: the optimizer's state, which later ones run beside, was added")
+		said = append(said, "only one step was followed to its end: the optimizer's state, which later ones run beside, is counted")
 	}
 	if t.Skipped > 0 {
 		said = append(said, fmt.Sprintf("of each pass over a DataLoader the first and last batches were followed; the %d between them were not", t.Skipped))

@@ -71,3 +71,32 @@ func TestTheTrialsAreSaidOnce(t *testing.T) {
 		t.Errorf("the answer says %q", r.Assumptions)
 	}
 }
+
+// A run that was followed for one step: the next ones run beside the optimizer's state, which is counted once, whether the second step was seen or not.
+func TestLaterStepsRunBesideTheStateOnce(t *testing.T) {
+	t.Parallel()
+	const weights, activations, state, more = 100 * units.MiB, 1000 * units.MiB, 200 * units.MiB, 50 * units.MiB
+	const head = `{"schema":"plimsoll.trace/1","ended":"time","steps":1,"moments":[{"step":1,"phase":"forward"},{"step":1,"phase":"optimizer"},{"step":2,"phase":"forward"}],
+		"owners":[{"category":"parameters"},{"category":"activations"},{"category":"optimizer"}]}`
+	first := [][4]int64{{0, 0, int64(weights), 0}, {2, 0, 0, 0}, {0, 1, int64(activations), 1}, {1, 1, 0, 0}, {2, 1, 0, 0}, {0, 2, int64(state), 2}, {2, 2, 0, 0}}
+	for name, c := range map[string]struct {
+		second [][4]int64
+		want   units.Bytes
+	}{
+		"the second step was not seen":     {nil, weights + state + activations},
+		"a part of it was seen":            {[][4]int64{{0, 3, int64(activations / 2), 1}}, weights + state + activations},
+		"its peak was seen":                {[][4]int64{{0, 3, int64(activations), 1}}, weights + state + activations},
+		"it was seen, and goes higher yet": {[][4]int64{{0, 3, int64(activations + more), 1}}, weights + state + activations + more},
+	} {
+		res, err := Followed(readTrace(t, []byte(head), append(slices.Clone(first), c.second...)), "train.py", h200(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := res.Report.Peak.Allocated; got != c.want {
+			t.Errorf("%s: the peak is %v, want %v", name, got, c.want)
+		}
+		if res.Report.Safe < c.want {
+			t.Errorf("%s: the bound %v is below the peak %v", name, res.Report.Safe, c.want)
+		}
+	}
+}

@@ -95,6 +95,17 @@ func (p *played) note(step int, phase string, now units.Bytes) {
 	}
 }
 
+// first is the highest of the first step.
+func (p *played) first() units.Bytes {
+	var most units.Bytes
+	for _, s := range p.steps[:min(len(p.steps), 1)] {
+		for _, bytes := range s {
+			most = max(most, bytes)
+		}
+	}
+	return most
+}
+
 // phases are the highest bytes of each phase over all steps.
 func (p *played) phases() map[string]units.Bytes {
 	out := map[string]units.Bytes{}

@@ -356,3 +356,16 @@ func TestThreadsAndBuffersOfLibrariesAreFollowed(t *testing.T) {
 		t.Errorf("ended %q after %d steps, peak %s; the weights have %s", trace.Ended, trace.Steps, peak, weights)
 	}
 }
+
+func TestATraceThatIsWrittenWhileTheScriptGoesOnCanBeRead(t *testing.T) {
+	t.Parallel()
+	python := probetest.Warm(t)
+	var out bytes.Buffer
+	trace, err := Trace(Request{Args: []string{python, filepath.Join("testdata", "written_meanwhile.py")}, Env: os.Environ(), Dir: t.TempDir(), Stdout: &out, Stderr: &out}, 5*time.Minute)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if trace.Ended != traced.AtLimit || !trace.Held() {
+		t.Errorf("ended %q (%s), held %t", trace.Ended, trace.Why, trace.Held())
+	}
+}

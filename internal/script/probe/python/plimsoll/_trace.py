@@ -621,6 +621,7 @@ class Trace:
         if self.done:
             return
         self.done = True
+        events = self.events[:]  # first: the script goes on while the watchdog's thread writes, and an event names only what is in the tables already
         place = place or _frames.script_line()
         described = {
             "schema": "plimsoll.trace/1", "torch": self.torch.__version__.partition("+")[0], "ended": how, "why": why, "file": place[0], "line": place[1],
@@ -629,7 +630,6 @@ class Trace:
             "moments": [{"step": n, "phase": phase} for n, phase in self.moments.values], "works": [dict(zip(_works.FIELDS, w)) for w in self.works.values],
             "depends_on_data": list(self.reasons), "routed": self.routed_highest, "routed_at": list(self.routes), "notes": [*self.notes, *self.places.several()], "compiled": self.compiled, "cut": self.cut, "params": self.parameters(),
         }
-        events = self.events[:]
         _files.write_with(os.path.join(self.report, "trace.bin.gz"), lambda f: f.write(gzip.compress(events.tobytes(), 1)))
         _files.write_json(os.path.join(self.report, "trace.json"), described)
         _children.leave(0)
