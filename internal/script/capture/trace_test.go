@@ -339,6 +339,13 @@ func TestLoadersWhoseSamplerRepeatsAreNotCutShort(t *testing.T) {
 	}
 }
 
+func TestLoadersWhoseBatchesAScriptCountsAreNotCutShort(t *testing.T) {
+	t.Parallel()
+	if trace, _ := followed(t, "counted.py"); trace.Ended != traced.AtEnd && trace.Ended != traced.Repeats || trace.Steps < 13 {
+		t.Errorf("ended %q (%s) after %d steps", trace.Ended, trace.Why, trace.Steps)
+	}
+}
+
 func TestWeightsOfRecurrentLayersAreCopiedIntoOneBuffer(t *testing.T) {
 	t.Parallel()
 	trace, res := followed(t, "flattened.py")

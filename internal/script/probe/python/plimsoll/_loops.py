@@ -55,6 +55,11 @@ class Short:
     def __iter__(self):
         return self
 
+    def __len__(self):
+        """A script that asks how many batches are left calls next() as often itself: none may be left out."""
+        self.__dict__["endless"] = True
+        return len(self.iterator)
+
     def __next__(self):
         trace = self.loops.trace
         if self.over:
