@@ -5,17 +5,19 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"maps"
 	"math/bits"
 	"slices"
 )
 
 // seen are layers that cuDNN was asked about and of which the forest is wrong or not sure, so that they are answered as they were, and not as their neighbours: of each a hash, whether the forest is right about its passes, and
-// the formula where it is not. A layer that is not in it is taken for one by chance in one of 20,000 cases.
+// the formula where it is not. A layer that is not in it is taken for one by chance in one of 150,000 cases.
 //
-// The format: a line, the checksum of the table it goes with, how many layers there are, where every 128th begins (hash and bit, each as what it is more than the one before), and bits: for every layer, in the order of the hashes, how far its hash is from the one before (the quotient by 2^rice
+// The format: a line, the checksum of the table it goes with, how many layers there are, rice, where every 128th begins (hash and bit, each as what it is more than the one before), and bits: for every layer, in the order of the hashes, how far its hash is from the one before (the quotient by 2^rice
 // in ones and a zero, then the rest), a bit that says that all passes are right, and else for each pass two bits and, where the forest is wrong, the number of the formula, among its labels or among all.
 type seen struct {
 	count int
+	rice  int
 	data  []byte
 	index []place // of every indexed layer
 }
@@ -27,9 +29,8 @@ type place struct {
 }
 
 const (
-	seenMagic = "plimsoll seen 1\n"
+	seenMagic = "plimsoll seen 2\n"
 	hashBits  = 31
-	rice      = 14
 	indexed   = 128 // layers between two places
 	labelBits = 9
 	rareBits  = 14 // any formula
@@ -77,8 +78,8 @@ func (s *seen) find(c Conv, role Pass, labels []int) (formula int, ok bool) {
 		if r.over() {
 			return 0, false
 		}
-		var said [passes]int
-		hash, said = nextSeen(&r, hash)
+		var said Told
+		hash, said = s.next(&r, hash)
 		if hash > want {
 			return 0, false
 		}
@@ -97,8 +98,25 @@ func (s *seen) find(c Conv, role Pass, labels []int) (formula int, ok bool) {
 	return 0, false
 }
 
-// nextSeen reads a layer: its hash, and of each pass the label, or rare and the formula, -1 where the forest is right and -passUnknown where nothing is known.
-func nextSeen(r *bitReader, hash uint64) (uint64, [passes]int) {
+// Told is what is remembered of each pass of a layer: the label, or rare and the formula, -1 where the forest is right and -passUnknown where nothing is known.
+type Told [passes]int
+
+// Remembered are the layers of the list that a table has, by their hashes.
+func (t *Table) Remembered() map[uint64]Told {
+	out := map[uint64]Told{}
+	if t.seen == nil {
+		return out
+	}
+	r, hash, said := bitReader{data: t.seen.data}, uint64(0), Told{}
+	for range t.seen.count {
+		hash, said = t.seen.next(&r, hash)
+		out[hash] = said
+	}
+	return out
+}
+
+// next reads a layer.
+func (s *seen) next(r *bitReader, hash uint64) (uint64, Told) {
 	quotient := uint64(0)
 	for !r.over() {
 		ones := uint64(bits.LeadingZeros64(^r.peek()))
@@ -109,8 +127,8 @@ func nextSeen(r *bitReader, hash uint64) (uint64, [passes]int) {
 		}
 	}
 	r.take(1)
-	hash += quotient<<rice | r.take(rice)
-	said := [passes]int{-1, -1, -1}
+	hash += quotient<<s.rice | r.take(s.rice)
+	said := Told{-1, -1, -1}
 	if r.take(1) == 1 {
 		return hash, said
 	}
@@ -127,9 +145,13 @@ func nextSeen(r *bitReader, hash uint64) (uint64, [passes]int) {
 	return hash, said
 }
 
-// Remember makes the list of layers that goes with a table from rows, and gives it to the table: those of which so many passes are told wrongly and have a formula of the forest, or all that it is not sure of (0).
-func (t *Table) Remember(rows []Row, wrong int) []byte {
-	said := map[uint64]*[passes]int{}
+// Remember makes the list of layers that goes with a table, and gives it to the table: those that are kept (Remembered), and of rows those of which so many
+// passes are told wrongly and have a formula of the forest, or all that it is not sure of (0).
+func (t *Table) Remember(rows []Row, wrong int, kept map[uint64]Told) []byte {
+	said := maps.Clone(kept)
+	if said == nil {
+		said = map[uint64]Told{}
+	}
 	t.seen, t.known = nil, nil
 	for _, row := range rows {
 		c, ok := row.Conv()
@@ -137,10 +159,10 @@ func (t *Table) Remember(rows []Row, wrong int) []byte {
 		if !ok || !has {
 			continue
 		}
-		if said[c.hash()] != nil {
+		if _, there := said[c.hash()]; there {
 			continue // measured twice, or two of one hash
 		}
-		known, plain, off := &[passes]int{}, true, 0
+		known, plain, off := Told{}, true, 0
 		for _, p := range Passes() {
 			label, sure := t.told(c, p, int64(measured.Of(p)))
 			known[c.Role(p)] = label
@@ -153,11 +175,17 @@ func (t *Table) Remember(rows []Row, wrong int) []byte {
 			said[c.hash()] = known
 		}
 	}
-	hashes := make([]uint64, 0, len(said))
-	for h := range said {
-		hashes = append(hashes, h)
+	data := writeList(t, said)
+	if err := t.recall(data); err != nil {
+		panic(err) // it was written just now
 	}
-	slices.Sort(hashes)
+	return data
+}
+
+// writeList gives layers in the form of a list that goes with a table.
+func writeList(t *Table, said map[uint64]Told) []byte {
+	hashes := slices.Sorted(maps.Keys(said))
+	rice := bits.Len64((1<<hashBits)/uint64(max(1, len(hashes)))) - 1 // a gap is as long as this most often
 	var out bitWriter
 	var index []byte
 	last, before := uint64(0), place{}
@@ -166,16 +194,13 @@ func (t *Table) Remember(rows []Row, wrong int) []byte {
 			index = binary.AppendUvarint(binary.AppendUvarint(index, last-before.hash), uint64(out.n-before.at))
 			before = place{last, out.n}
 		}
-		writeSeen(&out, h-last, *said[h])
+		writeSeen(&out, h-last, rice, said[h])
 		last = h
 	}
 	data := binary.BigEndian.AppendUint32([]byte(seenMagic), crc32.ChecksumIEEE(t.data))
 	data = binary.AppendUvarint(data, uint64(len(hashes)))
-	data = slices.Concat(data, index, out.data)
-	if err := t.recall(data); err != nil {
-		panic(err) // it was written just now
-	}
-	return data
+	data = binary.AppendUvarint(data, uint64(rice))
+	return slices.Concat(data, index, out.data)
 }
 
 // told is what is to be remembered of a pass: -1 where the forest is right, the label of the formula that is nearest, -passUnknown where none is near; and whether the trees agree.
@@ -211,13 +236,13 @@ func (t *terms) rarely(bytes int64) int {
 // enough is the share of trees whose agreement is believed.
 const enough = 0.8
 
-func writeSeen(out *bitWriter, gap uint64, said [passes]int) {
+func writeSeen(out *bitWriter, gap uint64, rice int, said Told) {
 	for range gap >> rice {
 		out.put(1, 1)
 	}
 	out.put(0, 1)
 	out.put(gap&(1<<rice-1), rice)
-	if said == [passes]int{-1, -1, -1} {
+	if said == (Told{-1, -1, -1}) {
 		out.put(1, 1)
 		return
 	}
@@ -245,7 +270,7 @@ func (t *Table) recall(data []byte) error {
 		return errSeen
 	}
 	r := reader{data: body[4:]}
-	s := &seen{count: r.count(maxSeen)}
+	s := &seen{count: r.count(maxSeen), rice: r.count(hashBits)}
 	var last place
 	for range (s.count + indexed - 1) / indexed {
 		last = place{last.hash + uint64(r.count(1<<hashBits)), last.at + r.count(maxBits)}

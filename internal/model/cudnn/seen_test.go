@@ -21,7 +21,7 @@ func TestLayersThatWereAskedAreRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, apart := Judge(table, asked, Heuristic).All, Judge(table, others, Heuristic).All
-	list := table.Remember(asked, 0)
+	list := table.Remember(asked, 0, nil)
 	after, still := Judge(table, asked, Heuristic).All, Judge(table, others, Heuristic).All
 	t.Logf("before %v\nafter  %v\n%d bytes", before, after, len(list))
 	if after.Share() < 0.9 || after.Share() <= before.Share() {
@@ -29,6 +29,9 @@ func TestLayersThatWereAskedAreRemembered(t *testing.T) {
 	}
 	if still != apart {
 		t.Errorf("layers that were not asked are answered otherwise: %v, before %v", still, apart)
+	}
+	if again := table.Remember(nil, 0, table.Remembered()); !bytes.Equal(again, list) {
+		t.Error("a list that is kept as it is is another one")
 	}
 	other, err := Grow(grown[:300], Growth{Card: card, Trees: 3, Tries: 10, Least: 3, Seed: 1})
 	if err != nil {
@@ -45,6 +48,38 @@ func TestLayersThatWereAskedAreRemembered(t *testing.T) {
 			Judge(table, others[:3], Heuristic)
 		}
 	}
+}
+
+// TestRowsOfTheListAreAnsweredAsTheyWereAsked compares the built-in list with rows it was written from.
+func TestRowsOfTheListAreAnsweredAsTheyWereAsked(t *testing.T) {
+	t.Parallel()
+	hidden := map[string]bool{}
+	for _, name := range []string{"h200-later.jsonl.gz", "h200-unseen.jsonl.gz", "h200-dims.jsonl.gz"} {
+		for _, r := range rowsOf(t, name) {
+			hidden[r.Name()] = true
+		}
+	}
+	for _, r := range rowsOf(t, "conv.jsonl.gz") {
+		if r.Aside() {
+			hidden[r.Layer()] = true
+		}
+	}
+	rows := slices.DeleteFunc(rowsOf(t, "h200-asked.jsonl.gz"), func(r Row) bool { return hidden[r.Name()] || hidden[r.Layer()] })
+	found := Judge(For(9, 0), rows, Heuristic).All
+	t.Logf("%d rows: %v", len(rows), found)
+	if len(rows) < 4000 || found.Share() < 0.99 {
+		t.Error("rows that the list was written from are not answered as they were")
+	}
+}
+
+func rowsOf(t *testing.T, name string) []Row {
+	t.Helper()
+	data, _ := measuredFile(t, name, `"cl"`)
+	_, rows, err := ReadRows(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
 }
 
 // TestWorkspacesStayBelowTheirBound compares what a convolution takes at most with rows the table was not grown from.

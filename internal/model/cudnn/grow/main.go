@@ -27,15 +27,24 @@ func main() {
 	least := flag.Int("least", 3, "a node of fewer samples asks nothing more")
 	whole := flag.Bool("whole", false, "learn from the fifth too: only the files of -judge say then how good the table is")
 	seen := flag.String("seen", "", "file to write the list of layers to that the rows name, for the table that is built in: none is grown")
+	wrong := flag.Int("wrong", 0, "with -seen: remember only layers of which so many passes are told wrongly (0: all that the table is not sure of)")
+	keep := flag.Bool("keep", false, "with -seen: keep the layers that the built-in list has")
 	judged := flag.String("judge", "", "files of rows, separated by commas, that the table is only compared with: none of them is learned from")
 	flag.Parse()
-	if err := run(*seen, *out, flag.Args(), strings.FieldsFunc(*judged, func(r rune) bool { return r == ',' }), cudnn.Growth{Trees: *trees, Tries: *tries, Least: *least, Seed: 1}, *whole); err != nil {
+	if err := run(listing{*seen, *wrong, *keep}, *out, flag.Args(), strings.FieldsFunc(*judged, func(r rune) bool { return r == ',' }), cudnn.Growth{Trees: *trees, Tries: *tries, Least: *least, Seed: 1}, *whole); err != nil {
 		fmt.Fprintln(os.Stderr, "grow:", err)
 		os.Exit(1)
 	}
 }
 
-func run(list, out string, files, judged []string, g cudnn.Growth, whole bool) error {
+// listing is the list of layers that is asked for: its file, and what is remembered.
+type listing struct {
+	file  string
+	wrong int
+	keep  bool
+}
+
+func run(list listing, out string, files, judged []string, g cudnn.Growth, whole bool) error {
 	var rows, kept, aside []cudnn.Row
 	fifth, hidden := map[string]bool{}, map[string]bool{} // layers of the fifth of the first file; rows of the files to compare with
 	for i, f := range files {
@@ -72,8 +81,8 @@ func run(list, out string, files, judged []string, g cudnn.Growth, whole bool) e
 		}
 	}
 	fmt.Printf("%d rows, %d of the first file in the fifth, %d to grow from\n", len(rows), len(aside), len(kept))
-	if list != "" {
-		return remember(list, kept, judged, seen)
+	if list.file != "" {
+		return list.write(kept, judged, seen)
 	}
 	table, err := cudnn.Grow(kept, g)
 	if err != nil {
@@ -93,18 +102,22 @@ func run(list, out string, files, judged []string, g cudnn.Growth, whole bool) e
 	return os.WriteFile(out, data, 0o644)
 }
 
-// twoPasses: layers with fewer wrong passes are left to the table, or the wheel would have more than its 12 MB.
-const twoPasses = 2
-
-// remember writes the list of layers for the table that is built in.
-func remember(list string, rows []cudnn.Row, judged []string, others [][]cudnn.Row) error {
+// write makes the list for the table that is built in, and says how the rows it is made from are answered without it and with it.
+func (l listing) write(rows []cudnn.Row, judged []string, others [][]cudnn.Row) error {
 	table := cudnn.For(9, 0)
-	data := table.Remember(rows, twoPasses)
-	fmt.Printf("%s: %d bytes\n", list, len(data))
+	kept := table.Remembered()
+	if !l.keep {
+		kept = nil
+	}
+	table.Remember(nil, 0, nil)
+	judge(table, "without the list", rows)
+	data := table.Remember(rows, l.wrong, kept)
+	fmt.Printf("%s: %d layers (%d kept), %d bytes\n", l.file, len(table.Remembered()), len(kept), len(data))
+	judge(table, "with it", rows)
 	for i, f := range judged {
 		judge(table, f, others[i])
 	}
-	return os.WriteFile(list, data, 0o644)
+	return os.WriteFile(l.file, data, 0o644)
 }
 
 func judge(table *cudnn.Table, name string, rows []cudnn.Row) {
