@@ -272,17 +272,18 @@ func writeLint(env Env, o lintOptions, s lintout.Summary) error {
 
 // lintFiles checks the files and, where asked to, fixes them.
 func lintFiles(ctx context.Context, o lintOptions, settings workspace.Settings, files []string) (lintout.Summary, error) {
-	results, err := checkFiles(ctx, o, settings, files)
+	w := workspace.New(settings).Caching(o.cache)
+	results, err := checkFiles(ctx, o, w, files)
 	if err != nil {
 		return lintout.Summary{}, err
 	}
 	s := lintout.Summary{Files: len(files)}
 	if o.Fix {
-		if s.Fixed, err = fixFiles(o, settings, results); err != nil {
+		if s.Fixed, err = fixFiles(o, w, results); err != nil {
 			return s, err
 		}
 		if s.Fixed > 0 { // what one file offers may have changed what is found in another
-			if results, err = checkFiles(ctx, o, settings, files); err != nil {
+			if results, err = checkFiles(ctx, o, workspace.New(settings).Caching(o.cache), files); err != nil {
 				return s, err
 			}
 		}
@@ -293,8 +294,8 @@ func lintFiles(ctx context.Context, o lintOptions, settings workspace.Settings, 
 	return s, nil
 }
 
-func checkFiles(ctx context.Context, o lintOptions, settings workspace.Settings, files []string) ([]workspace.Result, error) {
-	results, err := workspace.New(settings).Caching(o.cache).Check(ctx, files, o.Jobs)
+func checkFiles(ctx context.Context, o lintOptions, w *workspace.Workspace, files []string) ([]workspace.Result, error) {
+	results, err := w.Check(ctx, files, o.Jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -306,8 +307,9 @@ func checkFiles(ctx context.Context, o lintOptions, settings workspace.Settings,
 	return results, nil
 }
 
-func fixFiles(o lintOptions, settings workspace.Settings, results []workspace.Result) (int, error) {
-	w, all := workspace.New(settings), 0
+// fixFiles fixes with the workspace that checked: a repair is made where it was offered, with all that the project shows.
+func fixFiles(o lintOptions, w *workspace.Workspace, results []workspace.Result) (int, error) {
+	all := 0
 	for _, r := range results {
 		if len(r.Findings) == 0 {
 			continue
@@ -326,11 +328,11 @@ func fixFiles(o lintOptions, settings workspace.Settings, results []workspace.Re
 
 // diffFiles shows what fixing would change.
 func diffFiles(ctx context.Context, env Env, o lintOptions, settings workspace.Settings, files []string) error {
-	results, err := checkFiles(ctx, o, settings, files)
+	w, changed := workspace.New(settings).Caching(o.cache), false
+	results, err := checkFiles(ctx, o, w, files)
 	if err != nil {
 		return err
 	}
-	w, changed := workspace.New(settings), false
 	for _, r := range results {
 		if len(r.Findings) == 0 {
 			continue

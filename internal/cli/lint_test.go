@@ -126,6 +126,21 @@ func TestLintFixRewritesTheFile(t *testing.T) {
 	}
 }
 
+// A repair is what the report offers, with all that the project shows: where another file says that the project runs on PyTorch 0.3, nothing is written that 0.3 does
+// not take, and what has no repair is left alone.
+func TestLintFixesWhatTheReportOffers(t *testing.T) {
+	t.Parallel()
+	dir := project(t, map[string]string{
+		"load.py":  "import torch\nmodel.cuda()\nmodel.load_state_dict(torch.load(\"checkpoint.pt\"))\ntorch.save(model.state_dict(), \"checkpoint.pt\")\n",
+		"test.py":  "import torch\nmodel.eval()\nfor x, y in test_loader:\n    print(model(x))\n",
+		"train.py": "from torch.autograd import Variable\nx = Variable(x, volatile=True)\n",
+	})
+	r := plimsoll(t, "", "lint", "--diff", "--unsafe-fixes", dir)
+	if !strings.Contains(r.stdout, "lambda storage, loc: storage") || strings.Contains(r.stdout, `"cpu"`) || strings.Contains(r.stdout, "no_grad") {
+		t.Errorf("%s%s", r.stdout, r.stderr)
+	}
+}
+
 func TestLintExplainsItsRules(t *testing.T) {
 	t.Parallel()
 	if r := plimsoll(t, "", "lint", "--explain", "lm017"); r.code != exitOK || !strings.Contains(r.stdout, "made in place") {

@@ -342,7 +342,7 @@ func (c *Cache) put(u *unit, seen []asked) {
 		return
 	}
 	u.offers = c.offers(u.report.Exports)
-	if !utf8.Valid(u.src) {
+	if u.trial || !utf8.Valid(u.src) {
 		return
 	}
 	e := &entry{Path: u.path, Source: u.source, Stamp: u.stamp, Modules: u.modules, Imports: u.imports, Asked: seen, Offers: u.offers, fresh: u.report, Run: c.run}

@@ -88,6 +88,23 @@ func TestTheAgeOfAProjectIsThatOfItsFilesTogether(t *testing.T) {
 	}
 }
 
+// A repair is tried with all that the project shows, whether the files were read or taken from the cache, and the texts that are tried do not get into it.
+func TestRepairsAreTriedWithinTheProject(t *testing.T) {
+	t.Parallel()
+	root := project(t, map[string]string{"load.py": loads, "util/train.py": "from torch.autograd import Variable\nx = Variable(x, volatile=True)\n"})
+	c := MemoryCache()
+	for round, looked := range []int{2, 0} {
+		_, w := checkAll(t, root, c)
+		if w.Looked() != looked {
+			t.Errorf("round %d: %d files looked at", round, w.Looked())
+		}
+		text, fixed, err := w.Fix(filepath.Join(root, "load.py"), []byte(loads), true)
+		if err != nil || fixed != 1 || !strings.Contains(string(text), "map_location=lambda storage, loc: storage") {
+			t.Errorf("round %d: %d fixed, %v: %s", round, fixed, err, text)
+		}
+	}
+}
+
 // An argument that came with 1.7 is not written into a project that also runs on 1.4.
 func TestAnArgumentIsNotWrittenForAnOlderPyTorch(t *testing.T) {
 	t.Parallel()

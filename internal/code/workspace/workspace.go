@@ -35,6 +35,8 @@ type Workspace struct {
 	looked atomic.Int64 // files that were looked at, not taken from the cache
 	same   bool         // every folder that the cache knows holds what it held: imports mean what they meant
 
+	project *lint.Project // what the files that were checked show together; nil before the first check
+
 	mu        sync.Mutex
 	folders   map[string]map[string]kind // by path: what is in it
 	ahead     map[string]listing         // by path: folders that were listed before anybody asked
@@ -54,6 +56,7 @@ type unit struct {
 	modules string   // that it imports, as written (packTexts)
 	imports []string // the files of the project among them
 	report  *lint.Report
+	trial   bool   // a text that is tried, which the file does not hold
 	offers  sum    // of report.Exports
 	known   *entry // what the report was taken from, if it was
 	once    sync.Once
@@ -103,22 +106,28 @@ func (w *Workspace) Check(ctx context.Context, files []string, jobs int) ([]Resu
 		return nil, err
 	}
 	w.cache.keepFolders(w)
-	project := w.survey()
+	w.project = w.survey()
 	results := make([]Result, len(files))
 	for i, path := range files {
-		u := w.units[filepath.Clean(path)]
-		results[i] = Result{Path: path, Err: u.err}
-		if u.report != nil && len(u.report.Findings)+len(u.report.Suppressions) > 0 {
-			opts := w.settings.For(path)
-			opts.Project = project
-			results[i].Findings = u.report.Choose(opts)
-		}
-		if len(results[i].Findings) > 0 {
-			w.need(u)
-		}
-		results[i].Source = u.src
+		results[i] = w.result(path)
 	}
 	return results, nil
+}
+
+// result is what was found in a file that was checked.
+func (w *Workspace) result(path string) Result {
+	u := w.units[filepath.Clean(path)]
+	r := Result{Path: path, Err: u.err}
+	if u.report != nil && len(u.report.Findings)+len(u.report.Suppressions) > 0 {
+		opts := w.settings.For(path)
+		opts.Project = w.project
+		r.Findings = u.report.Choose(opts)
+	}
+	if len(r.Findings) > 0 {
+		w.need(u)
+	}
+	r.Source = u.src
+	return r
 }
 
 // load checks files and what they import, imported files first.
@@ -128,6 +137,11 @@ func (w *Workspace) load(ctx context.Context, files []string, jobs int) error {
 		all[i] = filepath.Clean(f)
 	}
 	w.same = len(w.open) == 0 && w.cache.sameFolders(ctx, w, jobs)
+	return w.look(ctx, all, jobs)
+}
+
+// look checks files by their clean paths and what they import, imported files first.
+func (w *Workspace) look(ctx context.Context, all []string, jobs int) error {
 	w.readAll(ctx, all, jobs)
 	for _, layer := range layers(all, w.importsOf) {
 		each(ctx, len(layer), jobs, func(i int) {
@@ -342,14 +356,22 @@ func (w *Workspace) File(path string) Result {
 	return results[0]
 }
 
-// Text checks a text as if it stood in the file.
+// Text checks a text as if it stood in the file. What the files that were checked before show together (who calls what, which PyTorch) counts for it as it
+// counted for the file.
 func (w *Workspace) Text(path string, src []byte) ([]lint.Finding, error) {
 	path = filepath.Clean(path)
 	u := w.newUnit(path, src)
+	u.trial = true
 	w.mu.Lock()
 	w.units[path] = u
 	w.mu.Unlock()
-	r := w.File(path)
+	if err := w.look(context.Background(), []string{path}, 1); err != nil {
+		return nil, err
+	}
+	if w.project == nil {
+		w.project = w.survey()
+	}
+	r := w.result(path)
 	return r.Findings, r.Err
 }
 
