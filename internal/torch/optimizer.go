@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/plimsoll/plimsoll/internal/spelling"
 )
@@ -227,10 +228,18 @@ func ByClass(class string, momentum bool) (Algorithm, bool) {
 }
 
 // IsOptimizerClass tells whether the last name of a Python class is an optimizer's.
-func IsOptimizerClass(last string) bool {
-	_, ok := ByClass(last, false)
-	return ok
-}
+func IsOptimizerClass(last string) bool { return optimizerClasses()[last] }
+
+var optimizerClasses = sync.OnceValue(func() map[string]bool {
+	out := map[string]bool{}
+	for _, a := range algorithms {
+		out[a.Spelled.Class[strings.LastIndex(a.Spelled.Class, ".")+1:]] = true
+		for _, alias := range a.Aliases {
+			out[alias] = true
+		}
+	}
+	return out
+})
 
 // HoldsLists tells whether the optimizer of a Python class has moments, a default step that holds lists of temporaries for all parameters, and one that does
 // not (Adam's foreach step, which fused=True avoids).

@@ -24,6 +24,9 @@ func (m *Module) ID(fn *Function) string {
 	if fn == nil {
 		return ""
 	}
+	if fn.id != "" {
+		return fn.id
+	}
 	name := fn.Name
 	for o := fn; o != nil; o = o.Outer {
 		if o != fn {
@@ -33,7 +36,8 @@ func (m *Module) ID(fn *Function) string {
 			name = o.Class.Name + "." + name
 		}
 	}
-	return name + "@" + m.Path
+	fn.id = name + "@" + m.Path
+	return fn.id
 }
 
 // Uses lists the calls of functions of the project, each once for every caller and state of autograd.

@@ -9,7 +9,8 @@ import (
 
 // call follows one call: receiver, arguments, then what it gives.
 func (f *follower) call(x *pysource.Call) Value {
-	c := &Call{Scope: f.s, Node: x, Name: f.m.Dotted(x.Func), Ctx: f.ctx}
+	c := f.m.made.calls.next()
+	c.Scope, c.Node, c.Name, c.Ctx = f.s, x, f.m.Dotted(x.Func), f.ctx
 	switch fn := x.Func.(type) {
 	case *pysource.Attribute:
 		c.Method, c.Recv = fn.Attr, fn.X

@@ -209,8 +209,8 @@ func (m *Module) classAttrs(c *Class) map[string]Value {
 }
 
 func takeAttrs(c *Class, fn *Function) {
-	for i, key := range fn.Scope.env.names {
-		v := fn.Scope.env.values[i]
+	for _, at := range fn.Scope.env.entries {
+		key, v := at.name, at.value
 		rest, ok := strings.CutPrefix(key, "self.")
 		if old, known := c.attrs[rest]; ok && !strings.Contains(rest, ".") && (!known || old.Kind == Unknown && old.Class == "") {
 			v.Roots, v.From = nil, 0

@@ -3,19 +3,24 @@ package flow
 // env holds what names are bound to; a branch writes into a layer of its own. Most layers hold a few names, which are found by looking
 // through them; an index is made for those that hold many.
 type env struct {
-	parent *env
-	names  []string
-	values []Value
-	index  map[string]int
+	parent  *env
+	entries []entry
+	index   map[string]int
 }
 
-// manyNames is how many names a layer holds before it gets an index.
-const manyNames = 12
+// entry is a name and what it is bound to.
+type entry struct {
+	name  string
+	value Value
+}
+
+// manyNames is how many names a layer holds before it gets an index; fewNames how many it has room for at first.
+const manyNames, fewNames = 12, 4
 
 // own finds a name in this layer.
 func (e *env) own(name string) (Value, bool) {
 	if i := e.find(name); i >= 0 {
-		return e.values[i], true
+		return e.entries[i].value, true
 	}
 	return Value{}, false
 }
@@ -27,8 +32,8 @@ func (e *env) find(name string) int {
 		}
 		return -1
 	}
-	for i, n := range e.names {
-		if n == name {
+	for i := range e.entries {
+		if e.entries[i].name == name {
 			return i
 		}
 	}
@@ -38,7 +43,7 @@ func (e *env) find(name string) int {
 func (e *env) get(name string) (Value, bool) {
 	for ; e != nil; e = e.parent {
 		if i := e.find(name); i >= 0 {
-			return e.values[i], true
+			return e.entries[i].value, true
 		}
 	}
 	return Value{}, false
@@ -46,17 +51,20 @@ func (e *env) get(name string) (Value, bool) {
 
 func (e *env) set(name string, v Value) {
 	if i := e.find(name); i >= 0 {
-		e.values[i] = v
+		e.entries[i].value = v
 		return
 	}
-	e.names, e.values = append(e.names, name), append(e.values, v)
+	if e.entries == nil {
+		e.entries = make([]entry, 0, fewNames)
+	}
+	e.entries = append(e.entries, entry{name, v})
 	switch {
 	case e.index != nil:
-		e.index[name] = len(e.names) - 1
-	case len(e.names) > manyNames:
-		e.index = make(map[string]int, 2*len(e.names))
-		for i, n := range e.names {
-			e.index[n] = i
+		e.index[name] = len(e.entries) - 1
+	case len(e.entries) > manyNames:
+		e.index = make(map[string]int, 2*len(e.entries))
+		for i := range e.entries {
+			e.index[e.entries[i].name] = i
 		}
 	}
 }
@@ -66,7 +74,8 @@ func (e *env) fork() *env { return &env{parent: e} }
 // merge brings branch layers back; complete says that one of them certainly ran.
 func (e *env) merge(branches []*env, complete bool) {
 	for i, branch := range branches {
-		for _, name := range branch.names {
+		for k := range branch.entries {
+			name := branch.entries[k].name
 			if !boundBefore(branches[:i], name) {
 				e.set(name, e.merged(branches, name, complete))
 			}

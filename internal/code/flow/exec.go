@@ -344,7 +344,7 @@ func (f *follower) augmented(s *pysource.Assign) {
 	result.Divided = result.Divided || s.Op == "/="
 	if k := Key(t); k != "" {
 		f.env.set(k, result)
-		f.bound(&Bind{k, s, s.Value, result, f.ctx, f.next()})
+		f.bound(Bind{k, s, s.Value, result, f.ctx, f.next()})
 		return
 	}
 	f.keep(key, v)
@@ -421,7 +421,7 @@ func (f *follower) bindExpr(t pysource.Expr, v Value, s pysource.Stmt, x pysourc
 			f.requireGrad(owner)
 		}
 		f.env.set(key, v)
-		f.bound(&Bind{key, s, x, v, f.ctx, f.next()})
+		f.bound(Bind{key, s, x, v, f.ctx, f.next()})
 	}
 }
 
@@ -444,9 +444,11 @@ func (f *follower) calls(x pysource.Expr, key string) bool {
 	return v.Kind == Model && v.Guess
 }
 
-func (f *follower) bound(b *Bind) {
+func (f *follower) bound(b Bind) {
 	if b.Node != nil && len(f.s.Binds) < maxRecords { // the variables of a comprehension are nobody else's
-		f.s.Binds = append(f.s.Binds, b)
+		kept := f.m.made.binds.next()
+		*kept = b
+		f.s.Binds = append(f.s.Binds, kept)
 	}
 }
 

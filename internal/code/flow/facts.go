@@ -224,6 +224,13 @@ func (m *Module) findAttr(c *ClassFacts, name string, depth int) Value {
 
 // elsewhere is what is known of a call's function or method where another file holds it.
 func (m *Module) elsewhere(c *Call) *FunctionFacts {
+	if !c.farKnown {
+		c.far, c.farKnown = m.findElsewhere(c), true
+	}
+	return c.far
+}
+
+func (m *Module) findElsewhere(c *Call) *FunctionFacts {
 	if facts := m.remoteFunction(c.Name); facts != nil {
 		return facts
 	}

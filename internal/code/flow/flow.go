@@ -9,6 +9,7 @@ package flow
 
 import (
 	"github.com/plimsoll/plimsoll/internal/code/pysource"
+	"slices"
 )
 
 // Module is what is known about one file.
@@ -30,8 +31,16 @@ type Module struct {
 	byHand map[int]bool                  // numbers of arguments of methods named backward that are not autograd's
 	does   map[string]map[*Function]bool // method → functions that reach it; filled when first asked
 	sites  map[*Function][]*Call
-	roots  int
-	depth  int // functions being followed because another calls them
+	calls  *callGraph
+	made   struct {
+		calls slab[Call]
+		binds slab[Bind]
+	}
+	roots int
+	depth int  // functions being followed because another calls them
+	whole bool // everything was followed
+
+	gradients *bool // whether the file speaks of requires_grad
 }
 
 // Bounds that keep hostile or generated files cheap: a body's first maxRecords calls, stores and bindings are noted, and a chain
@@ -85,7 +94,8 @@ type Function struct {
 
 	facts FunctionFacts
 	state analysis
-	env   *env // where it was defined
+	id    string // once somebody asked
+	env   *env   // where it was defined
 }
 
 type analysis uint8
@@ -126,6 +136,10 @@ type Call struct {
 	Result            Value
 	Ctx               *Context
 	Order             int
+
+	callee                *Function      // once everything was followed and somebody asked
+	far                   *FunctionFacts // of a function of another file
+	knowsCallee, farKnown bool
 }
 
 // StoreKind tells how a value was put where it stays.
@@ -208,6 +222,7 @@ func Analyze(path string, file *pysource.File, lookup Lookup) *Module {
 		}
 		m.analyze(fn)
 	}
+	m.whole = true
 	return m
 }
 
@@ -289,31 +304,66 @@ func (m *Module) Reaches(fn *Function, method string) bool {
 	return reaching[fn]
 }
 
-// reaching walks the calls of the file backwards from those that call the method themselves.
-func (m *Module) reaching(method string) map[*Function]bool {
-	found := map[*Function]bool{}
-	callers := map[*Function][]*Function{}
-	var queue []*Function
+// callGraph is who calls whom in a file.
+type callGraph struct {
+	callers map[*Function][]*Function
+	far     []farCall
+}
+
+// farCall is a call of a function of another file.
+type farCall struct {
+	from  *Function
+	facts *FunctionFacts
+}
+
+func (m *Module) callGraph() *callGraph {
+	if m.calls != nil {
+		return m.calls
+	}
+	g := &callGraph{callers: map[*Function][]*Function{}}
 	for _, fn := range m.All {
 		if fn.Scope == nil {
 			continue
 		}
 		for _, c := range fn.Scope.Calls {
 			if callee := m.callee(fn, c); callee != nil {
-				callers[callee] = append(callers[callee], fn)
+				g.callers[callee] = append(g.callers[callee], fn)
 			}
-			if (c.Method == method && !m.ownBackward(fn, c) || m.elsewhere(c).does(method)) && !found[fn] {
-				found[fn] = true
-				queue = append(queue, fn)
+			if facts := m.elsewhere(c); facts != nil {
+				g.far = append(g.far, farCall{fn, facts})
 			}
 		}
 	}
+	if m.whole {
+		m.calls = g
+	}
+	return g
+}
+
+// reaching walks the calls of the file backwards from those that call the method themselves.
+func (m *Module) reaching(method string) map[*Function]bool {
+	found := map[*Function]bool{}
+	var queue []*Function
+	add := func(fn *Function) {
+		if !found[fn] {
+			found[fn] = true
+			queue = append(queue, fn)
+		}
+	}
+	g := m.callGraph()
+	for _, fn := range m.All {
+		if fn.Scope != nil && slices.ContainsFunc(fn.Scope.Calls, func(c *Call) bool { return c.Method == method && !m.ownBackward(fn, c) }) {
+			add(fn)
+		}
+	}
+	for _, far := range g.far {
+		if far.facts.does(method) {
+			add(far.from)
+		}
+	}
 	for ; len(queue) > 0; queue = queue[1:] {
-		for _, caller := range callers[queue[0]] {
-			if !found[caller] {
-				found[caller] = true
-				queue = append(queue, caller)
-			}
+		for _, caller := range g.callers[queue[0]] {
+			add(caller)
 		}
 	}
 	return found
@@ -330,7 +380,18 @@ func (s *Scope) CallReaches(c *Call, method string) bool {
 	return s.Module.elsewhere(c).does(method)
 }
 
+// callee finds the function of this file that a call in a function runs, or nil.
 func (m *Module) callee(from *Function, c *Call) *Function {
+	if !m.whole || c.Scope == nil || from != c.Scope.Func {
+		return m.findCallee(from, c)
+	}
+	if !c.knowsCallee {
+		c.callee, c.knowsCallee = m.findCallee(from, c), true
+	}
+	return c.callee
+}
+
+func (m *Module) findCallee(from *Function, c *Call) *Function {
 	switch f := c.Node.Func.(type) {
 	case *pysource.Name:
 		for o := from; o != nil; o = o.Outer {

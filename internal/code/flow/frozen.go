@@ -130,7 +130,11 @@ func (m *Module) frozenParts(c *Class) []string {
 
 // speaksOfGradients tells whether the file can switch gradients off at all.
 func (m *Module) speaksOfGradients() bool {
-	return bytes.Contains(m.File.Source, []byte("requires_grad"))
+	if m.gradients == nil {
+		found := bytes.Contains(m.File.Source, []byte("requires_grad"))
+		m.gradients = &found
+	}
+	return *m.gradients
 }
 
 // partOfSelf is embedder of self.embedder.requires_grad_ and of self.embedder.eval().requires_grad_.

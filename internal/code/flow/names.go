@@ -8,36 +8,32 @@ import (
 
 // collectImports notes what each imported name stands for, wherever in the file it is imported.
 func (m *Module) collectImports() {
-	pysource.WalkBody(m.File.Body, func(n pysource.Node) bool {
-		if _, isExpr := n.(pysource.Expr); isExpr {
-			return false
-		}
-		imp, ok := n.(*pysource.Import)
-		if !ok {
-			return true
-		}
+	for _, imp := range m.File.Imports {
 		for _, a := range imp.Aliases {
-			local := a.As
-			switch {
-			case imp.From && a.Name == "*":
-				m.importAll(imp.Module)
-			case imp.From:
-				if local == "" {
-					local = a.Name
-				}
-				m.Imports[local] = strings.TrimSuffix(imp.Module, ".") + "." + a.Name
-				if strings.Trim(imp.Module, ".") == "" {
-					m.Imports[local] = imp.Module + a.Name
-				}
-			case !imp.From && local != "":
-				m.Imports[local] = a.Name
-			case !imp.From:
-				top, _, _ := strings.Cut(a.Name, ".")
-				m.Imports[top] = top
-			}
+			m.takeImport(imp, a)
 		}
-		return false
-	})
+	}
+}
+
+func (m *Module) takeImport(imp *pysource.Import, a pysource.Alias) {
+	local := a.As
+	switch {
+	case imp.From && a.Name == "*":
+		m.importAll(imp.Module)
+	case imp.From:
+		if local == "" {
+			local = a.Name
+		}
+		m.Imports[local] = strings.TrimSuffix(imp.Module, ".") + "." + a.Name
+		if strings.Trim(imp.Module, ".") == "" {
+			m.Imports[local] = imp.Module + a.Name
+		}
+	case local != "":
+		m.Imports[local] = a.Name
+	default:
+		top, _, _ := strings.Cut(a.Name, ".")
+		m.Imports[top] = top
+	}
 }
 
 // importAll takes over the names of "from utils import *" where utils is a file of the project.

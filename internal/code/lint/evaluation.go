@@ -118,7 +118,7 @@ func (p *pass) evalScope(s *flow.Scope) {
 		if c.Callee.Guess && p.loaderAlone() {
 			continue // whose model it is cannot be told
 		}
-		if p.wantsGradients(s) || p.calledWithoutGrad(s) || p.trainedByCaller(s, maxCallers) || modulesDifferentiate(p.m) {
+		if p.wantsGradients(s) || p.calledWithoutGrad(s) || p.trainedByCaller(s, maxCallers) || p.modulesDifferentiate() {
 			return
 		}
 		reported[key] = true

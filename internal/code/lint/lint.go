@@ -103,6 +103,7 @@ type pass struct {
 // known remembers what several rules ask for.
 type known struct {
 	finder  *finder
+	source  []byte
 	found   []bool // by word of the finder: whether the file speaks of it
 	backs   map[*flow.Scope][]backward
 	derived map[derivedKey][]string
@@ -142,14 +143,15 @@ func Look(path string, src []byte, cells []notebook.Cell, lookup flow.Lookup) (*
 	file := pysource.Parse(src)
 	report := &Report{Findings: syntax(path, file, cells), Errors: len(file.Errors)}
 	m := flow.Analyze(path, file, lookup)
+	shared := &known{finder: search(), source: src, backs: map[*flow.Scope][]backward{}, derived: map[derivedKey][]string{}}
 	if !relevant(src) || m.OtherFramework() {
-		if checkpointsByFlag(m) { // a configuration, a parser of options
+		if checkpointsByFlag(m, shared) { // a configuration, a parser of options
 			report.Traits = Checkpoints
 		}
 		report.Exports, report.Uses = m.Exports(), m.Uses()
 		return report, m
 	}
-	found, shared := checkModule(m)
+	found := checkModule(m, shared)
 	report.Findings = append(append(report.Findings, found...), outputsKept(m, cells)...)
 	report.Suppressions = suppressions(path, file)
 	report.Traits = traits(m, shared)
@@ -186,9 +188,8 @@ func contains(src []byte, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(src, []byte(w)) })
 }
 
-func checkModule(m *flow.Module) ([]Finding, *known) {
+func checkModule(m *flow.Module, shared *known) []Finding {
 	var out []Finding
-	shared := &known{finder: search(), backs: map[*flow.Scope][]backward{}, derived: map[derivedKey][]string{}}
 	for i := range rules {
 		r := &rules[i]
 		p := &pass{m, r, &out, shared}
@@ -197,7 +198,7 @@ func checkModule(m *flow.Module) ([]Finding, *known) {
 		}
 	}
 	sortFindings(out)
-	return out, shared
+	return out
 }
 
 func sortFindings(findings []Finding) {

@@ -13,7 +13,6 @@ func float64Use(p *pass) {
 	for _, s := range p.m.Scopes {
 		for _, c := range s.Calls {
 			switch {
-			case askedFor(c.Ctx):
 			case c.RecvValue.Kind == flow.Model && (c.Method == "double" || c.Method == "to" && toDouble(c.Node)), c.Result.Kind == flow.Model && isDouble(keyword(c.Node, "dtype")):
 				p.doubled(c, p.doubleSeverity(s, c), "the model is in float64: parameters, gradients, optimizer state and activations all take twice the memory, and most GPUs compute it many times slower",
 					"unless its results need the digits, keep it in float32 and convert its inputs with .float(), which NumPy makes in float64; if a part needs the precision, convert that part alone")
@@ -31,9 +30,9 @@ func float64Use(p *pass) {
 	}
 }
 
-// doubled reports double precision, unless the file is about what needs it.
+// doubled reports double precision, unless an option asks for it or the file is about what needs it.
 func (p *pass) doubled(c *flow.Call, severity Severity, message, fix string) {
-	if !p.exact() {
+	if !askedFor(c.Ctx) && !p.exact() {
 		p.report(c.Node, severity, message, fix)
 	}
 }

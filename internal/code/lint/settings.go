@@ -92,8 +92,8 @@ func (p *pass) offByDefault(ctx *flow.Context) bool {
 
 // checkpointsByFlag tells whether a file gives such a flag anything but False or the flag of the same name that it was given itself, or makes it an
 // option of the command line.
-func checkpointsByFlag(m *flow.Module) bool {
-	if !contains(m.File.Source, "checkpoint", "_cp", "ckpt") {
+func checkpointsByFlag(m *flow.Module, shared *known) bool {
+	if !shared.has("checkpoint", "_cp", "ckpt") {
 		return false
 	}
 	sets := func(name string, x pysource.Expr) bool {

@@ -203,10 +203,10 @@ func traits(m *flow.Module, shared *known) Trait {
 			}
 		}
 	}
-	if checkpointsByFlag(m) {
+	if checkpointsByFlag(m, shared) {
 		out |= Checkpoints
 	}
-	if modulesDifferentiate(m) {
+	if p.modulesDifferentiate() {
 		out |= Differentiates
 	}
 	return out | age(p.sourceHas)
@@ -224,10 +224,11 @@ func trainsByName(method string) bool {
 }
 
 // modulesDifferentiate tells whether a method of a module computes gradients, itself or through functions of the project, or switches autograd on.
-func modulesDifferentiate(m *flow.Module) bool {
-	if !contains(m.File.Source, "grad", "register_hook", "torch.func") {
+func (p *pass) modulesDifferentiate() bool {
+	if !p.sourceHas("grad", "register_hook", "torch.func") {
 		return false
 	}
+	m := p.m
 	for _, fn := range m.All {
 		if fn.Class == nil || fn.Scope == nil || !fn.Class.Module && fn.Class.Methods["forward"] == nil || fn.Class.Derives("Function") {
 			continue

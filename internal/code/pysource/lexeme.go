@@ -52,9 +52,9 @@ func (s *slab[T]) next() *T {
 	return out
 }
 
-// store is what the nodes of one tree are made from. Names are kept once each.
+// store is what the nodes of one tree are made from. Most names are kept once, for many files.
 type store struct {
-	words      map[string]string
+	words      *lexicon
 	names      slab[Name]
 	attributes slab[Attribute]
 	calls      slab[Call]
@@ -62,13 +62,20 @@ type store struct {
 	strings    slab[String]
 }
 
+// lexicon remembers names, each in a place that follows from its letters; the last name that came to a place has it. It fits into a processor's cache,
+// which a map of all names does not.
+type lexicon [1 << 12]string
+
 func (s *store) word(text []byte) string {
-	word, ok := s.words[string(text)]
-	if !ok {
-		word = string(text)
-		s.words[word] = word
+	hash := uint32(2166136261) // FNV-1a
+	for _, c := range text {
+		hash = (hash ^ uint32(c)) * 16777619
 	}
-	return word
+	known := &s.words[(hash^hash>>15)%uint32(len(s.words))]
+	if *known != string(text) {
+		*known = string(text)
+	}
+	return *known
 }
 
 func (s *store) name(at Span, id string) *Name {

@@ -39,7 +39,8 @@ type File struct {
 	Body     []Stmt
 	Comments []Comment
 	Errors   []Error
-	lines    []int32 // offset of each line's first byte
+	Imports  []*Import // wherever in Body they stand
+	lines    []int32   // offset of each line's first byte
 }
 
 // Position is a place as people count: both from 1, the column in bytes.
@@ -84,6 +85,9 @@ const MaxSize = 16 << 20
 // tokens are lists to be used again: a file has many, and none is needed once it was read.
 var tokens = sync.Pool{New: func() any { return new([]token) }}
 
+// words are the names of the files that were read last: most names of a file are those of its neighbours.
+var words = sync.Pool{New: func() any { return new(lexicon) }}
+
 // Parse reads a file.
 func Parse(src []byte) *File {
 	f := &File{Source: src}
@@ -96,10 +100,12 @@ func Parse(src []byte) *File {
 	list := tokens.Get().(*[]token)
 	s := scanner{src: text, file: f, text: lit, toks: (*list)[:0]}
 	s.scan()
-	p := parser{file: f, src: text, toks: s.toks, text: lit, nodes: &store{words: map[string]string{}}}
+	known := words.Get().(*lexicon)
+	p := parser{file: f, src: text, toks: s.toks, text: lit, nodes: &store{words: known}}
 	f.Body = p.block(func() bool { return p.kind() == tokEOF })
 	sort.SliceStable(f.Errors, func(i, j int) bool { return f.Errors[i].Start < f.Errors[j].Start })
 	*list = s.toks // no node keeps a token
 	tokens.Put(list)
+	words.Put(known)
 	return f
 }

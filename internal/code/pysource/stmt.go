@@ -361,9 +361,9 @@ func (p *parser) simple() Stmt {
 		s.Span = p.from(start)
 		return s
 	case "import":
-		return p.importStmt(start)
+		return p.imported(p.importStmt(start))
 	case "from":
-		return p.fromImport(start)
+		return p.imported(p.fromImport(start))
 	}
 	if p.name() == "type" && p.toks[p.i+1].kind == tokName && (p.wordAt(p.i+2) == "=" || p.wordAt(p.i+2) == "[") {
 		p.i++
@@ -403,7 +403,13 @@ func (p *parser) dotted() string {
 	return b.String()
 }
 
-func (p *parser) importStmt(start int32) Stmt {
+// imported notes an import in the file's list.
+func (p *parser) imported(s *Import) Stmt {
+	p.file.Imports = append(p.file.Imports, s)
+	return s
+}
+
+func (p *parser) importStmt(start int32) *Import {
 	p.i++
 	s := &Import{}
 	for {
@@ -420,7 +426,7 @@ func (p *parser) importStmt(start int32) Stmt {
 	return s
 }
 
-func (p *parser) fromImport(start int32) Stmt {
+func (p *parser) fromImport(start int32) *Import {
 	p.i++
 	s := &Import{From: true}
 	for p.is(".") || p.is("...") {
