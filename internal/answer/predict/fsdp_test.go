@@ -112,6 +112,8 @@ func TestRanksOfDeepSpeedAsMeasured(t *testing.T) {
 		// Not seen before: a model whose head is not its embedding, and one of 16 GB.
 		"stage 3, mistral": {mistral1B, setup.ZeRO3, 8, 2, 2048, 14641266688, 18201182208, 0.005},
 		"stage 2, 8B":      {llama8B, setup.ZeRO2, 8, 1, 1024, 39279152128, 52649000960, 0.005},
+		// Its highest moment is the step, which flattens gradients and casts them.
+		"stage 2, 8B, short": {llama8B, setup.ZeRO2, 8, 1, 512, 36324685742, 52720723558, 0.002},
 	} {
 		c, err := hfconfig.Parse([]byte(row.config))
 		if err != nil {

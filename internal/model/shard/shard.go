@@ -254,7 +254,7 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 	case setup.ZeRO1: // the first gradient makes the bucket, the step lets it go
 		state = wide(state) + masters
 		if grads > 0 {
-			buffers = bucket
+			buffers = max(bucket, p.stepping(m, now, share)-grads-rest)
 		}
 	case setup.ZeRO2: // as in stage 1, but every backward pass has one of its own. It is made when the first gradient comes, beside what layers have saved and logits that the loop keeps:
 		// https://github.com/deepspeedai/DeepSpeed/blob/v0.19.8/deepspeed/runtime/zero/stage_1_and_2.py (process_gradients, setup_buckets)
@@ -262,6 +262,7 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 		if grads > 0 {
 			buffers = max(0, min(rest, m.beside+m.head)+bucket-rest) // the head's gradient is there whole
 			grads = max(share(grads), m.widest)                      // a rank keeps whole the gradients that its part begins or ends in (copy_grads_in_partition)
+			buffers = max(buffers, p.stepping(m, now, share)-grads-rest)
 		}
 	case setup.ZeRO3: // bucket and gradients are allocated when the engine is made
 		state, grads = wide(state)+masters, share(m.grads)
@@ -285,6 +286,24 @@ func (p Plan) rank(m model, now [tape.Categories]units.Bytes, backward bool) (he
 	}
 	return params + grads + state + rest + buffers, buffers
 }
+
+// stepping is what stages 1 and 2 have beside parameters, masters and state when their step begins: a rank's gradients, one flat copy of them, and that in fp32. The gradients go after both exist; those of other ranks and the
+// bucket are gone. https://github.com/deepspeedai/DeepSpeed/blob/v0.19.8/deepspeed/runtime/zero/stage_1_and_2.py#L3102 (step: flat_grad_partition, single_grad_partition; _release_ipg_buffers)
+func (p Plan) stepping(m model, now [tape.Categories]units.Bytes, share func(units.Bytes) units.Bytes) units.Bytes {
+	if now[tape.Optimizer] == 0 { // the first step is not higher than later ones, and that of an offloaded optimizer is on the host
+		return 0
+	}
+	own := share(m.grads)
+	rest := now[tape.Activations] + now[tape.Inputs] + now[tape.Workspace] + now[tape.Other]
+	held := max(own, m.widest) + own + min(rest, m.outside())
+	if p.element() < 4 {
+		held += own / p.element() * 4
+	}
+	return held
+}
+
+// outside is what of the first pass is there beside layers: what a loop keeps through the step, such as logits.
+func (m model) outside() units.Bytes { return max(0, m.beside-m.saved) }
 
 // gathered are parameters that stage 3 has in full: it lets go of those that are not used again within so many others.
 // https://github.com/deepspeedai/DeepSpeed/blob/v0.19.8/deepspeed/runtime/zero/partitioned_param_coordinator.py (__params_to_release)
