@@ -136,6 +136,11 @@ func join(a, b Value) Value {
 	return out
 }
 
+// tuples tells whether two values are tuples of different lengths.
+func tuples(a, b Value) bool {
+	return len(a.Items) > 0 && len(b.Items) > 0 && len(a.Keys)+len(b.Keys) == 0 && len(a.Items) != len(b.Items)
+}
+
 // joinItems joins the parts of two tuples, or of two dicts with the same names.
 func joinItems(a, b Value) ([]Value, []string) {
 	switch {
@@ -143,6 +148,10 @@ func joinItems(a, b Value) ([]Value, []string) {
 		return a.Items, a.Keys
 	case len(a.Items) == 0 && a.Kind == Unknown && !a.Carries():
 		return b.Items, b.Keys
+	case tuples(a, b) && !a.Carries(): // the one with a graph counts: return nan, nan, nan where there was nothing to compute
+		return b.Items, b.Keys
+	case tuples(a, b) && !b.Carries():
+		return a.Items, a.Keys
 	case len(a.Items) != len(b.Items) || !slices.Equal(a.Keys, b.Keys):
 		return nil, nil
 	}

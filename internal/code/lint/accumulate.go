@@ -230,7 +230,7 @@ func stepsAfter(s *flow.Scope, l *flow.Loop) *flow.Call {
 func lossNotScaled(p *pass) {
 	p.trainerLoss()
 	// A loss of the YOLO family is summed over the batch, and its micro-batches add up to a nominal one.
-	if p.sourceHas(`reduction="sum"`, "reduction='sum'", "scale_grads", "num_items_in_batch", "size_average=False", "nbs", "nominal") {
+	if p.sourceHas(`reduction="sum"`, "reduction='sum'", "scale_grads", "num_items_in_batch", "size_average=False", "nbs", "nominal", "reduction==sum", "reduction == sum", "reduction=sum") {
 		return
 	}
 	for _, s := range p.m.Scopes {
@@ -268,6 +268,21 @@ func (p *pass) trainerLoss() {
 	}
 }
 
+// clipsEach tells whether a loop cuts the gradients more often than it steps: after every backward, not only before a step.
+func clipsEach(s *flow.Scope, t training) bool {
+	return slices.ContainsFunc(s.Calls, func(c *flow.Call) bool {
+		return oneOf(c.Method, "clip_grad_norm_", "clip_grad_norm", "clip_grad_value_") && c.Ctx.InnermostLoop() == t.loop &&
+			!slices.ContainsFunc(t.steps, func(step *flow.Call) bool { return sharesCount(c, step, t.loop) })
+	})
+}
+
+// sharesCount tells whether a call stands in every branch of a step that counts.
+func sharesCount(c, step *flow.Call, l *flow.Loop) bool {
+	return !slices.ContainsFunc(step.Ctx.Branches(l), func(b *flow.Context) bool {
+		return modulus(b.Test) != nil && !c.Ctx.Within(func(x *flow.Context) bool { return x == b })
+	})
+}
+
 func (p *pass) unscaled(s *flow.Scope, t training) {
 	by := ""
 	for _, step := range t.steps {
@@ -290,6 +305,9 @@ func (p *pass) unscaled(s *flow.Scope, t training) {
 	if by == "" || by == "1" {
 		return
 	}
+	if clipsEach(s, t) {
+		return // whatever was added up is cut to the same length again
+	}
 	b := t.backs[0]
 	if len(b.call.Ctx.Branches(t.loop)) > 0 || b.value.Divided || b.value.Guess || !b.value.HasGraph() || b.call.Method != "backward" {
 		return
@@ -297,6 +315,7 @@ func (p *pass) unscaled(s *flow.Scope, t training) {
 	p.report(b.call.Node, Warning,
 		fmt.Sprintf("the loss is added up over %s micro-batches without dividing it: the gradient is that many times too large. It does not affect memory, but it changes the training", by),
 		"back-propagate the share: "+p.share(b, by))
+	p.needs(Sums)
 }
 
 // share writes the backward of a part of a loss, under the loss's own name where it has one.

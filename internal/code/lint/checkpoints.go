@@ -106,7 +106,7 @@ func (p *pass) ownCheckpoint(s *flow.Scope, load *flow.Call) (own bool, needs Tr
 		}
 	}
 	if words(load.Node.Args[0].Value, namesCheckpoint) || texts(load.Node.Args[0].Value, checkpointWords...) || slices.ContainsFunc(loadedAs(s, load), namesCheckpoint) {
-		return true, SavesModel | SavesMoved
+		return true, SavesModel | SavesMoved | SavesMovedToCPU
 	}
 	return true, SavesModel | SavesMoved | SavesOnCPU
 }

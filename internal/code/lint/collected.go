@@ -25,9 +25,29 @@ func outputsCollected(p *pass) {
 	}
 }
 
+// arrays tells whether what is collected is an array of NumPy: in one of the branches that lead there, or since NumPy takes the collection, which it cannot
+// where its tensors are on a GPU.
+func (p *pass) arrays(s *flow.Scope, st *flow.Store) bool {
+	key := flow.Key(st.Expr)
+	return key != "" && slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool {
+		made, ok := b.Expr.(*pysource.Call)
+		return ok && b.Name == key && strings.HasPrefix(p.m.Dotted(made.Func), "numpy.")
+	}) || slices.ContainsFunc(s.Calls, func(c *flow.Call) bool {
+		return c.Order > st.Order && !reboundBefore(s, st, c.Order) && strings.HasPrefix(c.Name, "numpy.") && slices.ContainsFunc(c.Node.Args, func(a pysource.Arg) bool { return flow.Key(a.Value) == st.Base })
+	})
+}
+
+// reboundBefore tells whether a collection is given something else between a store and a place.
+func reboundBefore(s *flow.Scope, st *flow.Store, until int) bool {
+	return slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool { return b.Name == st.Base && b.Order > st.Order && b.Order < until })
+}
+
 func (p *pass) outputStore(s *flow.Scope, st *flow.Store) {
 	loop := p.dataLoop(s, st)
 	if loop == nil || overwritten(st, loop) || rebound(s, st.Base, loop) || st.Via != "" || nowAndThen(st, loop) || intoBuffer(st) || loop.Kind == flow.OtherLoop && perBatch(s, st.Base, loop) {
+		return
+	}
+	if p.arrays(s, st) {
 		return
 	}
 	severity, fix := Warning, "move each result as you collect it: `"+p.on(st.Expr, ".cpu()")+"` (of a tuple or a dict, each tensor in it); what is computed from the results is then on the CPU too (with the Hugging Face Trainer: eval_accumulation_steps, or preprocess_logits_for_metrics)"

@@ -148,6 +148,9 @@ func withoutGPU(ctx *flow.Context) bool {
 		named := func(parts ...string) bool {
 			return words(b.Test, func(w string) bool { return containsAny(strings.ToLower(w), parts...) })
 		}
+		if named("single", "one_gpu") {
+			continue // one card or several
+		}
 		off := named("no_cuda", "no_gpu", "disable_cuda", "disable_gpu")
 		if (b.Else != negated) != off && named("cuda", "gpu") {
 			return true

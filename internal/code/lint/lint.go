@@ -144,7 +144,7 @@ func Look(path string, src []byte, cells []notebook.Cell, lookup flow.Lookup) (*
 	report := &Report{Findings: syntax(path, file, cells), Errors: len(file.Errors)}
 	m := flow.Analyze(path, file, lookup)
 	shared := &known{finder: search(), source: src, backs: map[*flow.Scope][]backward{}, derived: map[derivedKey][]string{}}
-	if !relevant(src) || m.OtherFramework() {
+	if !relevant(src) || cells != nil && !speaksOfTorch(src) && !contains(src, "fastai", "import *") || m.OtherFramework() {
 		if checkpointsByFlag(m, shared) { // a configuration, a parser of options
 			report.Traits = Checkpoints
 		}
@@ -175,10 +175,15 @@ func Exports(path string, src []byte, lookup flow.Lookup) *flow.Exports {
 	return flow.Analyze(path, pysource.Parse(src), lookup).Exports()
 }
 
+// speaksOfTorch tells whether a file names PyTorch or something on it. A notebook that does not is about something else: it imports what it uses.
+func speaksOfTorch(src []byte) bool {
+	return contains(src, "torch", "PYTORCH_", "transformers", "accelerate", "lightning")
+}
+
 // relevant tells whether a file can have anything to do with training: it speaks of PyTorch, or runs a model and of no other
 // framework.
 func relevant(src []byte) bool {
-	if contains(src, "torch", "PYTORCH_", "transformers", "accelerate", "lightning") {
+	if speaksOfTorch(src) {
 		return true
 	}
 	return contains(src, "backward(", "optimizer", "model(", "criterion(", ".eval()") && !contains(src, "tensorflow", "jax", "keras", "mxnet", "paddle", "mindspore", "oneflow", "tinygrad")
@@ -298,6 +303,9 @@ func (p *pass) byHand() { (*p.out)[len(*p.out)-1].ByHand = true }
 func (p *pass) report(n pysource.Node, severity Severity, message, fix string) {
 	found := place(p.m.File, p.m.Path, n.Pos())
 	found.Rule, found.Severity, found.Message, found.Fix = p.rule.ID, severity, message, fix
+	if p.sourceHas(oldWords...) {
+		found.Needs |= Ancient
+	}
 	*p.out = append(*p.out, found)
 }
 

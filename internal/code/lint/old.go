@@ -54,10 +54,13 @@ func age(has func(words ...string) bool) Trait {
 	return out
 }
 
-// ancient tells whether the project may run on a PyTorch before 0.4: it has something that only such a release takes, wraps tensors and has
-// nothing that came with 0.4, or says so.
-func (p *Project) ancient(file string) bool {
-	return p.Traits&Ancient != 0 || p.Traits&Wraps != 0 && !p.shows(merged) || p.older(file, merged)
+// ancient tells whether the program around a finding may run on a PyTorch before 0.4: its project says so; or it says nothing, and the file itself has
+// something that only such a release takes, or another file has, or wraps tensors, and nothing came with 0.4.
+func (p *Project) ancient(f Finding) bool {
+	if says, known := p.says(f.File); known {
+		return says.before(merged)
+	}
+	return f.Needs&Ancient != 0 && !p.shows(release{1, 7}) || p.Traits&(Ancient|Wraps) != 0 && !p.shows(merged)
 }
 
 // shows tells whether the code of the project needs a release, or a later one.
@@ -75,15 +78,21 @@ func (p *Project) has(file string, since release) bool {
 	if p.shows(since) {
 		return true
 	}
+	says, known := p.says(file)
+	return known && !says.before(since)
+}
+
+// says is the oldest release that the project says it runs on, or where it says none, the newest.
+func (p *Project) says(file string) (since release, known bool) {
 	for _, says := range []func(string) (int, int, bool){p.Oldest, p.Torch} {
 		if says == nil {
 			continue
 		}
 		if major, minor, known := says(file); known {
-			return !release{major, minor}.before(since)
+			return release{major, minor}, true
 		}
 	}
-	return false
+	return release{}, false
 }
 
 // beforeMerge says how advice is spelled where there may be no torch.no_grad, no item() and no map_location by name.

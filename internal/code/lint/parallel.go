@@ -12,11 +12,57 @@ import (
 // neverTrains tells whether a DataParallel is taken off again, or only infers where it is made: no gradients and no optimizer state then.
 func (p *pass) neverTrains(s *flow.Scope, c *flow.Call) bool {
 	name := wrapperName(s, c.Node)
-	if unwrapped(s, c, name) {
+	if unwrapped(s, c, name) || onlyEvaluated(s, c, name) || afterTraining(s, c) {
 		return true
 	}
 	models := wrappedNames(s, c)
 	return !p.trainsHere(s, models) && p.infersHere(s, c, models)
+}
+
+// onlyEvaluated tells whether a function gives a wrapper a name of its own and only evaluates with it, while it trains what is wrapped by another name.
+func onlyEvaluated(s *flow.Scope, wrap *flow.Call, name string) bool {
+	if s.Func == nil || name == "" || strings.Contains(name, ".") || len(wrap.Node.Args) == 0 || flow.Key(wrap.Node.Args[0].Value) == name || declaredOutside(s, name) {
+		return false
+	}
+	if slices.ContainsFunc(s.Returns, func(r *flow.Exit) bool { return r.X != nil && mentions(r.X, name) }) ||
+		slices.ContainsFunc(s.Binds, func(b *flow.Bind) bool { return b.Expr != nil && flow.Key(b.Expr) == name }) {
+		return false
+	}
+	evaluated := false
+	for _, c := range s.Calls {
+		switch {
+		case c == wrap:
+		case flow.Key(c.Node.Func) == name, slices.ContainsFunc(c.Node.Args, func(a pysource.Arg) bool { return mentions(a.Value, name) }):
+			quiet := c.Ctx.NoGrad == flow.Off || flow.Key(c.Node.Func) != name && (evaluationName(c.Method) || takesFeatures(c.Method))
+			if !quiet && !oneOf(c.Method, "print", "len", "isinstance", "hasattr") {
+				return false
+			}
+			evaluated = evaluated || quiet
+		case c.Recv != nil && flow.Key(c.Recv) == name && !oneOf(c.Method, "eval", "cuda", "to"):
+			return false
+		}
+	}
+	return evaluated
+}
+
+// takesFeatures knows the names of functions that run a model for its features: extract_features, compute_embeddings.
+func takesFeatures(name string) bool {
+	return slices.ContainsFunc(tokens(name), func(t string) bool { return oneOf(t, "extract", "features", "embeddings", "encode") })
+}
+
+// afterTraining tells whether a wrapper is made when all the training of a body is over: for the last test.
+func afterTraining(s *flow.Scope, wrap *flow.Call) bool {
+	before := false
+	for _, c := range s.Calls {
+		if !s.CallReaches(c, "backward") {
+			continue
+		}
+		if c.Order > wrap.Order {
+			return false
+		}
+		before = true
+	}
+	return before && wrap.Ctx.InnermostLoop() == nil
 }
 
 // wrappedNames are the name of a wrapper, empty where it has none, and those of what it is made of.

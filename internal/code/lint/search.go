@@ -29,6 +29,9 @@ var spoken = []string{
 
 var search = sync.OnceValue(func() *finder {
 	words := append(slices.Clone(spoken), oldWords...)
+	for _, s := range spokenTraits {
+		words = append(words, s.words...)
+	}
 	for _, s := range shown {
 		words = append(words, s.words...)
 	}

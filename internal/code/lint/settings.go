@@ -24,10 +24,14 @@ func checkpointingIneffective(p *pass) {
 					"divide it into two segments or more, with use_reentrant=False (PyTorch 2.0 or newer) unless the input requires a gradient")
 				p.byHand()
 			case oneOf(c.Name, "torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential") && keyword(c.Node, "use_reentrant") == nil && !splat(c.Node) && !inputRequiresGrad(s, c):
-				p.report(c.Node, Warning,
+				severity := Warning
+				if p.evaluationFile() {
+					severity = Note
+				}
+				p.report(c.Node, severity,
 					"without use_reentrant PyTorch 2 warns, and the reentrant kind recomputes nothing useful when no input requires a gradient: frozen embeddings or LoRA then get no gradient at all",
 					reentrantAdvice(c))
-				p.needs(Since20)
+				p.needs(Since20 | Freezes)
 				if p.offByDefault(c.Ctx) {
 					p.needs(Checkpoints)
 				}

@@ -29,7 +29,11 @@ const (
 	Since112
 	Since20
 	Since23
-	Called // some file calls the function that the finding is in
+	Called          // some file calls the function that the finding is in
+	DetachGrads     // it detaches gradients in place, which views of a buffer do not allow
+	Freezes         // it freezes parameters, or trains adapters beside frozen ones
+	Sums            // a loss in it is a sum unless somebody says otherwise
+	SavesMovedToCPU // it moves what it saves to the CPU, tensor by tensor
 )
 
 // Project is what the files of a project show together.
@@ -56,9 +60,9 @@ func Survey(reports []*Report) *Project {
 	return p
 }
 
-// trains tells whether the project trains what a finding is about: where the callers of its function are known, one of them has to.
+// trains tells whether the project trains what a finding is about: a function that it rests on has to be called by something that does.
 func (p *Project) trains(f Finding) bool {
-	return p.Traits&Trains != 0 && (f.Within == "" || p.calling == nil || !p.calling.called(f.Within) || p.calling.trained(f.Within))
+	return p.Traits&Trains != 0 && (f.Within == "" || p.calling == nil || p.calling.trained(f.Within))
 }
 
 // muted tells whether something that calls the function of a finding, itself or through others, switches autograd off, or may.
@@ -78,6 +82,9 @@ func (p *Project) silences(f Finding) bool {
 		return false
 	}
 	if since, ok := advisedSince[f.Rule]; ok && p.ends(f.File, since) {
+		return true
+	}
+	if f.Rule == "LM032" && p.Traits&DetachGrads != 0 {
 		return true
 	}
 	return f.Within != "" && p.calling != nil && !p.calling.recorded(f.Within)
@@ -134,7 +141,7 @@ func (p *Project) dated(f Finding, ancient bool) *Repair {
 	switch {
 	case f.Repair == nil || !ok || p.has(f.File, since) || since == merged && !ancient:
 		return f.Repair
-	case p.older(f.File, since) && since != merged, since == release{2, 3}:
+	case p.older(f.File, since) && since != merged, p.Traits&Ancient != 0 && since != merged, since == release{2, 3}:
 		return nil
 	}
 	r := *f.Repair
@@ -154,7 +161,7 @@ func (p *Project) settle(f Finding) Finding {
 	if p == nil {
 		return f
 	}
-	ancient := p.ancient(f.File)
+	ancient := p.ancient(f)
 	if ancient {
 		f = inItsTime(f)
 		if recordsGraph[f.Rule] { // volatile inputs, wherever they are made, record nothing there
@@ -163,8 +170,10 @@ func (p *Project) settle(f Finding) Finding {
 	}
 	f.Repair = p.dated(f, ancient)
 	switch {
-	case f.Needs&SavesModel != 0 && p.Traits&SavesModel == 0, f.Needs&SavesOnCPU != 0 && p.Traits&SavesOnCPU != 0, f.Needs&SavesMoved != 0 && p.Traits&SavesMoved != 0, f.Needs&Trains != 0 && !p.trains(f), f.Needs&Checkpoints != 0 && p.Traits&Checkpoints == 0:
+	case f.Needs&SavesModel != 0 && p.Traits&SavesModel == 0, f.Needs&SavesOnCPU != 0 && p.Traits&SavesOnCPU != 0, f.Needs&SavesMoved != 0 && p.Traits&SavesMoved != 0, f.Needs&Trains != 0 && !p.trains(f), f.Needs&Checkpoints != 0 && p.Traits&Checkpoints == 0, f.Needs&Freezes != 0 && p.Traits&(Freezes|Trains) == Trains, f.Needs&SavesMovedToCPU != 0 && p.Traits&SavesMovedToCPU != 0:
 		f.Severity = Note
+	case f.Needs&Sums != 0 && p.Traits&Sums != 0:
+		f.Severity, f.Repair = Note, nil
 	case f.Needs&Since20 != 0 && p.ends(f.File, release{2, 0}): // an older one does not warn
 		f.Severity = Note
 	case f.Needs&Differentiates != 0 && p.Traits&Differentiates != 0:
@@ -195,12 +204,20 @@ func traits(m *flow.Module, shared *known) Trait {
 				out |= SwitchesOff
 			case c.Name == "torch.save" && len(c.Node.Args) > 0 && savesWeights(c):
 				out |= savedFrom(s, c, touches)
+				if bodyHas(s.Body, func(w string) bool { return w == "cpu" }) {
+					out |= SavesMovedToCPU
+				}
 				if movedInPlace(s, c) {
 					out |= SavesMoved
 				}
 			case trainsByName(c.Method):
 				out |= Trains
 			}
+		}
+	}
+	for _, w := range spokenTraits {
+		if p.sourceHas(w.words...) {
+			out |= w.trait
 		}
 	}
 	if checkpointsByFlag(m, shared) {
@@ -210,6 +227,16 @@ func traits(m *flow.Module, shared *known) Trait {
 		out |= Differentiates
 	}
 	return out | age(p.sourceHas)
+}
+
+// spokenTraits are traits that the words of a file show.
+var spokenTraits = []struct {
+	trait Trait
+	words []string
+}{
+	{DetachGrads, []string{".grad.detach_("}},
+	{Freezes, []string{"requires_grad_(False", ".requires_grad = False", ".requires_grad=False", "get_peft_model", "LoraConfig"}},
+	{Sums, []string{`reduction: str = "sum"`, `reduction: str = 'sum'`, `reduction="sum",`, `reduction='sum',`}},
 }
 
 // trainsByName knows the names of what trains out of sight: train, fit, train_one_epoch.

@@ -56,7 +56,7 @@ func firstError(f *pysource.File, cells []notebook.Cell) (at pysource.Span, mess
 }
 
 // placeholder are the words of exercises where somebody else is to write: <YOUR CODE HERE>.
-var placeholder = regexp.MustCompile(`(?i)<\s*(your|todo|fill|insert|put|write|code|solution|student|answer|\.\.\.|…)[^<>]*>|\byour code\b|\bfill (this )?in\b|\?\?\?|^[\w\s.,()\[\]"']*[^=!<>]=\s*(#.*)?$`)
+var placeholder = regexp.MustCompile(`(?i)<\s*(your|todo|fill|insert|put|write|code|solution|student|answer|\.\.\.|…)[^<>]*>|<\s*[a-z]\w*(\s+\w+)+\s*>|\byour code\b|\bfill (this )?in\b|\?\?\?|^[\w\s.,()\[\]"']*[^=!<>]=\s*(#.*)?$`)
 
 // blank are the signs that stand for what is missing in a line of an exercise: `padding=?`, `x = ....`, `f(___ ___)`.
 var blank = regexp.MustCompile(`[=(,]\s*\?\s*([,)]|$)|([=(,]|\breturn|^)\s*(\.{4,}|_{3,})|(?i)#.*\byour \w+ here\b`)
@@ -88,7 +88,8 @@ var oldPython = []struct {
 	says string
 }{
 	{regexp.MustCompile(`(?:^|[:;])\s*print\s+[^(=.\s]`), "3: print is a function there"},
-	{regexp.MustCompile(`\basync\s*=`), "3.7 or newer: async is a keyword there; PyTorch calls the argument non_blocking since 0.4"},
+	{regexp.MustCompile(`\.(cuda|to)\(.*\basync\s*=`), "3.7 or newer: async is a keyword there; PyTorch calls the argument non_blocking since 0.4"},
+	{regexp.MustCompile(`\basync\s*=`), "3.7 or newer: async is a keyword there"},
 	{regexp.MustCompile(`^\s*except\s+[\w.()]+\s*,\s*\w+\s*:`), "3: write `except Error as name:`"},
 	{regexp.MustCompile(`^\s*exec\s+['"\w]`), "3: exec is a function there"},
 }
