@@ -213,7 +213,9 @@ func (o *fitOptions) request(env Env, cmd *cobra.Command) (plan.Request, error) 
 	r.Axes = o.Axes // what is named is fixed
 	if o.Write != "" {
 		model := o.handed(r)
-		r.Job.FromHost = r.Source.Config != nil && planfile.FromHost(o.Write)
+		if r.Source.Config != nil && planfile.FromHost(o.Write) && r.Job.Load == "" {
+			r.Job.Load = setup.LoadHost
+		}
 		o.loop(&r)
 		r.Can = func(s setup.Setup) error { return planfile.Can(o.Write, s, model) }
 	}

@@ -174,6 +174,16 @@ const (
 	Kept     Loop = "kept"     // the step is a function that returns them: those of the last step live until the next has returned
 )
 
+// Load is how a model gets onto the card.
+type Load string
+
+// The ways.
+const (
+	LoadCard   Load = "card"       // built there, under torch.device("cuda"): a weight that is tied later exists until then
+	LoadHost   Load = "host"       // built on the host, or read there by from_pretrained, and moved
+	LoadMapped Load = "device_map" // from_pretrained(device_map="cuda"): weights are read into one block of their size
+)
+
 // Offload is what is kept on the host.
 type Offload string
 
@@ -219,6 +229,7 @@ const (
 var (
 	checkpointings = []Checkpointing{None, Full, Selective}
 	attentions     = []Attention{SDPA, EagerAttention, FlashAttention2}
+	loads          = []Load{LoadCard, LoadHost, LoadMapped}
 	loops          = []Loop{Function, LossOnly, Plain, Script, Kept}
 	offloads       = []Offload{OffloadOptimizer, OffloadActivations, OffloadBoth}
 	shardings      = []Sharding{DDP, ZeRO1, ZeRO2, ZeRO3, FSDP2, HSDP}
@@ -226,6 +237,9 @@ var (
 
 // Attentions, Loops, Offloads and Shardings list the words.
 func Attentions() []Attention { return attentions }
+
+// Loads lists the words for loading.
+func Loads() []Load { return loads }
 
 // Loops lists the words for loops.
 func Loops() []Loop { return loops }

@@ -2,7 +2,8 @@
 
 A row gives the mean and the 99th percentile of torch.cuda.memory_reserved() after each of 5,000 steps, and max_memory_reserved() of the process
 (https://github.com/huggingface/peft/blob/5d602fdbff04/method_comparison/MetaMathQA/run.py#L297, utils.py#L670). The loop pads batches, gives the model's outputs
-a name of their own and empties the cache every 10 steps; rows before 2025-11-13 every step
+a name of their own and empties the cache every 10 steps; the base is read with device_map
+(https://github.com/huggingface/peft/blob/013424400cdc/method_comparison/MetaMathQA/utils.py, get_base_model); rows before 2025-11-13 every step
 (https://github.com/huggingface/peft/commit/90d3fc05d). Lengths are not published: lengths.py finds one common set of them from two rows of plain LoRA of rank 32 (PyTorch 2.13 and 2.9, both of 2026).
 """
 import json
@@ -13,7 +14,7 @@ import tempfile
 import lengths
 
 rows_file, plimsoll, config = sys.argv[1:4]
-LOOP = {"task": "causal-lm", "batch": 4, "param_dtype": "bf16", "optimizer": "adamw", "loop": "script", "use_cache": True}
+LOOP = {"task": "causal-lm", "batch": 4, "param_dtype": "bf16", "optimizer": "adamw", "loop": "script", "use_cache": True, "load": "device_map"}
 GRID = [8, 64, *range(96, 769, 16)]
 START = [190, 0.45, 0.5, 0.4, 0.3, 640]
 

@@ -57,7 +57,7 @@ func TestAcceleratesOutputsAreFP32(t *testing.T) {
 		t.Fatal(err)
 	}
 	allocated := func(loop setup.Loop, floats bool) units.Bytes {
-		j := job.Job{Source: "hf", Config: []byte("{}"), Task: "causal-lm", Batch: 2, Accumulate: 8, Seq: 1024, Optimizer: "adamw-fused", Loop: loop, FloatOutputs: floats, FromHost: true}
+		j := job.Job{Source: "hf", Config: []byte("{}"), Task: "causal-lm", Batch: 2, Accumulate: 8, Seq: 1024, Optimizer: "adamw-fused", Loop: loop, FloatOutputs: floats, Load: setup.LoadHost}
 		j.SetPrecision("amp-bf16")
 		if err := j.Check(); err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestLightningKeepsNoCasts(t *testing.T) {
 	}
 	for uncached, want := range map[bool]float64{true: 24.511, false: 26.233} {
 		j := job.Job{Source: "hf", Config: []byte("{}"), Task: "causal-lm", Batch: 6, Accumulate: 2, Seq: 1024, Autocast: "bf16", Optimizer: "adamw-fused", Checkpointing: true, Loop: setup.LossOnly,
-			ZeroGrad: "before-backward", FromHost: true, UncachedCasts: uncached}
+			ZeroGrad: "before-backward", Load: setup.LoadHost, UncachedCasts: uncached}
 		if err := j.Check(); err != nil {
 			t.Fatal(err)
 		}

@@ -279,10 +279,15 @@ func build(p *eager.Process, j job.Job, src Source) (eager.Model, error) {
 		Task: j.Task, Batch: j.Batch, Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
 		DType: elementTypes[j.ParamDType], Checkpointing: j.Checkpointing, Attn: string(j.Attn), Loss: j.LossKernel, Mask: mask, UseCache: j.UseCache, Code: j.Code, Context: j.Context,
 	})
-	if err == nil && j.FromHost {
-		m.Root().CreateOnHost()
+	if err == nil {
+		started[j.Loaded()](m.Root())
 	}
 	return m, err
+}
+
+// started are the ways of a model onto the card.
+var started = map[setup.Load]func(*eager.Module){
+	setup.LoadCard: (*eager.Module).CreateOnDevice, setup.LoadHost: (*eager.Module).CreateOnHost, setup.LoadMapped: (*eager.Module).CreateMapped,
 }
 
 // trainedWhole are the modules that PEFT trains whole beside adapters, by the task type of its configuration
@@ -320,9 +325,16 @@ func buildGraph(p *eager.Process, j job.Job, g *exported.Graph) (eager.Model, er
 	if err := checkInput(j, bound); err != nil {
 		return nil, err
 	}
-	return graphrun.New(p, bound, graphrun.Spec{
+	m, err := graphrun.New(p, bound, graphrun.Spec{
 		DType: elementTypes[j.ParamDType], Loss: j.Loss, LossOutput: j.LossOutput, ChannelsLast: j.ChannelsLast, Checkpoint: checkpointed(j),
 	})
+	if err != nil {
+		return nil, err
+	}
+	if g.Trace != nil {
+		started[j.Loaded()](m.Root())
+	}
+	return m, nil
 }
 
 // checkpointed are the modules whose calls are recomputed.

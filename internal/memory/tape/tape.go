@@ -65,6 +65,12 @@ type Owner struct {
 	Op       string // operator or purpose ("aten::mm", "exp_avg"), where known
 }
 
+// Purposes with a meaning: what is taken ahead while a model is loaded is as large as all that is read after it.
+const (
+	OpAhead = "caching_allocator_warmup"
+	OpRead  = "weight"
+)
+
 // Moment is what a Mark begins: a phase of a training step, or one outside of steps.
 type Moment struct {
 	Step  int // from 1; 0 outside of steps

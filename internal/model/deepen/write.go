@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/internal/memory/tape"
+	"github.com/plimsoll/plimsoll/internal/units"
 )
 
 // Turns are what an optimizer does: when it is made, in its first step and in every later one. Identifiers begin at zero in each.
@@ -27,6 +28,7 @@ func (r *Template) Write(zones []int, o Turns) (*tape.Tape, error) {
 	w.base = make([][]uint32, len(r.groups))
 	p := r.pieces
 	w.groups(p[0], p[1])
+	w.ahead()
 	w.turn(o.Made)
 	w.groups(p[1], p[2])
 	w.turn(o.First)
@@ -39,6 +41,23 @@ func (r *Template) Write(zones []int, o Turns) (*tape.Tape, error) {
 	w.turn(o.Later)
 	w.groups(p[4], len(r.groups))
 	return w.t, nil
+}
+
+// ahead makes what is taken ahead as large as what is read after it, whose layers are more or fewer than those of the recording.
+func (w *writer) ahead() {
+	at, size := -1, units.Bytes(0)
+	for i, e := range w.t.Events {
+		switch {
+		case e.Kind != tape.Alloc:
+		case w.t.Owners[e.Owner].Op == tape.OpAhead:
+			at = i
+		case w.t.Owners[e.Owner].Op == tape.OpRead:
+			size += e.Size
+		}
+	}
+	if at >= 0 { // it is let go at once
+		w.t.Events[at].Size, w.t.Events[at+1].Size = size, size
+	}
 }
 
 // writer is one run of Write.

@@ -36,10 +36,11 @@ type adapter struct {
 // the head keeps packed weights, and all other parameters are raised to fp32 (prepare_model_for_kbit_training).
 // It must come before Load.
 func (m *Module) AttachLoRA(o LoRA) error {
+	m.root.base = len(m.root.created)
 	for _, t := range m.Parameters() {
 		t.requires, t.frozen = false, true
 		if (o.NF4 || o.Int8) && !o.Torchao && t.DType.Floating() {
-			t.DType = tensor.Float32
+			m.raise(t)
 		}
 	}
 	targets, attached, err := m.attachStacked(o)
@@ -57,6 +58,7 @@ func (m *Module) AttachLoRA(o LoRA) error {
 		if tied := l.known && l.Weight.Name != l.path+".weight"; (o.NF4 || o.Int8) && !head && !tied {
 			l.packed, l.int8, l.torchao = true, o.Int8, o.Torchao
 			l.Weight.DType = m.dtype
+			delete(m.root.raised, l.Weight)
 			l.Weight.packed = o.quantized(l.Weight.Dim(0), l.Weight.Dim(1))
 		}
 		if !o.meets(l.path) && (!slices.Contains(o.Targets, "all-linear") || head || m.taken(name) || o.saves(l.path+".")) {
@@ -74,6 +76,19 @@ func (m *Module) AttachLoRA(o LoRA) error {
 	}
 	m.saveModules(o)
 	return nil
+}
+
+// raise is what prepare_model_for_kbit_training does to a parameter that is not quantized
+// (https://github.com/huggingface/peft/blob/v0.18.0/src/peft/utils/other.py).
+func (m *Module) raise(t *Tensor) {
+	if t.DType == tensor.Float32 {
+		return
+	}
+	if m.root.raised == nil {
+		m.root.raised = map[*Tensor]tensor.DType{}
+	}
+	m.root.raised[t] = t.DType
+	t.DType = tensor.Float32
 }
 
 // saves tells whether a path, which ends with a dot, is that of a module that is trained whole, or inside one.

@@ -1,6 +1,7 @@
 package eager
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,11 +22,14 @@ type Module struct {
 	buffers  []*Tensor
 	children []*Module
 	root     *Module
-	onDevice bool            // of the root: see CreateOnDevice
+	start    start           // of the root: how it gets onto the card
 	linears  []*LinearModule // of the root: every nn.Linear, in order
 	named    []named         // of the root: convolutions and tables that can get adapters
 	stacked  []*Stacked      // of the root: parameters that get adapters as a whole
 	created  []*Tensor       // of the root: everything registered, in order; what is replaced by a tied weight again at that moment
+	base     int             // of the root: how much of created was there before the adapters; 0: there are none
+
+	raised map[*Tensor]tensor.DType // of the root: the types of parameters that were turned into fp32
 }
 
 // NewModel starts a model whose parameters have a type.
@@ -37,10 +41,13 @@ func NewModel(p *Process, d tensor.DType) *Module {
 
 // CreateOnDevice says that the model is built under torch.device("cuda"): parameters get their memory in the order of
 // construction, and a weight that is tied later exists until then. Otherwise it is built on the host and moved (Load).
-func (m *Module) CreateOnDevice() { m.root.onDevice = true }
+func (m *Module) CreateOnDevice() { m.root.start = onDevice }
 
 // CreateOnHost says that the model is built on the host and moved.
-func (m *Module) CreateOnHost() { m.root.onDevice = false }
+func (m *Module) CreateOnHost() { m.root.start = onHost }
+
+// CreateMapped says that the model is read by from_pretrained(device_map="cuda").
+func (m *Module) CreateMapped() { m.root.start = mapped }
 
 // Process is the process the module lives in.
 func (m *Module) Process() *Process { return m.p }
@@ -132,20 +139,23 @@ func (m *Module) collect(out []*Tensor) []*Tensor {
 	return out
 }
 
+// start is how a model gets onto the card.
+type start uint8
+
+const (
+	onHost start = iota
+	onDevice
+	mapped
+)
+
 // Load puts the model on the card: children first, then a module's own parameters and buffers (nn.Module._apply).
 func (m *Module) Load() {
-	if m.root == m && m.onDevice {
-		// The device context also catches a constant that transformers' imports make: torchaudio/compliance/kaldi.py, EPSILON
-		// (recorded trace).
-		m.p.category, m.p.op = tape.Other, "import"
-		m.p.alloc(4)
-		for _, t := range m.created {
-			if t.store != nil { // its second appearance: another has taken its place
-				t.Release()
-				continue
-			}
-			m.place(t, "parameter")
-		}
+	switch {
+	case m.root == m && m.start == onDevice:
+		m.build()
+		return
+	case m.root == m && m.start == mapped:
+		m.read()
 		return
 	}
 	for _, c := range m.children {
@@ -157,6 +167,85 @@ func (m *Module) Load() {
 	for _, t := range m.buffers {
 		m.place(t, "buffer")
 	}
+}
+
+// build makes everything in the order of construction.
+func (m *Module) build() {
+	// The device context also catches a constant that transformers' imports make: torchaudio/compliance/kaldi.py, EPSILON
+	// (recorded trace).
+	m.p.category, m.p.op = tape.Other, "import"
+	m.p.alloc(4)
+	for _, t := range m.created {
+		if t.store != nil { // its second appearance: another has taken its place
+			t.Release()
+			continue
+		}
+		m.place(t, "parameter")
+	}
+}
+
+// read is from_pretrained with a device_map: the constructor runs on the meta device and ties weights there, one block of all that will be read is taken and let go
+// again, and the parameters get their memory out of it. What prepare_model_for_kbit_training turns into fp32, and adapters, come after
+// (https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/modeling_utils.py, caching_allocator_warmup and get_total_byte_count).
+func (m *Module) read() {
+	base := m.created
+	if m.base > 0 {
+		base = base[:m.base]
+	}
+	lives, whole := m.living(), units.Bytes(0)
+	for _, t := range base {
+		if lives[t] {
+			whole += m.stored(t)
+		}
+	}
+	m.p.category, m.p.op = tape.Other, tape.OpAhead
+	m.p.alloc(whole).release()
+	for _, t := range base {
+		if lives[t] {
+			m.placeAs(t, tape.OpRead, m.stored(t))
+		}
+	}
+	for _, t := range base {
+		if _, raised := m.raised[t]; lives[t] && raised {
+			old := t.store
+			t.store = nil
+			m.place(t, "parameter")
+			old.release()
+		}
+	}
+	for _, t := range m.created[len(base):] {
+		if lives[t] {
+			m.place(t, "parameter")
+		}
+	}
+}
+
+// living are the parameters and buffers that the model has in the end.
+func (m *Module) living() map[*Tensor]bool {
+	out := map[*Tensor]bool{}
+	for _, t := range slices.Concat(m.own, m.buffers) {
+		out[t] = true
+	}
+	for _, c := range m.children {
+		maps.Copy(out, c.living())
+	}
+	return out
+}
+
+// stored is how many bytes of a parameter are read from its file: codes where it is quantized, and its own type where it is turned into another.
+func (m *Module) stored(t *Tensor) units.Bytes {
+	if was, ok := m.raised[t]; ok && len(t.packed) == 0 {
+		return units.Bytes(t.Numel()) * was.Width()
+	}
+	return t.bytes()
+}
+
+// bytes is the size of a parameter without what stands beside its codes.
+func (t *Tensor) bytes() units.Bytes {
+	if len(t.packed) > 0 {
+		return t.packed[0]
+	}
+	return units.Bytes(t.Numel()) * t.DType.Width()
 }
 
 // ToChannelsLast is model.to(memory_format=torch.channels_last) on a loaded model: every parameter of four dimensions is copied and
@@ -177,21 +266,19 @@ func (m *Module) ToChannelsLast() {
 	}
 }
 
-func (m *Module) place(t *Tensor, op string) {
+func (m *Module) place(t *Tensor, op string) { m.placeAs(t, op, t.bytes()) }
+
+func (m *Module) placeAs(t *Tensor, op string, size units.Bytes) {
 	if t.store != nil {
 		return
 	}
 	p := m.p
-	p.category, p.op = tape.Parameters, op
+	p.category, p.op = tape.Parameters, "parameter"
 	p.enter(p.siteOf(ownerPath(t.Name)))
-	size := units.Bytes(t.Numel()) * t.DType.Width()
-	for i, part := range t.packed {
-		if i == 0 {
-			size = part
-			continue
-		}
+	for _, part := range t.packed[min(1, len(t.packed)):] {
 		p.alloc(part) // scales and codebooks, which live as long as the model
 	}
+	p.op = op
 	t.store = p.alloc(size)
 	p.pop()
 	p.category = tape.Activations

@@ -13,7 +13,13 @@ func sortTensors(ts []*Tensor) {
 }
 
 // To converts to another type; the same type gives the tensor itself. It saves nothing.
-func (t *Tensor) To(d tensor.DType) *Tensor {
+func (t *Tensor) To(d tensor.DType) *Tensor { return t.toIn(d, t.Like()) }
+
+// ToContiguous is To with memory_format=torch.contiguous_format: a copy lies in the order of its dimensions. Without a copy nothing is moved
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/TensorConversions.cpp, to_will_alias: suggest_memory_format() knows no transposed ones).
+func (t *Tensor) ToContiguous(d tensor.DType) *Tensor { return t.toIn(d, tensor.Of(t.Sizes...)) }
+
+func (t *Tensor) toIn(d tensor.DType, l tensor.Layout) *Tensor {
 	t.alive()
 	if t.DType == d {
 		return t
@@ -21,7 +27,7 @@ func (t *Tensor) To(d tensor.DType) *Tensor {
 	p := t.p
 	p.op = "aten::_to_copy"
 	n := p.record("ToCopyBackward0", t)
-	out := n.out(p.empty(t.Like(), d))
+	out := n.out(p.empty(l, d))
 	p.convert(t, out)
 	n.backward(func(g []*Tensor) []*Tensor { return []*Tensor{g[0].To(t.DType)} })
 	drop(t)

@@ -63,7 +63,7 @@ var moreOps = map[string]graphOpFunc{
 	"avg_pool1d":                func(o *graphOp) *eager.Tensor { return o.self().AvgPool(o.window()) },
 	"sub_":                      func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).AddInPlace, identity) },
 	"constant_pad_nd": func(o *graphOp) *eager.Tensor {
-		return o.self().Moved("constant_pad_nd", o.sizes(0))
+		return o.pad()
 	},
 	"transformers.grouped_mm_fallback": func(o *graphOp) *eager.Tensor {
 		return eager.GroupedMM(o.self(), o.arg("weight"), o.arg("offs"))
@@ -111,7 +111,7 @@ var moreResults = map[string]func(o *graphOp) []*eager.Tensor{
 	// (https://github.com/pytorch/pytorch/blob/v2.11.0/tools/autograd/derivatives.yaml).
 	"linalg_vector_norm":      (*graphOp).keepsAll,
 	"logsumexp":               (*graphOp).keepsAll,
-	"linalg_solve_triangular": (*graphOp).keepsAll,
+	"linalg_solve_triangular": (*graphOp).solveTriangular,
 	"linalg_inv_ex":           (*graphOp).keepsAll,
 	"unsafe_chunk":            (*graphOp).chunk,
 	"unsafe_split":            (*graphOp).split,
@@ -119,6 +119,25 @@ var moreResults = map[string]func(o *graphOp) []*eager.Tensor{
 	"swapdims":                one(func(o *graphOp) *eager.Tensor { return o.self().Transpose(o.int("dim0", 0), o.int("dim1", 1)) }),
 	"mT":                      one(func(o *graphOp) *eager.Tensor { return o.self().Transpose(-1, -2) }),
 	"T":                       one(func(o *graphOp) *eager.Tensor { return o.self().Transpose(0, 1) }),
+}
+
+// solveTriangular saves the triangle and the solution, not the right side
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/tools/autograd/derivatives.yaml, linalg_solve_triangular). The solution lies column by column
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/BatchLinearAlgebra.cpp, linalg_solve_triangular_out).
+func (o *graphOp) solveTriangular() []*eager.Tensor {
+	at := o.node.Outputs[0]
+	layout := tensor.Layout{Sizes: o.sizes(0), Strides: o.Dims(o.Values[at].Strides)}
+	a, b := o.self(), o.arg("B")
+	return o.p.Formula(eager.Formula{Op: o.node.Target, Inputs: []*eager.Tensor{a, b}, Saved: []*eager.Tensor{a}, Layouts: []tensor.Layout{layout}, Types: []tensor.DType{o.resultType(at)}, Keeps: []bool{true}})
+}
+
+// pad is F.pad with a constant. Where nothing is added it is a clone, which lies as its input does
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/PadNd.cpp, constant_pad_nd: all_pads_non_positive).
+func (o *graphOp) pad() *eager.Tensor {
+	if sizes := o.sizes(0); !o.self().Same(sizes) {
+		return o.self().Moved("constant_pad_nd", sizes)
+	}
+	return o.self().Clone()
 }
 
 // undifferentiable are operators no gradient passes, whatever they read: new tensors, comparisons, indices.

@@ -254,7 +254,7 @@ var graphOps = map[string]graphOpFunc{
 	"index":               (*graphOp).index,
 	"gather":              func(o *graphOp) *eager.Tensor { return o.self().Gather(o.arg("index")) },
 	"where":               (*graphOp).where,
-	"pad":                 func(o *graphOp) *eager.Tensor { return o.self().Moved("constant_pad_nd", o.sizes(0)) },
+	"pad":                 (*graphOp).pad,
 	"add":                 func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).Add, (*eager.Tensor).AddScalar) },
 	"sub":                 func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).Sub, (*eager.Tensor).AddScalar) },
 	"rsub":                func(o *graphOp) *eager.Tensor { return o.binary((*eager.Tensor).Sub, (*eager.Tensor).Neg) },
@@ -454,6 +454,9 @@ func (o *graphOp) convert() *eager.Tensor {
 	self := o.self()
 	d := graphType(o.Values[o.node.Outputs[0]].DType)
 	if o.Trace != nil {
+		if o.straightened() {
+			return self.ToContiguous(d)
+		}
 		return self.To(d)
 	}
 	if !d.Floating() || !self.DType.Floating() {
@@ -466,6 +469,18 @@ func (o *graphOp) convert() *eager.Tensor {
 		return self.To(d)
 	}
 	return self.To(o.moduleType())
+}
+
+// straightened tells whether the trace turned a tensor that is not contiguous into one that is: to(memory_format=torch.contiguous_format).
+func (o *graphOp) straightened() bool {
+	in := o.node.Tensor("self")
+	return in >= 0 && !o.contiguous(in) && o.contiguous(o.node.Outputs[0])
+}
+
+func (o *graphOp) contiguous(value int) bool {
+	v := &o.Values[value]
+	l := tensor.Layout{Sizes: o.Dims(v.Sizes), Strides: o.Dims(v.Strides)}
+	return l.IsContiguous()
 }
 
 // saysFloat tells whether the source line asks for fp32 in so many words.

@@ -32,8 +32,8 @@ type Job struct {
 	// Context is how many cards divide the tokens of a sample (context parallelism): the job is what one of them does. 0 and 1: none.
 	Context int `json:"context_parallel,omitempty"`
 
-	// FromHost: the model is made on the host and moved to the card, as from_pretrained does it; else it is made on the card.
-	FromHost bool `json:"from_host,omitempty"`
+	// Load is how the model gets onto the card: card | host | device_map. Empty: see Loaded.
+	Load setup.Load `json:"load,omitempty"`
 	// FloatOutputs: what the model gives back under autocast is copied to fp32, as a model that Accelerate prepared does it.
 	FloatOutputs bool `json:"float_outputs,omitempty"`
 	// UncachedCasts: autocast keeps no casts of parameters (cache_enabled=False), as Lightning's mixed precision does it.
@@ -207,6 +207,7 @@ func (j *Job) checkWords() error {
 		{"task", j.Task, tasks}, {"loss", j.Loss, losses}, {"loss_kernel", j.LossKernel, kernels}, {"param_dtype", string(j.ParamDType), torch.DTypes()}, {"autocast", string(j.Autocast), casts},
 		{"loop", string(j.Loop), setup.Words(setup.Loops())}, {"zero_grad", j.ZeroGrad, zeroings}, {"attention_mask", j.AttentionMask, masks},
 		{"routing", j.Routing, routings},
+		{"load", string(j.Load), setup.Words(setup.Loads())},
 		{"code", string(j.Code), setup.Words(setup.Codes())},
 	} {
 		if w.word == "" {

@@ -37,6 +37,20 @@ func (j Job) Adapters() setup.Adapters {
 	return setup.Adapters{LoRARank: j.LoRARank, LoRATargets: strings.Join(j.LoRATargets, ","), LoRADropout: j.LoRADropout, BaseBits: j.BaseBits}
 }
 
+// Loaded is how the model gets onto the card. Adapters stand beside weights that were trained before, which from_pretrained reads: onto the host, and onto the card
+// at once where they are quantized (https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/quantizers/quantizer_bnb_4bit.py, update_device_map).
+func (j Job) Loaded() setup.Load {
+	switch {
+	case j.Load != "":
+		return j.Load
+	case j.BaseBits > 0:
+		return setup.LoadMapped
+	case j.LoRARank > 0:
+		return setup.LoadHost
+	}
+	return setup.LoadCard
+}
+
 // Setup is the way the job runs on one card.
 func (j Job) Setup() setup.Setup {
 	s := setup.Setup{
