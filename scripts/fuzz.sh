@@ -4,6 +4,7 @@
 # next run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+export CGO_ENABLED=0 # as make test
 binary=$(mktemp)
 trap 'rm -f "$binary"' EXIT
 git grep -l '^func Fuzz' -- '*_test.go' | xargs dirname | sort -u | while read -r folder; do

@@ -27,7 +27,7 @@ import (
 // Build makes the binary under test in a folder.
 func Build(folder string) (string, error) {
 	binary := filepath.Join(folder, "plimsoll")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", binary, "./cmd/plimsoll")
+	cmd := exec.Command("go", "build", "-o", binary, "./cmd/plimsoll")
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
