@@ -10,7 +10,7 @@ import re
 import table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SHOWN, SHOWN_WITH_REPOSITORY = 64, 48  # characters of a command that a table has
+SHOWN, LEAST_SHOWN = 64, 48  # characters of a command that a table has; some tables with the repository before it have fewer
 ROUNDED = 0.06  # MiB: the document has one decimal
 
 
@@ -52,7 +52,7 @@ def names(script, r):
     with_repository = re.fullmatch(r"(\S+) `(.*)`", script)
     if with_repository:
         shown = with_repository[2].strip()
-        return last == with_repository[1] and r["command"][: max(SHOWN_WITH_REPOSITORY, len(shown))].strip() == shown
+        return last == with_repository[1] and r["command"][: max(LEAST_SHOWN, len(shown))].strip() == shown
     return r["command"][:SHOWN].strip() == script and (script != "main.py" or last == "pytorch-cifar")
 
 
@@ -69,7 +69,7 @@ class Compared:
         self.holds = self.bound >= (self.reserved or self.measured)
 
     def line(self):
-        name = f"{self.r['repository'].rpartition('/')[2]} `{self.r['command'][:SHOWN_WITH_REPOSITORY].strip()}`"
+        name = f"{self.r['repository'].rpartition('/')[2]} `{self.r['command'][:SHOWN].strip()}`"
         reserved = f"{self.reserved:.0f}" if self.reserved else ""
         return f"| {name} | {self.predicted:.1f} | {self.measured:.1f} | {self.off:+.2f} % | {self.kind} | {self.bound:.0f} | {reserved} | {'yes' if self.holds else 'no'} |"
 
