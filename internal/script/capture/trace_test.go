@@ -364,6 +364,7 @@ func TestThreadsAndBuffersOfLibrariesAreFollowed(t *testing.T) {
 	}
 }
 
+// The thread of the time limit writes a trace while the script goes on: its events must name nothing that its tables do not have.
 func TestATraceThatIsWrittenWhileTheScriptGoesOnCanBeRead(t *testing.T) {
 	t.Parallel()
 	python := probetest.Warm(t)
