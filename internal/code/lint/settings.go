@@ -126,7 +126,7 @@ func checkpointFlag(name string) bool {
 	return containsAny(strings.ReplaceAll(name, "-", "_"), "use_checkpoint", "use_cp", "with_cp", "checkpointing", "grad_checkpoint", "grad_ckpt", "use_ckpt", "act_checkpoint")
 }
 
-// inputRequiresGrad tells whether what a checkpointed call is given was made to require a gradient before.
+// inputRequiresGrad tells whether what a checkpointed call is given was made to require a gradient before, or is asked whether it does.
 func inputRequiresGrad(s *flow.Scope, c *flow.Call) bool {
 	for _, b := range s.Binds {
 		owner, ok := strings.CutSuffix(b.Name, ".requires_grad")
@@ -139,7 +139,25 @@ func inputRequiresGrad(s *flow.Scope, c *flow.Call) bool {
 			return true
 		}
 	}
+	for _, b := range c.Ctx.Branches(nil) {
+		if !b.Else && b.Test != nil && asksForGrad(b.Test, c.Node) {
+			return true
+		}
+	}
 	return false
+}
+
+// asksForGrad tells whether a condition asks one of a call's arguments for its requires_grad.
+func asksForGrad(test pysource.Node, c *pysource.Call) bool {
+	found := false
+	pysource.Walk(test, func(n pysource.Node) bool {
+		if a, ok := n.(*pysource.Attribute); ok && a.Attr == "requires_grad" {
+			key := flow.Key(a.X)
+			found = found || key != "" && mentions(c, key)
+		}
+		return !found
+	})
+	return found
 }
 
 // switchedOff tells whether a place stands under an option that the file sets to False somewhere, as some do where LoRA is used.
@@ -204,7 +222,7 @@ func deepCopy(p *pass) {
 				continue
 			}
 			p.report(c.Node, Note, "a second model on the same device: its parameters (and, unless frozen, its gradients) take memory again",
-				"a copy that is never trained needs no gradients: `.requires_grad_(False)`; to remember the best weights, copy the state dict to the CPU instead")
+				"a copy that is never trained needs no gradients: `.requires_grad_(False)`, after DistributedDataParallel where it is wrapped; to remember the best weights, copy the state dict to the CPU instead")
 		}
 	}
 }

@@ -115,6 +115,16 @@ func TestSARIFIsComplete(t *testing.T) {
 	}
 }
 
+func TestAPageWritesThePointsOfAListBelowOneAnother(t *testing.T) {
+	t.Parallel()
+	r, _ := lint.RuleByID("LM020")
+	var b strings.Builder
+	lintout.Page(screen.New(&b, screen.Style{Width: 80}), r)
+	if n := strings.Count(b.String(), "\n- "); n < 8 || strings.Contains(b.String(), ". - ") || !strings.Contains(b.String(), "before,\n  `python -m torch.distributed.launch`") {
+		t.Errorf("%d points:\n%s", n, b.String())
+	}
+}
+
 func TestAPageWrapsItsTextAndKeepsItsExamples(t *testing.T) {
 	t.Parallel()
 	r, _ := lint.RuleByID("LM010")

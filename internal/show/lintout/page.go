@@ -31,7 +31,7 @@ func Page(out *screen.Screen, r lint.Rule) {
 func codeBlock(out *screen.Screen, block string, code bool) bool {
 	if !code && !strings.HasPrefix(block, "```") {
 		out.Blank()
-		out.Paragraph(0, strings.ReplaceAll(block, "\n", " "))
+		prose(out, block)
 		return false
 	}
 	if code {
@@ -45,4 +45,17 @@ func codeBlock(out *screen.Screen, block string, code bool) bool {
 		out.Line("    ", screen.Clean(line))
 	}
 	return code
+}
+
+// prose writes a paragraph, or the points of a list one below the other.
+func prose(out *screen.Screen, block string) {
+	for i, point := range strings.Split("\n"+block, "\n- ") {
+		text := strings.TrimSpace(strings.ReplaceAll(point, "\n", " "))
+		switch {
+		case i > 0:
+			out.Hanging("- ", screen.Plain, text)
+		case text != "":
+			out.Paragraph(0, text)
+		}
+	}
 }
