@@ -6,17 +6,15 @@ about shapes, such as the grids of image patches.
 """
 import inspect
 
+from . import _sounds
+from ._fields import read
+from ._sounds import CHANNEL, CODES
+
 VALUE = "_plimsoll_value"  # on an input: what it contains
-SECONDS = 10  # of sound, where a job does not say
-FRAMES = 3000  # of a spectrogram: 30 seconds, as Whisper takes
-CHANNEL = 8  # a variant: sound has a dimension of channels where it had none, and none where it had one
-CODES = (16, 32, 48)  # variants: several codebooks of tokens for each sample: as more samples, last, or second
 FILM = 64  # a variant: several images of a sample where there was one, one where there was a video
-DURATION = 4  # frames that a token is spoken for
 OWN = 128  # a variant: images have the size that the configuration names, which processors make them
 TILES = 256  # a variant: images are cut into tiles of the size that the configuration names, and a small copy of the whole comes with them (Idefics 3, SmolVLM)
 PAIRS = ("efficientloftr", "lightglue", "superglue")  # match one image with another
-PARTS = ("vision_config", "image_config", "audio_config", "text_config", "encoder_config", "backbone_config", "encoder", "decoder", "speech_config", "audio_encoder", "text_encoder")
 
 
 class Missing(Exception):
@@ -43,20 +41,6 @@ class Sizes(dict):
         return super().__getitem__(name)
 
 
-def read(config, *names, default=None, parts=True):
-    """The first of these fields that a configuration has, its own first, then those of its parts."""
-    inner = [getattr(config, p, None) for p in PARTS] if parts else []
-    for part in (config, *inner, *(getattr(i, "backbone_config", None) for i in inner)):
-        for name in names:
-            try:
-                value = getattr(part, name, None)
-            except Exception:  # properties of configurations may need other fields
-                value = None
-            if value is not None and value is not False:
-                return value
-    return default
-
-
 def side(config, size, *, parts=True):
     """Height and width of an image."""
     if size.get("image"):
@@ -73,7 +57,7 @@ def side(config, size, *, parts=True):
     return int(given), int(given)
 
 
-class Maker:
+class Maker(_sounds.Sounds):
     """Makes inputs by the names that forward functions give them."""
 
     def __init__(self, torch, config, model, size, dtype, variant=0, tokens=0):
@@ -203,41 +187,9 @@ class Maker:
     def width(self):
         return read(self.config, "hidden_size", "d_model", "dim", "n_embd", "hidden_dim", "embed_dim", default=768)
 
-    def spectrogram(self):
-        """Frames of a spectrogram: bins last, but for models that begin with convolutions over time as Whisper does."""
-        c, b = self.config, self.size["batch"]
-        frames = self.size.get("frames")
-        bins = read(c, "num_mel_bins", "input_dim", "feature_size", "input_feat_per_channel", "n_mels", "input_feat_size", "feature_projection_input_dim", "num_mel_channels", "mel_bins", "mel_channels")
-        if self.variant & 4:
-            bins = next((m.in_features for m in self.model.modules() if type(m).__name__ == "Linear"), 80)
-        elif self.variant & 2 or not isinstance(bins, int):
-            bins = 128 if self.variant & 2 else 80
-        if "clap" in (getattr(c, "model_type", "") or ""):
-            return self.real(b, 1, frames or 1001, bins)
-        limit = read(c, "max_source_positions")
-        turned = bool(limit and read(c, "num_mel_bins") and "speech_to_text" not in (getattr(c, "model_type", "") or ""))
-        if turned != bool(self.variant & 1):
-            return self.real(b, bins, frames or (2 * limit if limit else FRAMES))
-        return self.real(b, frames or FRAMES // 2, bins)
-
-    def sound(self):
-        c, b = self.config, self.size["batch"]
-        if read(c, "max_length") and read(c, "num_mel_bins"):  # AST: a spectrogram by another name
-            return self.real(b, self.size.get("frames") or read(c, "max_length"), read(c, "num_mel_bins"))
-        samples = self.size.get("frames") or SECONDS * int(read(c, "sampling_rate", "sample_rate", default=16000))
-        channels = bool(read(c, "audio_channels", "channels") or "codec" in getattr(c, "model_type", "") or read(c, "codebook_size"))
-        if channels != bool(self.variant & CHANNEL):
-            return self.real(b, int(read(c, "audio_channels", default=1)), samples)
-        return self.real(b, samples)
-
     def tokens(self, samples, length):
-        """Tokens of text, or of sound: those have one of each codebook."""
-        if self.image_tokens:
-            return self.valued(self.with_image(samples, length))
-        books, how = read(self.config, "num_codebooks", "num_channels", parts=False), self.variant & CODES[-1]
-        if not how or not isinstance(books, int):
-            return self.ids(samples, length)
-        return self.ids(*{CODES[0]: (samples * books, length), CODES[1]: (samples, length, books), CODES[2]: (samples, books, length)}[how])
+        """Tokens of text, or of sound."""
+        return self.valued(self.with_image(samples, length)) if self.image_tokens else self.ids(*self.codes(samples, length))
 
     def with_image(self, samples, length):
         """Tokens of samples that begin with an image, as processors write them."""
@@ -316,12 +268,12 @@ class Maker:
         b, size, c = self.size["batch"], self.size, self.config
         text = lambda: (b, size["seq"] if size.get("seq") or "Image" not in self.kind else read(c, "n_positions", default=1024))  # ImageGPT reads pixels as tokens
         rules = {
+            **self.sounds(),
             "input_ids": lambda: self.tokens(*text()), "decoder_input_ids": lambda: self.tokens(b, size["target_seq"]), "token_type_ids": lambda: self.token_types() if self.shows_images() else self.ids(*text()),
             "cross_attention_mask": lambda: self.ones(*text(), 1, read(c, "max_num_tiles", default=4)),
             "attention_mask": lambda: self.ones(*text()), "qformer_input_ids": lambda: self.ids(*text()), "bbox": lambda: self.ids(*text(), 4),
             "pixel_values": self.video if self.sees_videos() and not self.variant & FILM else self.image, "pixel_values_videos": self.video, "image": self.image, "images": self.image,
             "prompt_pixel_values": self.image, "prompt_masks": self.image, "flattened_patches": lambda: self.real(b, size.get("seq") or 2048, 2 + (read(c, "patch_size", default=16) ** 2) * 3),
-            "input_features": self.spectrogram, "audio_values": self.sound, "input_values": self.sound, "audio_mel": self.spectrogram, "spectrogram": lambda: self.real(b, size["seq"], read(c, "model_in_dim", default=80)),
             "hidden_states": self.hidden, "inputs_embeds": lambda: self.real(*text(), self.width()), "query_embeds": lambda: self.real(b, read(c, "num_query_tokens", default=32), self.width()),
             "encoder_hidden_states": lambda: self.real(b, size["seq"], read(c, "encoder_hidden_size", "cross_attention_hidden_size", default=self.width())),
             "spatial_shapes": self.spatial_shapes, "pixel_attention_mask": lambda: self.ones(b, self.patched()[0] ** 2),
@@ -334,28 +286,16 @@ class Maker:
             "visual_feats": lambda: self.real(b, 36, read(c, "visual_feat_dim", default=2048)), "visual_pos": lambda: self.real(b, 36, read(c, "visual_pos_dim", default=4)),
             "visual_embeds": lambda: self.real(b, 36, read(c, "visual_embedding_dim", default=512)),
             "task_inputs": lambda: self.ids(b, read(c, "task_seq_len", default=77)), "classes_input_ids": lambda: self.ids(b * 4, 16), "classes_attention_mask": lambda: self.ones(b * 4, 16),
-            "input_features_mask": lambda: self.heard("input_features"), "audio_mel_mask": lambda: self.heard("audio_mel"), "pixel_position_ids": lambda: self.positions(),
+            "pixel_position_ids": lambda: self.positions(),
             "tasks_input_ids": lambda: self.ids(b, 16), "tasks_attention_mask": lambda: self.ones(b, 16), "inputs": lambda: self.perceived(),
             "image_attention_mask": lambda: self.ones(*text(), 1), "pixel_mask": lambda: self.ones(b, *side(c, size)), "merge_sizes": lambda: self.ones(b),
-            "context": lambda: self.real(*text(), self.width()), "mel_spectrogram": lambda: self.real(b, read(c, "mel_dim", default=80), size.get("frames") or FRAMES // 2),
+            "context": lambda: self.real(*text(), self.width()),
             "aspect_ratio_ids": lambda: self.ones(b, 1), "aspect_ratio_mask": lambda: self.ones(b, 1, read(c, "max_num_tiles", default=4)),
-            "image_embeds_position_mask": self.latents, "duration_labels": lambda: self.filled(DURATION, *text()), "spectrogram_labels": lambda: self.real(b, DURATION * size["seq"], read(c, "num_mel_bins", default=80)),
-            "pitch_labels": lambda: self.real(*text(), 1), "energy_labels": lambda: self.real(*text(), 1),
-            "speech_inputs": self.sound, "decoder_input_values": lambda: self.real(b, size["target_seq"], read(c, "num_mel_bins", default=80)),
+            "image_embeds_position_mask": self.latents,
         }
         if name not in self.made:
             self.made[name] = rules[name]() if name in rules else None
         return self.made[name]
-
-    def heard(self, name):
-        """A mask of ones for every frame of a spectrogram."""
-        from torch.utils._python_dispatch import _disable_current_modes
-
-        features = self.made_for(name)
-        frames = max(features.shape[1:])
-        with _disable_current_modes():
-            value = self.torch.ones(self.size["batch"], frames, dtype=self.torch.bool)
-        return self.valued(value)
 
     def positions(self):
         return self.ids(self.size["batch"], self.made_for("pixel_values").shape[1], 2)

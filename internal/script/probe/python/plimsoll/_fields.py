@@ -1,0 +1,16 @@
+"""Fields of the configurations of transformers, which families name differently."""
+PARTS = ("vision_config", "image_config", "audio_config", "text_config", "encoder_config", "backbone_config", "encoder", "decoder", "speech_config", "audio_encoder", "text_encoder")
+
+
+def read(config, *names, default=None, parts=True):
+    """The first of these fields that a configuration has, its own first, then those of its parts."""
+    inner = [getattr(config, p, None) for p in PARTS] if parts else []
+    for part in (config, *inner, *(getattr(i, "backbone_config", None) for i in inner)):
+        for name in names:
+            try:
+                value = getattr(part, name, None)
+            except Exception:  # properties of configurations may need other fields
+                value = None
+            if value is not None and value is not False:
+                return value
+    return default
