@@ -9,7 +9,7 @@ import time
 import sweep
 from plimsoll import _models
 
-READING = ("_models.py", "_inputs.py", "_fields.py", "_sounds.py", "_pictures.py", "_forward.py", "_answers.py", "_shapes.py", "_layers.py")  # what decides how a graph looks, as internal/script/modelcode says
+READING = ("_models.py", "_inputs.py", "_fields.py", "_numbers.py", "_parts.py", "_sounds.py", "_pictures.py", "_forward.py", "_answers.py", "_shapes.py", "_layers.py")  # what decides how a graph looks, as internal/script/modelcode says
 
 
 def probe():

@@ -5,6 +5,7 @@ it stops after so many seconds with status 75 while something is left. Each type
 imports take longer than most types do.
 """
 import argparse
+import copy
 import gzip
 import json
 import logging
@@ -23,6 +24,16 @@ COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_lay
 
 # Numbers that the default configuration of a type leaves out, so that its code does not run with it: as in the family's published checkpoints, or smaller.
 MROPE = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_section": [8, 12, 12]}
+XDROPE = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 1.0, "alpha": 1000.0, "mrope_section": [16, 16, 16, 16]}
+COMPASS = {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [24, 20, 20]}}}
+GEMMA_EXPERTS = {"num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 704}
+OCR_TEXT = {"hidden_size": 1280, "num_attention_heads": 10, "num_key_value_heads": 10, "intermediate_size": 6848, "moe_intermediate_size": 896, "num_experts_per_tok": 6, "n_group": 1, "topk_group": 1,
+            "mlp_layer_types": ["dense", "sparse"], "num_hidden_layers": 2}
+OCR_VISION = {"encoder_config": {"hidden_size": 896, "num_attention_heads": 14, "num_key_value_heads": 2, "intermediate_size": 4864}}
+DRAFT = {"text_config": {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}}
+INDEXER = {"indexer_n_heads": 4, "indexer_kv_heads": 1, "indexer_head_dim": 128, "indexer_budget": 64, "indexer_compress_ratio": 4, "num_experts": 16,
+           "rope_parameters": {"rope_type": "default", "rope_theta": 10000000.0, "partial_rotary_factor": 0.25, "mrope_section": [11, 11, 10]}}
+OMNI = {"num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128}
 IMAGE = {"vocabulary_map": {"<image>": 8711}}
 BERT = {"model_type": "bert", "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024, "num_hidden_layers": 2}
 READER = {**BERT, "is_decoder": True, "add_cross_attention": True}
@@ -39,9 +50,30 @@ LEFT_OUT = {
     "t5gemma2_text": {"dropout_rate": 0.0, "attention_dropout": 0.0},
     "vision-encoder-decoder": {"encoder": {"model_type": "vit"}, "decoder": {"model_type": "gpt2", "add_cross_attention": True}},
     "vision-text-dual-encoder": {"vision_config": {"model_type": "vit"}, "text_config": BERT},
+    "deepseek_ocr2": {"text_config": OCR_TEXT, "vision_config": OCR_VISION},
+    "deepseek_ocr2_text": OCR_TEXT,
+    "deepseek_ocr2_vision": OCR_VISION,
+    "diffusion_gemma": {"text_config": GEMMA_EXPERTS, "vision_config": {"model_type": "gemma4_vision"}},
+    "diffusion_gemma_text": GEMMA_EXPERTS,
+    "gemma4_assistant": DRAFT,
+    "gemma4_unified_assistant": DRAFT,
+    "granite4_vision": {"text_config": {"model_type": "granite4_vision_text"}, "downsample_rate": "1/2", "deepstack_layer_map": [[-1, 0], [-2, 1]]},
+    "higgs_audio_v2_tokenizer": {"acoustic_model_config": {"model_type": "dac", "downsampling_ratios": [8, 5, 4, 2, 3], "upsampling_ratios": [8, 5, 4, 2, 3]}},
+    "moonshine_streaming": {"num_key_value_heads": 8},
+    "musicgen_melody": {"text_encoder": {"model_type": "t5"}, "audio_encoder": {"model_type": "encodec"}, "decoder": {"model_type": "musicgen_melody_decoder"}},
+    "nougat": {"encoder": {"model_type": "donut-swin"}, "decoder": {"model_type": "mbart", "is_decoder": True, "add_cross_attention": True}},
+    "qwen3_omni_moe": {"thinker_config": {"text_config": OMNI}},
+    "qwen3_omni_moe_text": OMNI,
+    "qwen3_omni_moe_thinker": {"text_config": OMNI},
+    "qwen3_omni_moe_talker_text": {"shared_expert_intermediate_size": 768},
+    "qwen4_exp": {"text_config": INDEXER},
+    "qwen4_exp_text": INDEXER,
+    "rag": {"question_encoder": {"model_type": "dpr"}, "generator": {"model_type": "bart"}, "architectures": ["RagTokenForGeneration"]},
+    "reformer": {"is_decoder": True, "axial_pos_shape": [8, 12], "lsh_attn_chunk_length": 32, "local_attn_chunk_length": 32},
     "autoformer": {"prediction_length": 24},
     "chameleon": IMAGE,
-    "cohere_compass_text": {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [24, 20, 20]}}},
+    "cohere_compass": {"text_config": COMPASS},
+    "cohere_compass_text": COMPASS,
     "dbrx": {"attn_config": {"rope_theta": 10000.0, "kv_n_heads": 4, "clip_qkv": 8}},
     "deepseek_v2": {"num_experts_per_tok": 2, "n_routed_experts": 8, "n_group": 1, "topk_group": 1},
     "dots1": {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1},
@@ -57,7 +89,8 @@ LEFT_OUT = {
     "glmga": {"text_config": {"rope_parameters": MROPE}},
     "hunyuan_v1_dense": {"head_dim": 128},
     "hunyuan_v1_moe": {"head_dim": 128, "num_experts": 4, "moe_topk": 2},
-    "hunyuan_vl_text": {"head_dim": 128},
+    "hunyuan_vl": {"text_config": {"head_dim": 128, "rope_parameters": XDROPE}},
+    "hunyuan_vl_text": {"head_dim": 128, "rope_parameters": XDROPE},
     "idefics3": {"text_config": {"model_type": "llama", "vocab_size": 128259}},
     "informer": {"prediction_length": 24},
     "ministral": {"head_dim": 128},
@@ -98,7 +131,7 @@ def spread(value):
 
 def described(transformers, kind):
     """The job and its graph, with few layers if the family takes that, else as its default is."""
-    default = {**transformers.CONFIG_MAPPING[kind](**LEFT_OUT.get(kind, {})).to_dict(), "model_type": kind}
+    default = {**transformers.CONFIG_MAPPING[kind](**copy.deepcopy(LEFT_OUT.get(kind, {}))).to_dict(), "model_type": kind}
     problem = None
     for given, sizes in ((small(default), (96, 64)), (small(default), (48, 32)), (small(default), (16, 12)), (small(default), (8, 8)), (default, (48, 32))):
         try:

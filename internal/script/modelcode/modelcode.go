@@ -86,7 +86,7 @@ func (r *Reader) Graph(j job.Job, config []byte) (*exported.Graph, error) {
 }
 
 // reading are the files of the probe that decide what a graph looks like.
-var reading = []string{"_models.py", "_inputs.py", "_fields.py", "_sounds.py", "_pictures.py", "_forward.py", "_answers.py", "_shapes.py", "_layers.py", "_flash.py", "_functions.py"}
+var reading = []string{"_models.py", "_inputs.py", "_fields.py", "_numbers.py", "_parts.py", "_sounds.py", "_pictures.py", "_forward.py", "_answers.py", "_shapes.py", "_layers.py", "_flash.py", "_functions.py"}
 
 // readingCode are these files in a row. They are part of the program, and a prediction asks for several graphs.
 var readingCode = sync.OnceValues(func() (code []byte, err error) {

@@ -5,6 +5,8 @@ without padding. What would follow from weights is drawn at random: routers then
 """
 import contextlib
 
+from ._numbers import VALUE
+
 NODE = "_plimsoll_node"
 MOST = 1 << 26  # elements computed for an answer
 COINS = ("aten.rand.default", "aten.rand_like.default")  # thrown for each layer by models that drop layers: none is dropped, which needs the most memory
@@ -26,6 +28,8 @@ class Answers:
 
     def value(self, tensor):
         node = getattr(tensor, NODE, None)
+        if node is None and hasattr(tensor, VALUE):
+            return getattr(tensor, VALUE)
         if node is None:
             raise Unanswerable("a question about a tensor that no operator made")
         if tensor.numel() > MOST:
@@ -48,6 +52,8 @@ class Answers:
             return torch.full(tuple(val.shape), fill, dtype=val.dtype)
         if node.op == "get_attr":
             tensor = self.module_of(node.target)
+            if hasattr(tensor, VALUE):
+                return getattr(tensor, VALUE)
             if type(tensor) is torch.Tensor and tensor.device.type == "cpu":
                 return tensor
             return self.drawn(tensor)
@@ -215,11 +221,29 @@ class Answers:
         scalar, known_ops = torch.ops.aten._local_scalar_dense.default, getattr(fake_impls, "op_implementations_dict", {})
         usual = known_ops.get(scalar)
         if usual is not None:
-            known_ops[scalar] = lambda mode, func, t: real(t).item() if getattr(t, NODE, None) is not None else usual(mode, func, t)
+            known_ops[scalar] = lambda mode, func, t: real(t).item() if getattr(t, NODE, None) is not None or hasattr(t, VALUE) else usual(mode, func, t)
+        # What a mask selects is as long as the mask says, and its gradient flows back
+        select = torch.ops.aten.masked_select.default
+        usually = known_ops.get(select)
+
+        def selected(mode, func, t, mask):
+            if getattr(mask, NODE, None) is None:
+                return usually(mode, func, t, mask)
+            value = real(mask)
+            with as_usual():
+                shape = torch.broadcast_shapes(tuple(t.shape), tuple(value.shape))
+                count = int(value.expand(shape).sum())
+            with mode:
+                return t.new_empty(count)
+
+        if usually is not None:
+            known_ops[select] = selected
         try:
             yield
         finally:
             if usual is not None:
                 known_ops[scalar] = usual
+            if usually is not None:
+                known_ops[select] = usually
             for owner, name, value in reversed(undo):
                 setattr(owner, name, value)

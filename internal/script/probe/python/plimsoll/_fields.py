@@ -1,5 +1,6 @@
 """Fields of the configurations of transformers, which families name differently."""
-PARTS = ("vision_config", "image_config", "audio_config", "text_config", "encoder_config", "backbone_config", "encoder", "decoder", "speech_config", "audio_encoder", "text_encoder")
+PARTS = ("vision_config", "image_config", "audio_config", "text_config", "encoder_config", "backbone_config", "encoder", "decoder", "speech_config", "audio_encoder", "text_encoder",
+         "semantic_model_config", "sam_config")
 
 
 def read(config, *names, default=None, parts=True):
@@ -14,3 +15,11 @@ def read(config, *names, default=None, parts=True):
             if value is not None and value is not False:
                 return value
     return default
+
+
+def text_of(config):
+    """The part of a configuration that says how text is read; all of it where there is none, or more than one (MusicGen)."""
+    try:
+        return config.get_text_config()
+    except ValueError:
+        return config

@@ -125,20 +125,23 @@ class Recorder:
 
 
 def run(torch, fake, model, batch, autocast, uneven=False):
-    """The trace of model(**batch), a dict of tensors."""
+    """The trace of model(**batch), a dict of tensors, of what holds tensors, and of numbers."""
     from torch._subclasses.fake_tensor import FakeTensor
     from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.utils import _pytree
 
     recorder = Recorder(torch, model)
-    distinct = list({id(t): t for t in batch.values()}.values())  # labels may be the ids themselves
-    place = {name: next(i for i, d in enumerate(distinct) if d is t) for name, t in batch.items()}
+    leaves, form = _pytree.tree_flatten(batch)
+    distinct = {id(t): t for t in leaves if isinstance(t, torch.Tensor)}  # labels may be the ids themselves
+    order = list(distinct)
+    named = {id(t): name for name in reversed(batch) for t in _pytree.tree_leaves(batch[name])}
     ended = []
 
     def step(*given):
-        for t, now in zip(distinct, given):
+        for t, now in zip(distinct.values(), given):
             if hasattr(t, _inputs.VALUE):
                 answers.known[getattr(now, _answers.NODE)] = getattr(t, _inputs.VALUE)
-        out = model(**{name: given[i] for name, i in place.items()})
+        out = model(**_pytree.tree_unflatten([given[order.index(id(t))] if id(t) in distinct else t for t in leaves], form))
         loss, objective = objective_of(torch, out)
         ended.append(((out, loss), list(recorder.living), objective, [n for n in kept_by(torch, model) if n in recorder.living]))
         return loss
@@ -146,9 +149,9 @@ def run(torch, fake, model, batch, autocast, uneven=False):
     answers = _answers.Answers(torch, lambda name: getattr(recorder.root(), name), recorder.changed, uneven)
     unreal = lambda t: isinstance(t, FakeTensor)
     gc.collect()
-    with fake, recorder.listening(), answers.given(unreal), autocasting(torch, autocast), torch.enable_grad(), _functions.noted(torch):
-        graph = make_fx(step, tracing_mode="real", pre_dispatch=True, _allow_non_fake_inputs=True)(*distinct)
-    trace = collected(torch, recorder, graph, model, [next(n for n, at in place.items() if at == i) for i in range(len(distinct))], ended[0][1], ended[0][3])
+    with fake, recorder.listening(), answers.given(unreal), autocasting(torch, autocast), torch.enable_grad(), _functions.noted(torch, model, recorder.entered):
+        graph = make_fx(step, tracing_mode="real", pre_dispatch=True, _allow_non_fake_inputs=True)(*distinct.values())
+    trace = collected(torch, recorder, graph, model, [named[i] for i in order], ended[0][1], ended[0][3])
     trace.objective, trace.routed = ended[0][2], answers.routed
     return trace
 

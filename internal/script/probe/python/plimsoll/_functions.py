@@ -5,6 +5,8 @@ Its forward runs without gradient mode, so that a trace of operators ends there.
 import contextlib
 
 SCHEMA = "function(Tensor(a) result, Tensor[] arguments, Tensor[] saved) -> Tensor(a)"
+HIDDEN = ("{} computes layers inside of {}, a torch.autograd.Function that computes them once more in its backward, and the forward pass does not show how; "
+          "predict the script that trains it instead, as in plimsoll predict -- python train.py")
 _kept = []  # a library's operators live as long as it does
 
 
@@ -16,6 +18,10 @@ def operator(torch):
         library.impl("function", lambda result, arguments, saved: result.view_as(result), "CompositeExplicitAutograd")
         _kept.append(library)
     return torch.ops.plimsoll.function.default
+
+
+class Hidden(Exception):
+    """Layers whose backward is a function's own."""
 
 
 class Context:
@@ -31,21 +37,23 @@ class Context:
 
 
 @contextlib.contextmanager
-def noted(torch):
-    """Functions run so for as long as a model is read."""
+def noted(torch, model, entered):
+    """Functions run so for as long as a model is read; entered counts the calls of its modules, by id."""
     base, call = torch.autograd.Function, operator(torch)
     own = base.__dict__["apply"]
 
     def apply(cls, *args, **kwargs):
         if not torch.is_grad_enabled():
             return own.__func__(cls, *args, **kwargs)
-        context = Context()
+        context, before = Context(), dict(entered)
         with torch.no_grad():
             if cls.setup_context is base.setup_context:
                 out = cls.forward(context, *args, **kwargs)
             else:
                 out = cls.forward(*args, **kwargs)
                 cls.setup_context(context, args, out)
+        if any(entered.get(id(m)) != before.get(id(m)) and next(m.parameters(), None) is not None for m in model.modules()):
+            raise Hidden(HIDDEN.format(type(model).__name__, cls.__name__))
         given = [a for a in args if isinstance(a, torch.Tensor) and a.is_floating_point()]
         kept = [t for t in context.saved_tensors if isinstance(t, torch.Tensor)]
         kept += [v for v in vars(context).values() if isinstance(v, torch.Tensor)]

@@ -6,12 +6,12 @@ about shapes, such as the grids of image patches.
 """
 import inspect
 
-from . import _pictures, _sounds
+from . import _parts, _pictures, _sounds
 from ._fields import read
+from ._numbers import VALUE
+from ._parts import TOGETHER
 from ._pictures import FILM, OWN, TILES, side
-from ._sounds import CHANNEL, CODES
-
-VALUE = "_plimsoll_value"  # on an input: what it contains
+from ._sounds import BESIDE, CHANNEL, CODES
 
 
 class Missing(Exception):
@@ -38,7 +38,7 @@ class Sizes(dict):
         return super().__getitem__(name)
 
 
-class Maker(_sounds.Sounds, _pictures.Pictures):
+class Maker(_sounds.Sounds, _pictures.Pictures, _parts.Parts):
     """Makes inputs by the names that forward functions give them."""
 
     def __init__(self, torch, config, model, size, dtype, variant=0, tokens=0):
@@ -77,7 +77,7 @@ class Maker(_sounds.Sounds, _pictures.Pictures):
     def hidden(self):
         if "grid_thw" in self.parameters:
             return self.flat()
-        given = read(self.config, "input_dim", parts=False)
+        given = read(self.config, "input_dim", "input_size", parts=False)
         return self.real(self.size["batch"], self.size["seq"], given if isinstance(given, int) else self.width())
 
     def width(self):
@@ -147,11 +147,10 @@ class Maker(_sounds.Sounds, _pictures.Pictures):
         b, size, c = self.size["batch"], self.size, self.config
         text = lambda: (b, size["seq"] if size.get("seq") or "Image" not in self.kind else read(c, "n_positions", default=1024))  # ImageGPT reads pixels as tokens
         rules = {
-            **self.sounds(), **self.pictures(),
-            "input_ids": lambda: self.tokens(*text()), "decoder_input_ids": lambda: self.tokens(b, size["target_seq"]), "token_type_ids": lambda: self.token_types() if self.shows_images() else self.ids(*text()),
+            "input_ids": lambda: self.ids(*text()) if self.writes_codes() else self.tokens(*text()), "decoder_input_ids": lambda: self.tokens(b, size["target_seq"]), "token_type_ids": lambda: self.token_types() if self.shows_images() else self.ids(*text()),
             "attention_mask": lambda: self.ones(*text()), "qformer_input_ids": lambda: self.ids(*text()), "bbox": lambda: self.ids(*text(), 4),
             "hidden_states": self.hidden, "inputs_embeds": lambda: self.real(*text(), self.width()), "query_embeds": lambda: self.real(b, read(c, "num_query_tokens", default=32), self.width()),
-            "encoder_hidden_states": lambda: self.real(b, size["seq"], read(c, "encoder_hidden_size", "cross_attention_hidden_size", default=self.width())),
+            "encoder_hidden_states": lambda: self.real(b, size["seq"], read(c, "encoder_hidden_size", "cross_attention_hidden_size", "cross_hidden_size", default=self.width())),
             "mm_token_type_ids": self.token_types,
             "past_values": self.series, "future_values": lambda: self.real(b, read(c, "prediction_length", default=24)),
             "past_time_features": lambda: self.covariates(self.past()), "future_time_features": lambda: self.covariates(read(c, "prediction_length", default=24)),
@@ -160,18 +159,21 @@ class Maker(_sounds.Sounds, _pictures.Pictures):
             "rewards": lambda: self.real(*text(), 1), "returns_to_go": lambda: self.real(*text(), 1), "timesteps": lambda: self.ids(*text()),
             "inputs": lambda: self.perceived(),
             "context": lambda: self.real(*text(), self.width()),
+            **self.sounds(), **self.pictures(), **self.parts(),
         }
         if name not in self.made:
             self.made[name] = rules[name]() if name in rules else None
         return self.made[name]
 
     def perceived(self):
+        if "input_values" in self.parameters:  # sound, by whichever name the encoder calls it (speech encoder-decoder)
+            return self.sound()
         return self.ids(self.size["batch"], self.size["seq"]) if not read(self.config, "d_model") else self.real(self.size["batch"], self.size["seq"], read(self.config, "d_model"))
 
     def choices(self):
         """Names of inputs to try, the most likely first."""
         takes = [n for n, p in self.parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-        required = [n for n in takes if self.parameters[n].default is inspect.Parameter.empty]
+        required = [n for n in takes if self.parameters[n].default is inspect.Parameter.empty or n == "apply_cfg"]
         if self.shows_images():
             more = [n for n in takes if n in ("image_grid_thw", "mm_token_type_ids", "image_sizes", "spatial_shapes", "aspect_ratio_ids", "aspect_ratio_mask", "cross_attention_mask", "pixel_position_ids", "token_type_ids")]
             sets = dict.fromkeys(tuple(dict.fromkeys(["input_ids", "pixel_values", *required, *m])) for m in (more, []))
@@ -191,6 +193,7 @@ class Maker(_sounds.Sounds, _pictures.Pictures):
         masked = [n for n in takes if n in ("input_features_mask", "audio_mel_mask")]
         out += [first + masked, first + text + masked] if masked else []
         out += [first + spoken] if spoken else []
+        out += [[n for n in first if n != "input_ids" or n in required or "inputs_embeds" not in together] + list(together) for together in TOGETHER if set(together) <= set(takes)]
         unique = list(dict.fromkeys(tuple(dict.fromkeys(n for n in names if n in takes)) for names in out))
         return [(names, variant) for names in unique if names for variant in self.variants(set(names))]
 
@@ -200,19 +203,24 @@ class Maker(_sounds.Sounds, _pictures.Pictures):
             return range(6)
         if names & {"input_values", "audio_values", "speech_inputs"}:
             return 0, CHANNEL
-        if names & {"input_ids", "decoder_input_ids"} and isinstance(read(self.config, "num_codebooks", "num_channels", parts=False), int) and "pixel_values" not in names:
-            return 0, *CODES
+        if names & {"input_ids", "decoder_input_ids"} and self.books() and "pixel_values" not in names:
+            return 0, *CODES, CODES[1] | BESIDE
         return (0, FILM) if "pixel_values" in names else (0,)
 
     def inputs(self, names):
         out = {}
         for name in names:
             made = self.made_for(name)
-            if made is None and self.parameters[name].default is inspect.Parameter.empty:
+            if made is None and self.parameters[name].default is inspect.Parameter.empty and not self.may_lack(name):
                 raise TypeError(f"nothing is known about the input {name} of {self.kind}.forward")
-            if made is not None:
+            if made is not None or self.parameters[name].default is inspect.Parameter.empty:
                 out[name] = made
         return out
+
+    def may_lack(self, name):
+        """Whether an input has to be given but may be None."""
+        said = str(self.parameters[name].annotation)
+        return "None" in said or "Optional" in said
 
     def labels(self, task, given):
         """What the loss of a task compares with; nothing for a task whose targets no script shares."""
@@ -222,6 +230,10 @@ class Maker(_sounds.Sounds, _pictures.Pictures):
             return {"start_positions": self.ids(b), "end_positions": self.ids(b)}
         if "labels" not in takes:
             return {}
+        if self.variant & CODES[-1] == CODES[0]:  # codes that are as many samples have their targets side by side (MusicGen)
+            return {"labels": self.ids(b, self.size["target_seq" if self.writes_codes() else "seq"], self.books())}
+        if "context_input_ids" in given:
+            return {"labels": self.ids(b, self.size["target_seq"])}
         if task in ("causal-lm", "image-text"):
             same = given.get("input_ids")
             return {"labels": same if same is not None else self.ids(b, self.size["seq"])}
@@ -230,7 +242,7 @@ class Maker(_sounds.Sounds, _pictures.Pictures):
         if task in ("seq-cls", "image-cls", "audio-cls", "video-cls"):
             return {"labels": self.ids(b)}
         if task in ("seq2seq-lm", "speech-seq2seq") and "decoder_input_ids" not in takes and "input_ids" in given:
-            return {"labels": given["input_ids"]}  # a decoder that reads sound: its targets are its own tokens
+            return {"labels": given["input_ids"] if given["input_ids"].dim() == 2 else self.ids(b, self.size["seq"])}  # a decoder that reads sound: its targets are its own tokens
         if task in ("seq2seq-lm", "speech-seq2seq"):
             return {"labels": self.ids(b, self.size["target_seq"])}
         if task == "ctc":

@@ -29,16 +29,27 @@ class Refused(Exception):
 
 
 def configuration(transformers, given):
+    import copy
+
     kind = given.get("model_type")
     try:
         cls = transformers.CONFIG_MAPPING[kind]
     except KeyError:
         raise Refused(f"transformers {transformers.__version__} has no model_type {kind!r}; a newer release may have it")
-    try:
-        return cls.from_dict(dict(given))
-    except (ValueError, TypeError):  # parts that refuse the fields which to_dict itself adds to them
-        added = set(transformers.PreTrainedConfig().to_dict()) | {"_name_or_path", "output_attentions", "model_type"}
-        return cls.from_dict({k: {n: x for n, x in v.items() if n not in added} if isinstance(v, dict) else v for k, v in given.items()})
+    added = set(transformers.PreTrainedConfig().to_dict()) | {"_name_or_path", "output_attentions", "model_type"}
+    plain = lambda part: {n: x for n, x in part.items() if n not in added} if isinstance(part, dict) else part
+    ways = (  # a copy each, because some take parts out of what they are given
+        lambda: cls.from_dict(copy.deepcopy(given)),
+        lambda: cls.from_dict({k: plain(v) for k, v in copy.deepcopy(given).items()}),  # parts that refuse the fields which to_dict itself adds to them
+        lambda: cls(**copy.deepcopy(given)),  # Nougat: from_dict writes it to the log, which asks for a default that there is none of
+    )
+    problem = None
+    for way in ways:
+        try:
+            return way()
+        except (ValueError, TypeError, KeyError) as failure:
+            problem = problem or failure
+    raise problem
 
 
 def heads(transformers, config, wanted, seen=False):
@@ -63,8 +74,18 @@ def heads(transformers, config, wanted, seen=False):
         return mine + out
     out += [(FEATURES, c) for c in plain]
     if not out:
-        raise Refused(f"transformers has no model of {config.model_type}")
+        if getattr(config, "encoder", None) is not None and getattr(config, "decoder", None) is not None:
+            raise Refused(f"transformers has no model of {config.model_type}: models with such a configuration are of the type vision-encoder-decoder, which can be predicted")
+        wholes = wholes_of(config)
+        raise Refused(f"transformers has no model of {config.model_type}" + (f": it describes a part of {' and '.join(wholes)}, which can be predicted" if wholes else ""))
     return out
+
+
+def wholes_of(config):
+    """The model types whose configurations have one of this kind as a part."""
+    beside = vars(sys.modules[type(config).__module__]).values()
+    mine = [c for c in beside if isinstance(c, type) and type(config) in (getattr(c, "sub_configs", None) or {}).values()]
+    return sorted({c.model_type for c in mine})
 
 
 def without_head(transformers, config):
@@ -97,7 +118,9 @@ def _models_of(transformers, module, kind):
             continue
         given = inspect.signature(c.__init__).parameters.get("config")
         said = given.annotation if given is not None else None
-        if said is kind or said == kind.__name__ or getattr(c, "config_class", None) is kind and said in (None, inspect.Parameter.empty):
+        any_kind = (None, inspect.Parameter.empty, transformers.PreTrainedConfig)
+        told = (said, *getattr(said, "__args__", ()))
+        if kind in told or said == kind.__name__ or getattr(c, "config_class", None) is kind and (said in any_kind or transformers.PreTrainedConfig in told):
             yield c
 
 
@@ -113,13 +136,13 @@ def set_everywhere(config, name, value):
 
 
 def build(torch, transformers, request, config, cls):
-    from . import _flash
+    from . import _flash, _numbers
 
     kwargs = {"attn_implementation": request["attn"]} if request.get("attn") else {}
     if request.get("attn") == _flash.NAME:
         _flash.equip(cls)
     kwargs["dtype" if transformers.__version__ >= "4.56" else "torch_dtype"] = getattr(torch, WORDS[request.get("param_dtype") or "fp32"])
-    with torch.device("meta"), registering(torch) as registered:
+    with torch.device("meta"), registering(torch) as registered, _numbers.known(torch, lambda t: t.is_meta):
         model = cls._from_config(config, **kwargs)
     model.train()
     set_everywhere(model.config, "use_cache", bool(request.get("use_cache")))
@@ -163,11 +186,15 @@ def created(model, registered):
 
 def without_data(torch, fake, model):
     """The model with tensors that believe they lie on a GPU; nothing is computed for gradients, which the reader of the graph does itself."""
+    from . import _numbers
+
     changed = {}
 
     def moved(t):
         if id(t) not in changed:
             made = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="cuda")
+            if hasattr(t, _numbers.VALUE):
+                setattr(made, _numbers.VALUE, getattr(t, _numbers.VALUE))
             changed[id(t)] = (torch.nn.Parameter(made, requires_grad=False) if isinstance(t, torch.nn.Parameter) else made, t)
         return changed[id(t)][0]
 
@@ -185,7 +212,7 @@ def without_data(torch, fake, model):
 @contextlib.contextmanager
 def as_running(torch, transformers):
     """Modelling code decides as it does on a GPU, not as it does while it is being traced."""
-    from . import _flash
+    from . import _flash, _shapes
 
     undo = []
 
@@ -206,6 +233,7 @@ def as_running(torch, transformers):
     put(torch.compiler, "is_exporting", no)
     put(torch.cuda, "get_device_capability", lambda *args: (9, 0))
     _flash.install(torch, transformers, put)
+    _shapes.recurrent(torch, put)
     import random
 
     import numpy
@@ -273,7 +301,7 @@ def described(torch, transformers, request, config, task, cls):
     """The graph of one class of a configuration."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    from . import _forward, _inputs, _layers
+    from . import _fields, _forward, _inputs, _layers
 
     try:
         model, made = build(torch, transformers, request, config, cls)
@@ -298,7 +326,7 @@ def described(torch, transformers, request, config, task, cls):
         try:
             trace = _forward.run(torch, fake, model, given, autocast, request.get("routing") == "worst")
         except Exception as failure:
-            count = image_tokens(failure, size["batch"], size.get("seq", 0), getattr(config.get_text_config(), "hidden_size", 1))
+            count = image_tokens(failure, size["batch"], size.get("seq", 0), _inputs.read(_fields.text_of(config), "hidden_size", default=1, parts=False))
             if not count or (inputs, variant) in placeholders:
                 raise
             placeholders[inputs, variant] = count
@@ -449,10 +477,23 @@ def notes(task, cls, config, trace, names, tokens=0, variant=0):
         out.append(f"every sample has one image{resized}" + (f", which takes {tokens} of its tokens" if tokens else ""))
     if trace.objective != "loss":
         out.append(f"{cls.__name__} was run without targets: the step trains the mean of its first output{f' ({trace.objective})' if trace.objective else ''}")
+    unused = left_out(trace) if task == FEATURES else []
+    if unused:
+        out.append(f"no part of the step runs {' and '.join(unused)}: the parameters are held, and get no gradient")
     seen = [what for what, part in (("images", "vision_config"), ("sound", "audio_config")) if getattr(config, part, None) is not None]
     if names == ("input_ids",) and seen:
         out.append(f"the batch is text alone: {' and '.join(seen)} in it add their own tokens and activations" + ("; --image 448 gives every sample an image" if "images" in seen else ""))
     return out
+
+
+def left_out(trace):
+    """The parts of a model, by name, none of whose parameters an operator takes."""
+    names = {v: name for v, role, name in trace.fixed if role == "parameter"}
+    taken = {v for n in trace.nodes for _, (kind, content) in n["args"] for v in (content if kind == "as_optional_tensors" else [content] if kind == "as_tensor" else [])}
+    common = os.path.commonprefix([n.split(".")[:-1] for n in names.values()])
+    part = lambda name: ".".join(name.split(".")[: len(common) + 1])
+    used = {part(name) for v, name in names.items() if v in taken}
+    return list(dict.fromkeys(part(name) for name in names.values() if part(name) not in used and part(name) != name))
 
 
 def answer(request, out):

@@ -34,3 +34,26 @@ def grouped_mm(mat_a, mat_b, *args, offs=None, out_dtype=None, **kwargs):
     if mat_a.dim() == 2 or mat_b.dim() == 2:
         return mat_a.new_empty(mat_a.shape[-2], mat_b.shape[-1], dtype=dtype)
     return mat_a.new_empty(mat_a.shape[0], mat_a.shape[1], mat_b.shape[2], dtype=dtype)
+
+
+def recurrent(torch, put):
+    """LSTM, GRU and RNN are one operator on a GPU (cuDNN): their results follow from sizes alone, where PyTorch's own description runs through every step of the sequence.
+
+    https://github.com/pytorch/pytorch/blob/v2.11.0/torch/_decomp/decompositions.py, lstm_impl
+    """
+
+    def results(x, states, bidirectional, batch_first):
+        width = states[0].shape[-1] * (2 if bidirectional else 1)
+        out = x.new_empty(x.shape[1], x.shape[0], width).transpose(0, 1) if batch_first else x.new_empty(*x.shape[:-1], width)
+        return (out, *(s.new_empty(s.shape) for s in states))
+
+    def lstm(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+        return results(x, hx, bidirectional, batch_first)
+
+    def single(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+        return results(x, [hx], bidirectional, batch_first)
+
+    for name, function in (("lstm", lstm), ("gru", single), ("rnn_tanh", single), ("rnn_relu", single)):
+        operator = getattr(torch.ops.aten, name).input
+        put(operator, "py_kernels", {key: function for key in operator.py_kernels})
+        put(operator, "_dispatch_cache", {})
