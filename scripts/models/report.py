@@ -5,12 +5,13 @@ import re
 import sys
 
 KINDS = [
+    ("code for inference alone", ("is for inference alone",)),
     ("the sweep had no time left", ("not tried",)),
     ("the default configuration is not one that the code builds", ("cannot be built", "needs to be specified", "sub-configuration", "must be divisible", "Padding_idx", "Validation error", "Config' object has no attribute")),
     ("the default configuration is one that the code builds but does not run: it leaves out a number, or its numbers do not fit together", ("Split sizes", "KeyError", "topk()", "embed_dim must be")),
     ("needs a package that was not installed", ("requires the", "ImportError")),
     ("loads weights from the network", ("couldn't connect", "OSError")),
-    ("a configuration of a part that has no model of its own", ("has no model of", "nothing is known about the inputs of")),
+    ("a configuration of a part that has no model of its own", ("has no model of", "is no model by itself", "has no forward pass of its own", "nothing is known about the inputs of")),
     ("inputs that no rule makes: a session of a video, structures of proteins, tensors of another part", ("nothing is known about the input ",)),
     ("took longer than 60 seconds of CPU to read", ("not read within", "stopped")),
 ]

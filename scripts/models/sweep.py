@@ -37,7 +37,36 @@ OMNI = {"num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128}
 IMAGE = {"vocabulary_map": {"<image>": 8711}}
 BERT = {"model_type": "bert", "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024, "num_hidden_layers": 2}
 READER = {**BERT, "is_decoder": True, "add_cross_attention": True}
+STAGES = ["stage1", "stage2", "stage3", "stage4"]
+INTRACLASS = {  # as Paddle publishes it: kernel, stride and padding of every convolution
+    "reduce_channel": [1, 1, 0], "return_channel": [1, 1, 0],
+    **{f"{name}_{ratio}ratio": [[k if v else 1, k if h else 1], [1, 1], [k // 2 if v else 0, k // 2 if h else 0]]
+       for name, v, h in (("vertical_long_to_small_conv", 1, 0), ("horizontal_small_to_long_conv", 0, 1), ("symmetric_conv_long", 1, 1)) for ratio, k in (("long", 7), ("mid", 5), ("short", 3))},
+}
+NECK = {"intraclass_block_config": INTRACLASS, "scale_factor_list": [1, 2, 4, 8], "kernel_list": [3, 2, 2]}
+LCNET = {  # the widths of the default, which reads lines of text, with the strides that a detector's neck wants: every stage but the first halves rows and columns
+    "model_type": "pp_lcnet_v4", "out_features": STAGES,
+    "block_configs": [[[3, 96, 96, 1, True]], [[3, 96, 96, 2, False]], [[3, 96, 192, 2, False], [3, 192, 192, 1, True]], [[3, 192, 384, 2, False], [3, 384, 384, 1, True]]],
+}
+REPVIT = {"model_type": "timm_wrapper", "architecture": "repvit_m1", "model_args": {"in_chans": 3, "features_only": True, "out_indices": [0, 1, 2, 3]}}
 LEFT_OUT = {
+    "edgetam": {"vision_config": {"model_type": "edgetam_vision_model", "backbone_config": REPVIT}},
+    "edgetam_vision_model": {"backbone_config": REPVIT},
+    "blip-2": {"image_token_index": 50265},
+    "instructblip": {"image_token_index": 50265},
+    "instructblipvideo": {"video_token_index": 50265},
+    "llama4_vision_model": {"hidden_size": 1408, "vision_output_dim": 4096},
+    "lw_detr": {"projector_scale_factors": [1.0]},
+    "minicpmv4_6_vision": {"insert_layer_id": 0},
+    "perception_lm": {"vision_config": {"architecture": "vit_pe_lang_large_patch14_448", "model_args": {"embed_dim": 1024, "depth": 2, "img_size": [448, 448], "global_pool": "", "use_post_transformer_norm": False, "init_values": 0.1, "ref_feat_shape": [32, 32]}},
+                      "text_config": {"model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}, "projector_pooling_ratio": 2},
+    "pp_ocrv5_server_det": NECK,
+    "pp_ocrv6_medium_det": {**NECK, "backbone_config": LCNET},
+    "pp_ocrv6_small_det": {"backbone_config": LCNET, "layer_list_out_channels": [96, 96, 192, 384]},
+    "timm_backbone": {"backbone": "resnet50"},
+    "uvdoc": {"backbone_config": {"model_type": "uvdoc_backbone", "out_features": ["stage1", "stage2", "stage3", "stage4", "stage5", "stage6"]}},
+    "vitmatte": {"backbone_config": {"model_type": "vitdet", "num_channels": 4, "image_size": 512, "hidden_size": 384, "num_attention_heads": 6, "num_hidden_layers": 2, "window_size": 14, "window_block_indices": [0],
+                                     "residual_block_indices": [1], "use_relative_position_embeddings": True, "out_features": ["stage2"]}},
     "aya_vision": {"vision_config": {"model_type": "siglip_vision_model", "hidden_size": 1152, "num_attention_heads": 16, "num_hidden_layers": 2}},
     "encoder-decoder": {"encoder": BERT, "decoder": READER},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_hidden_layers": 2},
@@ -101,6 +130,9 @@ LEFT_OUT = {
 }
 
 
+ALONE = ("tvp",)  # code that takes one sample at a time
+
+
 def small(given):
     """A configuration with few layers: widths stay what the family's own defaults are, and lists with an entry a layer keep one of each kind."""
     if not isinstance(given, dict):
@@ -142,7 +174,7 @@ def described(transformers, kind):
 
 
 def read(given, seq, target):
-    job = {"config": given, "batch": 2, "seq": seq, "target_seq": target, "param_dtype": "fp32", "optimizer": "adamw"}
+    job = {"config": given, "batch": 1 if given["model_type"] in ALONE else 2, "seq": seq, "target_seq": target, "param_dtype": "fp32", "optimizer": "adamw"}
     text = _models.describe(job)
     job["task"] = json.loads(text)["plimsoll"]["task"]
     return job, text
@@ -189,6 +221,7 @@ def warm():
     torch.set_num_threads(1)
     logging.getLogger("torch").setLevel(logging.CRITICAL)  # inputs that do not fit are tried, too
     transformers.logging.set_verbosity_error()
+    transformers.PreTrainedConfig.__repr__ = object.__repr__  # as _models.as_running has it
     tiny = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 16, "vocab_size": 32}
     read(tiny, 8, 8)
     return transformers

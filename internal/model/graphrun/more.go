@@ -85,6 +85,8 @@ var moreResults = map[string]func(o *graphOp) []*eager.Tensor{
 	"gru":                 func(o *graphOp) []*eager.Tensor { return o.recurrent(cudnn.GRU) },
 	"rnn_tanh":            func(o *graphOp) []*eager.Tensor { return o.recurrent(cudnn.RNN) },
 	"rnn_relu":            func(o *graphOp) []*eager.Tensor { return o.recurrent(cudnn.RNN) },
+	"gru_cell":            gruCell.run,
+	"lstm_cell":           lstmCell.run,
 	"adaptive_max_pool2d": (*graphOp).adaptiveMax,
 	"max":                 (*graphOp).extreme,
 	"min":                 (*graphOp).extreme,

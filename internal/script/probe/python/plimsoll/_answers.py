@@ -3,14 +3,37 @@
 Modelling code asks whether a mask hides anything, or which tokens go to which expert. What follows from the inputs alone is computed on the CPU, from a batch
 without padding. What would follow from weights is drawn at random: routers then spread tokens evenly, or, where that is asked for, send all to the same experts.
 """
+import ast
 import contextlib
+import functools
+import linecache
+import sys
 
 from ._numbers import VALUE
 
 NODE = "_plimsoll_node"
 MOST = 1 << 26  # elements computed for an answer
 COINS = ("aten.rand.default", "aten.rand_like.default")  # thrown for each layer by models that drop layers: none is dropped, which needs the most memory
+PICKS = ("aten.where.self", "aten.max_pool2d.default")  # choose among values, of which most may be the same: computed from what is drawn, not drawn themselves
+VIEWS = ("aten.select.int", "aten.slice.Tensor", "aten.view.default", "aten.reshape.default", "aten.squeeze.dim", "aten.unsqueeze.default")
+EMPTY = ("aten.zeros_like.default", "aten.ones_like.default", "aten.full_like.default", "aten.new_zeros.default", "aten.new_ones.default", "aten.new_full.default")  # take sizes alone
+HEALTHY = {"aten.isfinite.default": True, "aten.isnan.default": False, "aten.isinf.default": False}  # what a step that goes well answers
 TOKEN = 7  # inputs are full of this one: in every vocabulary, padding in none
+
+
+@functools.lru_cache
+def breaks(path):
+    """The lines of the conditions of a file that end a loop."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(path)))
+    except SyntaxError:
+        return frozenset()
+    ends = [n for n in ast.walk(tree) if isinstance(n, ast.If) and isinstance(n.body[-1], ast.Break)]
+    return frozenset(line for n in ends for line in range(n.test.lineno, n.test.end_lineno + 1))
+
+
+def ends_loop(frame):
+    return frame.f_lineno in breaks(frame.f_code.co_filename)
 
 
 class Unanswerable(Exception):
@@ -57,8 +80,10 @@ class Answers:
             if type(tensor) is torch.Tensor and tensor.device.type == "cpu":
                 return tensor
             return self.drawn(tensor)
-        if isinstance(val, torch.Tensor) and val.dtype.is_floating_point and self.from_weights(node):
+        if isinstance(val, torch.Tensor) and val.dtype.is_floating_point and self.from_weights(node) and not self.picks(node):
             return self.drawn(val)
+        if str(node.target) in HEALTHY:
+            return torch.full(tuple(val.shape), HEALTHY[str(node.target)])
         if node.op == "call_function" and str(node.target) in COINS and val.numel() == 1:
             return torch.full(tuple(val.shape), 0.999, dtype=val.dtype)
         for source in node.all_input_nodes:
@@ -81,6 +106,9 @@ class Answers:
             return self.torch.rand(tuple(like.shape), generator=self.random).to(like.dtype)
         return self.torch.zeros(tuple(like.shape), dtype=like.dtype)
 
+    def is_weight(self, node):
+        return node.op == "get_attr" and isinstance(self.module_of(node.target), self.torch.nn.Parameter)
+
     def from_weights(self, node):
         """Whether a weight leads to a value, other than by way of indices, which are computed; asked once for each."""
         todo, seen = [node], set()
@@ -89,12 +117,31 @@ class Answers:
             if n in seen or self.learnt.get(n) is False:
                 continue
             seen.add(n)
-            if n.op == "get_attr" and isinstance(self.module_of(n.target), self.torch.nn.Parameter):
+            if str(n.target) in EMPTY:
+                continue
+            if self.is_weight(n):
                 self.learnt[node] = True
                 return True
             todo += [i for i in n.all_input_nodes if not self.counts(i)]
         self.learnt[node] = False
         return False
+
+    def rests_on_weights(self, node):
+        """Whether a weight leads to a value, by whatever way."""
+        todo, seen = [node], set()
+        while todo:
+            n = todo.pop()
+            if self.is_weight(n):
+                return True
+            todo += [i for i in n.all_input_nodes if i not in seen]
+            seen.update(n.all_input_nodes)
+        return False
+
+    def picks(self, node):
+        """Whether a value was chosen among others, as non-maximum suppression does, or is a part of such values."""
+        while str(node.target) in VIEWS:
+            node = node.args[0]
+        return str(node.target) in PICKS
 
     def counts(self, node):
         """Whether a node's results are integers."""
@@ -129,6 +176,13 @@ class Answers:
                     return original(value, *args, **kwargs)
 
             return method
+
+        truth = answering("__bool__")
+
+        def __bool__(t):
+            """Loops that end once a model says so, as decoders that write tables do, run as long as they may: that needs the most memory."""
+            said = truth(t)
+            return said and not (unreal(t) and answers.rests_on_weights(getattr(t, NODE)) and ends_loop(sys._getframe(1)))
 
         def known(value, device):
             """A new tensor without data whose values are known."""
@@ -199,7 +253,7 @@ class Answers:
             setattr(torch, name, made(name))
         for name in ("__bool__", "__int__", "__float__", "__index__", "item", "tolist"):
             undo.append((Tensor, name, getattr(Tensor, name)))
-            setattr(Tensor, name, answering(name))
+            setattr(Tensor, name, __bool__ if name == "__bool__" else answering(name))
         def put(owner, name, value):
             undo.append((owner, name, getattr(owner, name)))
             setattr(owner, name, value)

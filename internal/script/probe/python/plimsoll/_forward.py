@@ -7,12 +7,17 @@ tensors die after it, and whether it ran without gradients or outside of autocas
 import contextlib
 import gc
 import json
+import re
 import weakref
 
 from . import _answers, _functions, _inputs
 
 DTYPES = {"uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8, "complex32": 9, "complex64": 10,
           "complex128": 11, "bool": 12, "bfloat16": 13}
+
+
+LAST = ("last_hidden_state", "pred_masks")  # outputs that most of a model leads to, before those that come first
+EXPERTS = "expert|moe|rout|gate|switch"  # in the names of modules that send tokens to experts
 
 
 class Trace:
@@ -27,6 +32,7 @@ class Trace:
         self.leaves = []  # values that the model's code lets require gradients
         self.held = []  # values that modules still refer to when forward is over: state that lives until the next step
         self.routed = False  # which expert gets a token was asked, and drawn
+        self.drawn = False  # something else that only weights could tell was, such as how many keypoints a model finds
         self.objective = ""  # what backward starts from: the model's loss, or the output whose mean is taken
 
 
@@ -142,7 +148,7 @@ def run(torch, fake, model, batch, autocast, uneven=False):
             if hasattr(t, _inputs.VALUE):
                 answers.known[getattr(now, _answers.NODE)] = getattr(t, _inputs.VALUE)
         out = model(**_pytree.tree_unflatten([given[order.index(id(t))] if id(t) in distinct else t for t in leaves], form))
-        loss, objective = objective_of(torch, out)
+        loss, objective = objective_of(torch, out, lambda t: gradients(recorder, answers, t))
         ended.append(((out, loss), list(recorder.living), objective, [n for n in kept_by(torch, model) if n in recorder.living]))
         return loss
 
@@ -152,8 +158,25 @@ def run(torch, fake, model, batch, autocast, uneven=False):
     with fake, recorder.listening(), answers.given(unreal), autocasting(torch, autocast), torch.enable_grad(), _functions.noted(torch, model, recorder.entered):
         graph = make_fx(step, tracing_mode="real", pre_dispatch=True, _allow_non_fake_inputs=True)(*distinct.values())
     trace = collected(torch, recorder, graph, model, [named[i] for i in order], ended[0][1], ended[0][3])
-    trace.objective, trace.routed = ended[0][2], answers.routed
+    trace.objective, shared = ended[0][2], any(re.search(EXPERTS, name) for name, _ in model.named_modules())
+    trace.routed, trace.drawn = answers.routed and shared, answers.routed and not shared
     return trace
+
+
+def gradients(recorder, answers, tensor):
+    """Whether a gradient of this tensor reaches a parameter: it, or what was written into it, rests on one by way of numbers that are not indices, made where gradients are enabled."""
+    node = getattr(tensor, _answers.NODE, None)
+    todo, seen = [] if node is None else [node, *recorder.changed(node)], set()
+    while todo:
+        n = todo.pop()
+        if n in seen or n.op == "call_function" and not recorder.state[n][1]:
+            continue
+        seen.add(n)
+        if answers.is_weight(n):
+            return True
+        for source in n.all_input_nodes:
+            todo += [] if answers.counts(source) else [source, *recorder.changed(source, n)]
+    return False
 
 
 def kept_by(torch, model):
@@ -164,13 +187,14 @@ def kept_by(torch, model):
                 yield getattr(value, _answers.NODE)
 
 
-def objective_of(torch, out):
-    """What backward starts from, and its name: the loss where the model gives one, else the mean of its first output."""
+def objective_of(torch, out, gradients):
+    """What backward starts from, and its name: the loss where the model gives one, else the mean of an output that has a gradient: of its last layer, or the first."""
     loss = out.get("loss") if isinstance(out, dict) else None
     if isinstance(loss, torch.Tensor):
         return loss if loss.dim() == 0 else loss.mean(), "loss"
-    for name, t in _leaves(torch, out):
-        if t.is_floating_point():
+    last = [(n, out[n]) for n in LAST if isinstance(out, dict) and isinstance(out.get(n), torch.Tensor) and "logits" not in out]
+    for name, t in [*last, *_leaves(torch, out)]:
+        if t.is_floating_point() and gradients(t):
             return t.mean(), name
     raise ValueError("the model gives nothing that a gradient could start from")
 

@@ -10,7 +10,7 @@ from . import _parts, _pictures, _sounds
 from ._fields import read
 from ._numbers import VALUE
 from ._parts import TOGETHER
-from ._pictures import FILM, OWN, TILES, side
+from ._pictures import CUT, FILM, FOLDED, OWN, TILES, side
 from ._sounds import BESIDE, CHANNEL, CODES
 
 
@@ -77,6 +77,8 @@ class Maker(_sounds.Sounds, _pictures.Pictures, _parts.Parts):
     def hidden(self):
         if "grid_thw" in self.parameters:
             return self.flat()
+        if self.takes_pixels():
+            return self.image()
         given = read(self.config, "input_dim", "input_size", parts=False)
         return self.real(self.size["batch"], self.size["seq"], given if isinstance(given, int) else self.width())
 
@@ -150,7 +152,7 @@ class Maker(_sounds.Sounds, _pictures.Pictures, _parts.Parts):
             "input_ids": lambda: self.ids(*text()) if self.writes_codes() else self.tokens(*text()), "decoder_input_ids": lambda: self.tokens(b, size["target_seq"]), "token_type_ids": lambda: self.token_types() if self.shows_images() else self.ids(*text()),
             "attention_mask": lambda: self.ones(*text()), "qformer_input_ids": lambda: self.ids(*text()), "bbox": lambda: self.ids(*text(), 4),
             "hidden_states": self.hidden, "inputs_embeds": lambda: self.real(*text(), self.width()), "query_embeds": lambda: self.real(b, read(c, "num_query_tokens", default=32), self.width()),
-            "encoder_hidden_states": lambda: self.real(b, size["seq"], read(c, "encoder_hidden_size", "cross_attention_hidden_size", "cross_hidden_size", default=self.width())),
+            "encoder_hidden_states": lambda: self.sequence() if self.is_part() else self.real(b, size["seq"], read(c, "encoder_hidden_size", "cross_attention_hidden_size", "cross_hidden_size", default=self.width())),
             "mm_token_type_ids": self.token_types,
             "past_values": self.series, "future_values": lambda: self.real(b, read(c, "prediction_length", default=24)),
             "past_time_features": lambda: self.covariates(self.past()), "future_time_features": lambda: self.covariates(read(c, "prediction_length", default=24)),
@@ -183,13 +185,15 @@ class Maker(_sounds.Sounds, _pictures.Pictures, _parts.Parts):
         text = ["input_ids"] if "input_ids" in takes else []
         decoder = ["decoder_input_ids"] if "decoder_input_ids" in takes else []
         more = [n for n in takes if n in ("pixel_values", "image_grid_thw", "spatial_shapes", "input_features", "input_values", "bbox", "visual_embeds", "visual_feats", "visual_pos", "pixel_values_videos", "flattened_patches", "future_values", "future_time_features",
-                                          "states", "actions", "rewards", "returns_to_go", "timesteps", "encoder_hidden_states", "query_embeds")]
+                                          "states", "actions", "rewards", "returns_to_go", "timesteps", "encoder_hidden_states", "query_embeds", "target_sizes", "grid_thw")]
         if "spatial_shapes" in takes and "pixel_attention_mask" in takes:
             more.append("pixel_attention_mask")
         seen = [n for n in ("pixel_values", "image_attention_mask", "image_embeds_position_mask") if n in takes]
         spoken = [n for n in ("spectrogram_labels", "duration_labels", "pitch_labels", "energy_labels") if n in takes]
         out = [text + [n for n in required if n not in text], first, first + decoder, first + text, text + decoder, first + text + decoder, first + more, first + text + more + decoder, first + text + ["attention_mask"],
                first + text + seen, first + text + more + ["attention_mask"]]
+        if self.is_part():
+            out.insert(0, first + [n for n in ("vision_pos_embeds", "spatial_shapes", "prompt_features") if n in takes])
         masked = [n for n in takes if n in ("input_features_mask", "audio_mel_mask")]
         out += [first + masked, first + text + masked] if masked else []
         out += [first + spoken] if spoken else []
@@ -205,6 +209,10 @@ class Maker(_sounds.Sounds, _pictures.Pictures, _parts.Parts):
             return 0, CHANNEL
         if names & {"input_ids", "decoder_input_ids"} and self.books() and "pixel_values" not in names:
             return 0, *CODES, CODES[1] | BESIDE
+        if "pixel_values" in names and self.sees_videos():
+            return 0, FILM, FOLDED
+        if "pixel_values" in names and self.takes_patches():
+            return 0, FILM, CUT, CUT | FILM
         return (0, FILM) if "pixel_values" in names else (0,)
 
     def inputs(self, names):

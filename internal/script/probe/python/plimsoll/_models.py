@@ -20,6 +20,7 @@ AUTO = {
 TASKS = list(AUTO)
 ORDER = ["causal-lm", "seq2seq-lm", "masked-lm", "image-cls", "speech-seq2seq", "image-text", "ctc", "audio-cls", "video-cls", "semantic-seg", "seq-cls", "token-cls",
          "question-answering"]  # which one is meant where nobody says
+USED_AS = {"layoutxlm": "layoutlmv2"}  # types that have tokenizers of their own alone: https://huggingface.co/docs/transformers/model_doc/layoutxlm
 FEATURES = "features"  # a model without any of these heads, or with a loss of its own kind: the mean of its first output is taken
 WORDS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
@@ -76,16 +77,47 @@ def heads(transformers, config, wanted, seen=False):
     if not out:
         if getattr(config, "encoder", None) is not None and getattr(config, "decoder", None) is not None:
             raise Refused(f"transformers has no model of {config.model_type}: models with such a configuration are of the type vision-encoder-decoder, which can be predicted")
-        wholes = wholes_of(config)
-        raise Refused(f"transformers has no model of {config.model_type}" + (f": it describes a part of {' and '.join(wholes)}, which can be predicted" if wholes else ""))
+        raise Refused(f"{config.model_type} is no model by itself: transformers has only its configuration" + instead(transformers, config))
     return out
 
 
-def wholes_of(config):
-    """The model types whose configurations have one of this kind as a part."""
-    beside = vars(sys.modules[type(config).__module__]).values()
-    mine = [c for c in beside if isinstance(c, type) and type(config) in (getattr(c, "sub_configs", None) or {}).values()]
-    return sorted({c.model_type for c in mine})
+def instead(transformers, config):
+    """What to predict in place of a part: the models whose configurations hold one of its kind, as far as its own module or those of its name say."""
+    import importlib
+
+    module = importlib.import_module(type(config).__module__)
+    around = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, transformers.PreTrainedConfig) and type(config) in (c.sub_configs or {}).values()]
+    if config.model_type in USED_AS:
+        return f"; its checkpoints are of model_type {USED_AS[config.model_type]}: predict that"
+    names = [c.model_type for c in around if c.model_type in transformers.CONFIG_MAPPING]
+    if not names:  # a part that its whole names by its type alone, or a variant of another family
+        kind = config.model_type
+        whole = [k for k in transformers.CONFIG_MAPPING.keys() if kind.startswith(f"{k}_")]
+        names = [max(whole, key=len)] if whole else []
+    return f"; predict {' or '.join(names)}, which it is a part of" if names else ""
+
+
+def untrained(torch, transformers, config, cls):
+    """Refuses models that have no training step: without a forward pass of their own, or with one that computes no gradients."""
+    if cls.forward is torch.nn.Module.forward:
+        raise Refused(f"{cls.__name__} has no forward pass of its own: its code is called by parts from the model around it{instead(transformers, config)}")
+    mode = gradient_free(torch, cls.forward)
+    if mode:
+        name = config.model_type.removesuffix("_video")
+        other = f"; predict {name}, its model of single images, to train it" if name != config.model_type and name in transformers.CONFIG_MAPPING else ""
+        raise Refused(f"{cls.__name__} is for inference alone: its forward pass runs under torch.{mode}{other}")
+
+
+def gradient_free(torch, forward):
+    """The decorator of a function that switches gradients off, "" where it has none."""
+    while forward is not None:
+        for cell in getattr(forward, "__closure__", None) or ():
+            with contextlib.suppress(ValueError):  # an empty cell
+                held = getattr(cell.cell_contents, "__self__", None)
+                if isinstance(held, (torch.inference_mode, torch.no_grad)):
+                    return type(held).__name__
+        forward = getattr(forward, "__wrapped__", None)
+    return ""
 
 
 def without_head(transformers, config):
@@ -105,7 +137,7 @@ def without_head(transformers, config):
             except ImportError:
                 continue
     stem = type(config).__name__.removesuffix("Config")
-    mine.sort(key=lambda c: (not c.__name__.startswith(stem), len(c.__name__)))
+    mine.sort(key=lambda c: (not c.__name__.startswith(stem), "Backbone" in c.__name__, len(c.__name__)))  # what a head reads is a part
     return list(dict.fromkeys(out + mine))
 
 
@@ -228,6 +260,7 @@ def as_running(torch, transformers):
     put(masks, "_vmap_expansion_sdpa", lambda function: lambda *at: function(*masks._non_vmap_expansion_sdpa(*at)).expand([len(i) for i in at]))  # the same sizes
     for module in [m for n, m in list(sys.modules.items()) if n.startswith("transformers.") and "is_tracing" in vars(m)]:
         put(module, "is_tracing", no)
+    put(transformers.PreTrainedConfig, "__repr__", object.__repr__)  # from_dict writes it to a log, for which the family's default is built: that of EdgeTAM loads another one from the network
     put(transformers.PreTrainedModel, "warn_if_padding_and_no_attention_mask", lambda *args, **kwargs: None)
     put(torch.compiler, "is_compiling", no)
     put(torch.compiler, "is_exporting", no)
@@ -281,6 +314,7 @@ def describe(request):
     from . import _inputs, _shapes
 
     _shapes.install(torch)
+    torch.jit._state.disable()  # functions that torch.jit.script compiles run as they are written, which they do in the first steps of a run, too: a compiler would ask for a GPU
     transformers.logging.set_verbosity_error()
     problems = []
     with as_running(torch, transformers):
@@ -294,7 +328,23 @@ def describe(request):
                 raise
             except Exception as failure:
                 problems.append(failure)
+        if any("shape '[" in str(p) for failure in problems for p in getattr(failure, "tried", ())):
+            alone(torch, transformers, request, config)
     raise next((p for p in problems if isinstance(p, _inputs.Missing)), problems[0])
+
+
+def alone(torch, transformers, request, config):
+    """Refuses a batch where a model's code runs with one sample."""
+    import copy
+
+    if (request.get("batch") or 1) == 1:
+        return
+    task, cls = heads(transformers, config, request.get("task"), bool(request.get("image")))[0]
+    try:
+        described(torch, transformers, {**request, "batch": 1}, copy.deepcopy(config), task, cls)
+    except Exception:  # it does not run at all, for the reason that is known already
+        return
+    raise Refused(f"the code of {cls.__name__} takes one sample at a time; set --batch 1")
 
 
 def described(torch, transformers, request, config, task, cls):
@@ -303,6 +353,7 @@ def described(torch, transformers, request, config, task, cls):
 
     from . import _fields, _forward, _inputs, _layers
 
+    untrained(torch, transformers, config, cls)
     try:
         model, made = build(torch, transformers, request, config, cls)
     except ImportError:
@@ -346,13 +397,13 @@ def described(torch, transformers, request, config, task, cls):
                 done.pop(key, None)
         return done.get(key) or run(size, *chosen)
 
-    base = next(iter(sizes_of(request, ("batch",))))
+    base = sizes_of(request, ("batch",))[0]
     with fake:
         choices = _inputs.Maker(torch, config, model, _inputs.Sizes(base), dtype).choices()
     problems = []
-    for choice in choices:
+    for size, choice in [(base, c) for c in choices] + [(sizes_of(request, ())[0], c) for c in choices if request.get("batch") == 1]:  # some code takes one sample at a time
         try:
-            run(base, *choice)
+            run(size, *choice)
             chosen = choice
             break
         except _inputs.TooShort:
@@ -362,7 +413,9 @@ def described(torch, transformers, request, config, task, cls):
     if chosen is None:
         if choices and "input_ids" in choices[0][0]:
             too_long(config, base)
-        raise next((p for p in problems if isinstance(p, _inputs.Missing)), problems[0] if problems else Refused(f"nothing is known about the inputs of {cls.__name__}"))
+        failure = next((p for p in problems if isinstance(p, _inputs.Missing)), problems[0] if problems else Refused(f"nothing is known about the inputs of {cls.__name__}"))
+        failure.tried = problems
+        raise failure
     names, first = chosen[0], next(iter(done.values()))
     if request.get("image") and getattr(config, "vision_config", None) is not None and "pixel_values" not in names:
         raise Refused(f"{cls.__name__} takes no images; leave --image out to predict a batch of text alone")
@@ -469,17 +522,20 @@ def image_tokens(failure, batch, seq, width):
 
 def notes(task, cls, config, trace, names, tokens=0, variant=0):
     """What the user should know about the step that was read."""
-    from . import _inputs
+    from . import _inputs, _pictures
 
     out = []
     if "input_ids" in names and "pixel_values" in names:
         resized = " in the size that the model's configuration names" if variant & _inputs.OWN else " in tiles of the size that the model's configuration names" if variant & _inputs.TILES else ""
-        out.append(f"every sample has one image{resized}" + (f", which takes {tokens} of its tokens" if tokens else ""))
+        seen = "video" if _pictures.films(config, cls.__name__) else "image"
+        out.append(f"every sample has one {seen}{resized}" + (f", which takes {tokens} of its tokens" if tokens else ""))
     if trace.objective != "loss":
-        out.append(f"{cls.__name__} was run without targets: the step trains the mean of its first output{f' ({trace.objective})' if trace.objective else ''}")
+        out.append(f"{cls.__name__} was run without targets: the step trains the mean of its output{f' ({trace.objective})' if trace.objective else ''}")
     unused = left_out(trace) if task == FEATURES else []
     if unused:
         out.append(f"no part of the step runs {' and '.join(unused)}: the parameters are held, and get no gradient")
+    if trace.drawn:
+        out.append("sizes that follow from the model's own results, such as how many keypoints it finds, were drawn at random: with trained weights they differ")
     seen = [what for what, part in (("images", "vision_config"), ("sound", "audio_config")) if getattr(config, part, None) is not None]
     if names == ("input_ids",) and seen:
         out.append(f"the batch is text alone: {' and '.join(seen)} in it add their own tokens and activations" + ("; --image 448 gives every sample an image" if "images" in seen else ""))
@@ -509,7 +565,7 @@ def answer(request, out):
     except _inputs.Missing as missing:
         return fail(out, str(missing), asks=True)
     except ImportError as missing:
-        return fail(out, f"{missing}; install it in this Python, or name another with --python")
+        return fail(out, f"{' '.join(str(missing).split())}; install it in this Python, or name another with --python")
     except Exception as problem:
         return fail(out, f"{type(problem).__name__}: {problem}")
     with open(out, "wb") as f:

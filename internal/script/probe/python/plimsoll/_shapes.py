@@ -1,6 +1,7 @@
-"""Shapes of operators whose own descriptions in PyTorch refuse on the CPU what a GPU takes.
+"""Shapes of operators whose own descriptions in PyTorch refuse on the CPU what a GPU takes, or that have none.
 
 Tensors without data lie on the CPU in a capture or a trace. Two operators of every mixture of experts are described for them as narrowly as the CPU's kernels are.
+Kernels that only GPUs have are not described at all: cuDNN's grid_sample, and the cells of recurrent layers, which run all gates at once.
 """
 import warnings
 
@@ -19,6 +20,9 @@ def install(torch):
         warnings.simplefilter("ignore")  # PyTorch warns of kernels that take another's place
         getattr(torch.library, "_impls", set()).discard("aten/histc/Meta")  # PyTorch allows one kernel of Python's, and has its own
         library.impl("histc", histc, "Meta")
+        for name, shape in GPU_ONLY.items():
+            if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "Meta"):
+                library.impl(name, shape, "Meta")
 
 
 def histc(x, bins=100, min=0, max=0):
@@ -57,3 +61,21 @@ def recurrent(torch, put):
         operator = getattr(torch.ops.aten, name).input
         put(operator, "py_kernels", {key: function for key in operator.py_kernels})
         put(operator, "_dispatch_cache", {})
+
+
+def grid_sampled(x, grid):
+    """https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cudnn/GridSampler.cpp, cudnn_grid_sampler_forward"""
+    return x.new_empty(grid.shape[0], x.shape[1], grid.shape[1], grid.shape[2])
+
+
+def gru_cell(input_gates, hidden_gates, hx, input_bias=None, hidden_bias=None):
+    """The state, and the gates that backward reads: https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/cuda/RNN.cu, _thnn_fused_gru_cell_cuda"""
+    return hx.new_empty(hx.shape), hx.new_empty(hx.shape[0], 5 * hx.shape[1])
+
+
+def lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
+    """Both states, and the gates: RNN.cu, _thnn_fused_lstm_cell_cuda"""
+    return cx.new_empty(cx.shape), cx.new_empty(cx.shape), input_gates.new_empty(input_gates.shape)
+
+
+GPU_ONLY = {"cudnn_grid_sampler": grid_sampled, "_thnn_fused_gru_cell": gru_cell, "_thnn_fused_lstm_cell": lstm_cell}

@@ -1,0 +1,106 @@
+package modelcode
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/internal/model/exported"
+	"github.com/plimsoll/plimsoll/internal/model/job"
+	"github.com/plimsoll/plimsoll/internal/script/probe/probetest"
+)
+
+func pictureReader(t *testing.T) *Reader {
+	return &Reader{Python: probetest.Python(t), Cache: t.TempDir(), Env: os.Environ()}
+}
+
+// given are the shapes of a graph's inputs for a batch of 2 and samples of 16 tokens.
+func given(t *testing.T, g *exported.Graph) (out [][]int) {
+	b, err := g.Bind(func(s exported.Symbol) (int64, error) { return map[string]int64{"batch": 2, "seq": 16}[s.Name], nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range g.Inputs {
+		if g.Values[v].Role == exported.UserInput {
+			out = append(out, b.Dims(g.Values[v].Sizes))
+		}
+	}
+	return out
+}
+
+func TestPicturesComeAsProcessorsGiveThem(t *testing.T) {
+	t.Parallel()
+	r := pictureReader(t)
+	small := `"hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"intermediate_size":128`
+	for name, c := range map[string]struct {
+		config string
+		first  []int // the first input
+		inputs int
+	}{
+		"patches with their rows and columns": {`{"model_type":"kimi_k25_vision",` + small + `,"patch_size":14}`, []int{512, 3, 14, 14}, 2},
+		"frames as samples of their own":      {`{"model_type":"xclip_vision_model",` + small + `,"mit_hidden_size":64,"image_size":32,"patch_size":16,"num_frames":4}`, []int{8, 3, 32, 32}, 1},
+		"patches that a pool divides":         {`{"model_type":"gemma4_vision",` + small + `,"head_dim":16,"num_key_value_heads":4,"patch_size":16,"pooling_kernel_size":3}`, []int{2, 144, 768}, 2},
+		"a strip of patches":                  {`{"model_type":"minicpmv4_6_vision",` + small + `,"image_size":64,"patch_size":16,"insert_layer_id":0}`, []int{1, 3, 16, 2 * 16 * 16}, 2},
+		"maps of another part":                {`{"model_type":"sam3_mask_decoder","hidden_size":32,"num_attention_heads":4}`, []int{2, 100, 32}, 6},
+		"images by another name":              {`{"model_type":"florence_vision","embed_dim":[32,64],"depths":[1,1],"num_heads":[2,4],"num_groups":[2,4],"patch_size":[7,3],"patch_stride":[4,2],"patch_padding":[3,1],"patch_prenorm":[false,true]}`, []int{2, 3, 224, 224}, 1},
+	} {
+		g, err := r.Graph(job.Job{Batch: 2, Seq: 16}, []byte(c.config))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := given(t, g); len(got) != c.inputs || !slices.Equal(got[0], c.first) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestModelsWithoutATrainingStepSayWhatToPredict(t *testing.T) {
+	t.Parallel()
+	r := pictureReader(t)
+	for kind, why := range map[string]string{
+		"chameleon_vqgan": "ChameleonVQVAE has no forward pass of its own: its code is called by parts from the model around it; predict chameleon, which it is a part of",
+		"sam2_video":      "Sam2VideoModel is for inference alone: its forward pass runs under torch.inference_mode; predict sam2, its model of single images, to train it",
+		"idefics_vision":  "idefics_vision is no model by itself: transformers has only its configuration; predict idefics, which it is a part of",
+		"layoutxlm":       "layoutxlm is no model by itself: transformers has only its configuration; its checkpoints are of model_type layoutlmv2: predict that",
+	} {
+		if _, err := r.Graph(job.Job{Batch: 2, Seq: 16}, []byte(`{"model_type":"`+kind+`"}`)); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+func TestCodeThatTakesOneSampleAtATimeIsReadWithOne(t *testing.T) {
+	t.Parallel()
+	r := pictureReader(t)
+	config := []byte(`{"model_type":"tvp","hidden_size":32,"intermediate_size":64,"num_hidden_layers":1,"num_attention_heads":2,"num_frames":2,"max_img_size":64,"visual_prompt_size":16,"vocab_size":100,
+		"backbone_config":{"model_type":"resnet","embedding_size":16,"hidden_sizes":[16,32],"depths":[1,1],"out_features":["stage2"]}}`)
+	if _, err := r.Graph(job.Job{Batch: 2, Seq: 16}, config); err == nil || !strings.Contains(err.Error(), "the code of TvpModel takes one sample at a time; set --batch 1") {
+		t.Errorf("two samples: %v", err)
+	}
+	g, err := r.Graph(job.Job{Batch: 1, Seq: 16}, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := given(t, g); !slices.ContainsFunc(got, func(s []int) bool { return slices.Equal(s, []int{1, 2, 3, 64, 64}) }) {
+		t.Errorf("one sample: %v", got)
+	}
+}
+
+func TestALoopThatTheModelEndsRunsAsLongAsItMay(t *testing.T) {
+	t.Parallel()
+	g, err := pictureReader(t).Graph(job.Job{Batch: 2}, []byte(`{"model_type":"slanet","hidden_size":16,"out_channels":2,"max_text_length":5,"post_conv_out_channels":16}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := 0
+	for _, n := range g.Nodes {
+		if n.Target == "aten.gru_cell.default" {
+			cells++
+		}
+	}
+	if cells != 6 {
+		t.Errorf("%d steps of at most 6", cells)
+	}
+}
