@@ -188,6 +188,9 @@ func convolutional(t *testing.T, rows []row) {
 		if os.Getenv("PLIMSOLL_ROWS") == "" && math.Abs(r.off()) > 3 {
 			t.Errorf("%s is off by %+.2f %%", r.ID, r.off())
 		}
+		if between := r.got.Range; between == nil && math.Abs(r.off()) > 1 || between != nil && (r.Measured.PeakAllocated < between.Low || r.Measured.PeakAllocated > between.High) {
+			t.Errorf("%s is off by %+.2f %%, and its range is %+v: what was measured, %s, has to lie in one", r.ID, r.off(), between, r.Measured.PeakAllocated)
+		}
 	}
 	t.Logf("convolutions: %d of %d models within 1 %%", near, len(rows))
 	if near*10 < len(rows)*9 {

@@ -79,6 +79,7 @@ func withoutWorkspaces(safe units.Bytes, t *tape.Tape, m Machine) (units.Bytes, 
 type convolutions struct {
 	largest    units.Bytes
 	doubt      units.Bytes // the part of it that measured neighbours took
+	excess     units.Bytes // the largest part of a workspace on the tape that measured neighbours did without
 	unmeasured bool
 	any        bool // a convolution runs
 	tries      bool // plans are tried out (torch.backends.cudnn.benchmark)
@@ -87,29 +88,57 @@ type convolutions struct {
 // see is told of every operator that may take other memory than the tape says.
 func (c *convolutions) see(w eager.Work) {
 	c.largest = max(c.largest, w.Spare)
-	c.doubt = max(c.doubt, w.Doubt)
+	c.doubt, c.excess = max(c.doubt, w.Doubt), max(c.excess, w.Excess)
 	c.unmeasured = c.unmeasured || w.Unmeasured
 	c.any = c.any || w.Kind == eager.Convolved
 }
 
-// doubtful is the share of a peak from which on the doubt about one workspace makes the answer a range.
-const doubtful = 0.25
+// doubted is the part of a peak from which on the doubt about plans makes the answer a range.
+const doubted = 50
 
-// between is where the peak of a tape lies on a card where cuDNN's workspaces were not measured: without any, and with the largest beside the peak. There is
-// never more than one at a time. Where they were measured, it is a range if neighbours of a convolution took so much more that it would decide the answer: the
-// lower end is then without any workspace, for neighbours took less, too.
-func (c convolutions) between(t *tape.Tape, peak units.Bytes, m Machine) (*report.Range, error) {
+// ends is the part of them by which the ends of such a range are wider than the plans say: the rest is not exact to the byte either.
+const ends = 200
+
+// uncounted is where a peak lies on a card where cuDNN's workspaces were not measured: without any, and with the largest beside it. There is never more than one at a time.
+func (c convolutions) uncounted(peak units.Bytes, m Machine) *report.Range {
+	if c.largest == 0 {
+		return nil
+	}
+	return &report.Range{Low: peak, High: peak + c.largest, Why: "cuDNN's workspaces for convolutions were not measured on " + m.Card.Title + "; the peak counts none of them"}
+}
+
+// decides tells whether other plans of cuDNN's may change a peak so much that the answer is a range.
+func (c convolutions) decides(peak units.Bytes) bool { return max(c.doubt, c.excess) > peak/doubted }
+
+// byPlans is the range of peaks with the least and the most that measured neighbours of convolutions took; nil where that decides nothing.
+func byPlans(low, high units.Bytes) *report.Range {
+	if high-low <= high/doubted {
+		return nil
+	}
+	return &report.Range{Low: low - low/ends, High: high + high/ends, Why: "it is not known which of its plans cuDNN runs for some convolutions: layers of nearly their shapes were measured with more and with less"}
+}
+
+// otherPlans trains a job once more with the least and with the most that its convolutions may take, where the table of workspaces is not sure and that would decide the answer.
+func otherPlans(j job.Job, src Source, m Machine, peak units.Bytes, c convolutions) (*report.Range, error) {
 	switch {
-	case c.unmeasured && c.largest > 0:
-		return &report.Range{Low: peak, High: peak + c.largest, Why: "cuDNN's workspaces for convolutions were not measured on " + m.Card.Title + "; the peak counts none of them"}, nil
-	case float64(c.doubt) > doubtful*float64(peak):
-		bare, err := play(rigid(t), m)
+	case c.unmeasured:
+		return c.uncounted(peak, m), nil
+	case !c.decides(peak):
+		return nil, nil
+	}
+	low, high := peak, peak
+	for _, plans := range []eager.Plans{eager.LeastPlans, eager.MostPlans} {
+		p, _, _, err := train(j, src, m, 0, func(p *eager.Process) { p.Plans = plans })
 		if err != nil {
 			return nil, err
 		}
-		return &report.Range{Low: min(bare.peak, peak), High: peak + c.doubt, Why: "cuDNN may take up to " + c.doubt.Short() + " more for one convolution, or less: layers of nearly its shape were measured with both"}, nil
+		with, err := play(p.Tape(), m)
+		if err != nil {
+			return nil, err
+		}
+		low, high = min(low, with.peak), max(high, with.peak)
 	}
-	return nil, nil
+	return byPlans(low, high), nil
 }
 
 // rigid is a tape in which the workspaces that cuDNN can do without have a byte.

@@ -33,7 +33,7 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 	conv.tries = t.Benchmark()
 	r.Safe = safeBound(max(played.reserved, played.upward), conv)
 	if conv.any {
-		if r.Range, err = otherPlans(&r, t, m, conv); err != nil {
+		if r.Range, err = followedPlans(&r, t, m, conv); err != nil {
 			return nil, err
 		}
 		if r.Safe, err = withoutWorkspaces(r.Safe, written, m); err != nil {
@@ -81,9 +81,9 @@ func Followed(t *traced.Trace, title string, m Machine) (*Result, error) {
 	return &Result{Report: r, Tape: written}, nil
 }
 
-// otherPlans plays what a script did once more with other plans of cuDNN's: with the most they are known to take for the bound, and with the least and the most that measured neighbours took for a range, where
+// followedPlans plays what a script did once more with other plans of cuDNN's: with the most they are known to take for the bound, and with the least and the most that measured neighbours took for a range, where
 // the table of workspaces is not sure and that would decide the answer.
-func otherPlans(r *report.Prediction, t *traced.Trace, m Machine, conv convolutions) (*report.Range, error) {
+func followedPlans(r *report.Prediction, t *traced.Trace, m Machine, conv convolutions) (*report.Range, error) {
 	var with [3]*played
 	for i, plans := range []eager.Plans{eager.BoundPlans, eager.LeastPlans, eager.MostPlans} {
 		var err error
@@ -93,20 +93,11 @@ func otherPlans(r *report.Prediction, t *traced.Trace, m Machine, conv convoluti
 	}
 	bound, low, high := with[0], min(with[1].peak, r.Peak.Allocated), max(with[2].peak, r.Peak.Allocated)
 	r.Safe = max(r.Safe, safeBound(max(bound.reserved, bound.upward), convolutions{})) + workspaceSegments*oneSegment
-	switch {
-	case conv.unmeasured:
-		return conv.between(nil, r.Peak.Allocated, m)
-	case high-low <= high/doubted:
-		return nil, nil
+	if conv.unmeasured {
+		return conv.uncounted(r.Peak.Allocated, m), nil
 	}
-	return &report.Range{Low: low - low/ends, High: high + high/ends, Why: "it is not known which of its plans cuDNN runs for some convolutions: layers of nearly their shapes were measured with more and with less"}, nil
+	return byPlans(low, high), nil
 }
-
-// doubted is the part of a peak from which on the doubt about plans makes the answer of a followed script a range.
-const doubted = 50
-
-// ends is the part of them by which the ends of such a range are wider than the plans say: the rest is not exact to the byte either.
-const ends = 200
 
 // AtLeast marks a prediction as one of a part of the run. Whether the run fits is then not known, unless the part does not: or unless its steps repeat, which is
 // all that most scripts do.

@@ -144,7 +144,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	r.Params, r.Trainable = count(model.Root())
 	conv.tries = j.Benchmark
 	r.Safe = boundOf(j, m.Conf, max(played.reserved, played.upward), conv)
-	if r.Range, err = conv.between(done.tape, played.peak, m); err != nil {
+	if r.Range, err = otherPlans(j, src, m, played.peak, conv); err != nil {
 		return nil, err
 	}
 	byRouting(&r, j, v, model)

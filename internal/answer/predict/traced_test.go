@@ -33,8 +33,6 @@ func tracedGraph(t *testing.T, parts ...string) *exported.Graph {
 
 // unread are the measured architectures without a graph: why they were not read from their code on the machine that read the others.
 var unread = map[string]string{
-	"tapas":                    "asks for values that depend on weights",
-	"timm_wrapper":             "needs timm and Pillow, which were not installed",
 	"falcon_mamba-causal-lm-1": "ten thousand operators, like its first row",
 }
 
@@ -65,7 +63,7 @@ func TestArchitecturesThatAreNotBuiltInAgreeWithMeasurements(t *testing.T) {
 		if res.Report.Params != r.Measured.Params {
 			t.Errorf("%s: %d parameters, %d measured", r.ID, res.Report.Params, r.Measured.Params)
 		}
-		if math.Abs(e) > 5 {
+		if math.Abs(e) > 1 {
 			t.Errorf("%s: peak %+.2f %%", r.ID, e)
 		}
 		if math.Abs(e) > 0.05 {

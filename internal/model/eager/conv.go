@@ -102,7 +102,7 @@ func (s convShape) work(op string, pass cudnn.Pass, flops float64, read, written
 	}
 	w.Spare, w.Unmeasured = s.spare(need, read+written), s.table == nil
 	if s.table != nil && need.Sure < agreed && !need.Tried {
-		w.Doubt = max(0, need.High-need.Takes)
+		w.Doubt, w.Excess = max(0, need.High-need.Takes), max(0, need.Takes-need.Low)
 	}
 	if s.table != nil && s.x.Dim(0) >= unmeasuredBatch && !need.Tried {
 		w.Doubt = max(w.Doubt, s.described().Transformed()-need.Takes)

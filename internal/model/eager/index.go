@@ -134,6 +134,17 @@ func (t *Tensor) AssignInPlace(o *Tensor) *Tensor {
 	return t
 }
 
+// ViewOf gives a view the history of the tensor that was written into since it was made: autograd makes its node anew, as one of as_strided
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/torch/csrc/autograd/variable.cpp, VariableHooks::grad_fn), whose gradient has all of the tensor.
+func (t *Tensor) ViewOf(whole *Tensor) {
+	t.alive()
+	p := t.p
+	n := p.record("AsStridedBackward0", whole)
+	full := whole.Layout
+	n.backward(func(g []*Tensor) []*Tensor { return []*Tensor{p.zerosLike(full, g[0].DType)} })
+	t.rebase(n)
+}
+
 // Sort gives sorted values and indices.
 func (t *Tensor) Sort() (values, indices *Tensor) { return t.ordered("aten::sort", t.Sizes) }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/tensor"
 )
 
-// Linear is F.linear: x·wᵀ + b. With a bias and a 2-D or contiguous 3-D input it is one addmm on a flattened view, else a
-// matmul to which the bias is added in place (aten/src/ATen/native/Linear.cpp, 2.11). Autocast casts the last argument first.
+// Linear is F.linear: x·wᵀ + b. With a bias and a 2-D or contiguous input it is one addmm on a flattened view, else a
+// matmul to which the bias is added in place (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/Linear.cpp, linear). Autocast casts the last argument first.
 func Linear(x, w, b *Tensor) *Tensor {
 	p := x.p
 	bias := p.lower(b)
@@ -17,9 +17,9 @@ func Linear(x, w, b *Tensor) *Tensor {
 	switch {
 	case bias != nil && in.Rank() == 2:
 		out = p.addmm(bias, in, weight.Transpose(0, 1))
-	case bias != nil && in.Rank() == 3 && in.IsContiguous():
-		lead := in.Sizes[:2]
-		out = p.addmm(bias, in.View(-1, in.Dim(-1)), weight.Transpose(0, 1)).View(lead[0], lead[1], -1)
+	case bias != nil && in.IsContiguous():
+		lead := append(slices.Clone(in.Sizes[:in.Rank()-1]), -1)
+		out = p.addmm(bias, in.View(-1, in.Dim(-1)), weight.Transpose(0, 1)).View(lead...)
 	default:
 		out = Matmul(in, weight.Transpose(0, 1))
 		if bias != nil {

@@ -54,6 +54,7 @@ type Work struct {
 	Call       int         // of what a checkpointed call runs again: its number in the forward pass, from 1
 	Spare      units.Bytes // how much more it may take than the tape says: another plan of cuDNN's, a tensor from the host that finds no free block
 	Doubt      units.Bytes // how much of that measured neighbours of a convolution really took, where they disagree
+	Excess     units.Bytes // how much less than the tape says such neighbours took
 	Unmeasured bool        // its workspace was never measured on this card: the tape holds none
 }
 

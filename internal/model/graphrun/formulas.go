@@ -53,8 +53,11 @@ func (o *graphOp) byFormula() ([]*eager.Tensor, bool) {
 	saved, results := o.saved(overloads)
 	f.Saved = saved
 	if o.inPlace() {
-		f.Target = o.whole()
-		return []*eager.Tensor{o.p.Formula(f)[0]}, true
+		var parts []int
+		f.Target, parts = o.whole()
+		out := []*eager.Tensor{o.p.Formula(f)[0]}
+		o.written(f.Target, parts)
+		return out, true
 	}
 	for i, v := range o.node.Outputs {
 		if v < 0 {
@@ -101,20 +104,31 @@ func (o *graphOp) inPlace() bool {
 	return strings.HasSuffix(base, "_") && !strings.HasSuffix(base, "__")
 }
 
-// whole is the tensor whose history an operator changes that writes into its first argument: the one that this is a part of.
-func (o *graphOp) whole() *eager.Tensor {
+// whole is the tensor whose history an operator changes that writes into its first argument, the one that this is a part of, and the values that are views of it on the way there.
+func (o *graphOp) whole() (*eager.Tensor, []int) {
 	at := o.node.Tensor("self")
+	var parts []int
 	for o.plan.maker != nil && at >= 0 && o.plan.maker[at] >= 0 {
 		n := &o.plan.nodes[o.plan.maker[at]]
 		if !viewing(n.Target) || n.Tensor("self") < 0 || o.vals[n.Tensor("self")] == nil {
 			break
 		}
+		parts = append(parts, at)
 		at = n.Tensor("self")
 	}
 	if at >= 0 && o.vals[at] != nil && o.fixed[at] == nil {
-		return o.vals[at]
+		return o.vals[at], parts
 	}
-	return o.self()
+	return o.self(), nil
+}
+
+// written gives the views of a tensor that was written into the history that it has now.
+func (o *graphOp) written(whole *eager.Tensor, parts []int) {
+	for _, v := range parts {
+		if o.vals[v] != nil && o.vals[v] != whole {
+			o.vals[v].ViewOf(whole)
+		}
+	}
 }
 
 // strided is a view with the sizes, strides and type that the trace states; its gradient is a view as well (view_as_complex, view_as_real), or, where the view

@@ -408,7 +408,9 @@ func (o *graphOp) assign() *eager.Tensor {
 	if len(all) < 2 {
 		return part
 	}
-	o.whole().AssignInPlace(all[1])
+	whole, parts := o.whole()
+	whole.AssignInPlace(all[1])
+	o.written(whole, parts)
 	return part
 }
 
