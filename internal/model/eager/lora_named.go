@@ -141,15 +141,15 @@ func (e *EmbeddingModule) adapt(o LoRA) error {
 
 // Call is Embedding.forward of a table with adapters. The table's own multiplication by a number, where it has one, is an operator of the model's that follows;
 // PEFT repeats it on what the adapter gives.
-func (e *EmbeddingModule) Call(indices *Tensor, padding bool) *Tensor {
+func (e *EmbeddingModule) Call(indices *Tensor) *Tensor {
 	c := e.Enter(indices)
-	result := c.Let(Embedding(indices, e.Weight, padding))
+	result := c.Let(Embedding(indices, e.Weight))
 	d := result.DType
 	var scale *Tensor
 	if e.lora.magnitude != nil {
 		scale = c.Let(e.dora())
 	}
-	after := c.Let(Embedding(indices, e.lora.a.Transpose(0, 1), padding))
+	after := c.Let(Embedding(indices, e.lora.a.Transpose(0, 1)))
 	delta := Matmul(after, e.lora.b.Transpose(0, 1))
 	if scale != nil {
 		delta = scale.Mul(delta)

@@ -397,17 +397,16 @@ func (l *LayerNormModule) Forward(x *Tensor) *Tensor {
 // EmbeddingModule is nn.Embedding.
 type EmbeddingModule struct {
 	*Module
-	Weight  *Tensor
-	Padding bool // has a padding_idx
+	Weight *Tensor
 
 	lora   *adapter // beside the frozen table, where set
 	scaled bool     // its results are multiplied by a number
 }
 
 // Embedding registers an nn.Embedding.
-func (m *Module) Embedding(name string, rows, width int, padding bool) *EmbeddingModule {
+func (m *Module) Embedding(name string, rows, width int) *EmbeddingModule {
 	c := m.Child(name)
-	e := &EmbeddingModule{Module: c, Weight: c.Param("weight", rows, width), Padding: padding}
+	e := &EmbeddingModule{Module: c, Weight: c.Param("weight", rows, width)}
 	m.root.named = append(m.root.named, e)
 	return e
 }
@@ -415,10 +414,10 @@ func (m *Module) Embedding(name string, rows, width int, padding bool) *Embeddin
 // Forward calls the module.
 func (e *EmbeddingModule) Forward(indices *Tensor) *Tensor {
 	if e.lora != nil {
-		return e.Call(indices, e.Padding)
+		return e.Call(indices)
 	}
 	c := e.Enter(indices)
-	return c.Return(Embedding(indices, e.Weight, e.Padding))
+	return c.Return(Embedding(indices, e.Weight))
 }
 
 // NameInputs says that the model tells with AsInput which results are those of its input embeddings; otherwise they are those of the first table.

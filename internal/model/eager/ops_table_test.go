@@ -163,7 +163,7 @@ var replays = map[string]func(b *bench) func() *Tensor{
 	},
 	"embedding": func(b *bench) func() *Tensor {
 		w := b.param(50257, 1024)
-		return func() *Tensor { return Embedding(b.x[0], w, false) }
+		return func() *Tensor { return Embedding(b.x[0], w) }
 	},
 	"lm_head_loss": func(b *bench) func() *Tensor {
 		w, target := b.param(50257, 1024), b.constant(tensor.Int64, 2048)

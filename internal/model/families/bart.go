@@ -23,7 +23,7 @@ func newBart(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) 
 	root := eager.NewModel(p, s.DType)
 	m := &bart{root: root, model: root.Child("model"), spec: s}
 	vocab, width := c.Int("vocab_size"), c.Int("d_model")
-	shared := m.model.Embedding("shared", vocab, width, !c.Null("pad_token_id"))
+	shared := m.model.Embedding("shared", vocab, width)
 	var err error
 	if m.encoder, err = newBartSide(m.model, c, s, "encoder"); err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ type bartSide struct {
 func newBartSide(model *eager.Module, c *hfconfig.Config, s Spec, side string) (*bartSide, error) {
 	m, width := model.Child(side), c.Int("d_model")
 	b := &bartSide{Module: m, spec: s, dropout: c.Float("dropout")}
-	b.tokens = m.Embedding("embed_tokens", c.Int("vocab_size"), width, !c.Null("pad_token_id"))
-	b.places = m.Embedding("embed_positions", c.Int("max_position_embeddings")+2, width, false)
+	b.tokens = m.Embedding("embed_tokens", c.Int("vocab_size"), width)
+	b.places = m.Embedding("embed_positions", c.Int("max_position_embeddings")+2, width)
 	layers, err := seqLayers(m, c, s, side)
 	b.layers = layers
 	b.norm = m.LayerNorm("layernorm_embedding", width)
@@ -104,7 +104,7 @@ func newBartSide(model *eager.Module, c *hfconfig.Config, s Spec, side string) (
 // words is BartScaledWordEmbedding.forward: a product even where the scale is one.
 func (b *bartSide) words(ids *eager.Tensor) *eager.Tensor {
 	c := b.tokens.Enter(ids)
-	return c.Return(eager.Embedding(ids, b.tokens.Weight, b.tokens.Padding).MulScalar())
+	return c.Return(eager.Embedding(ids, b.tokens.Weight).MulScalar())
 }
 
 // positions is BartLearnedPositionalEmbedding.forward on [rows, seq] positions.
@@ -112,7 +112,7 @@ func (b *bartSide) positions(rows, seq int) *eager.Tensor {
 	p := b.Process()
 	c := b.places.Enter()
 	at := c.Let(p.Empty("aten::arange", tensor.Int64, 1, seq).Expand(rows, -1))
-	return c.Return(eager.Embedding(at.AddScalar(), b.places.Weight, false))
+	return c.Return(eager.Embedding(at.AddScalar(), b.places.Weight))
 }
 
 func (b *bartSide) encode(ids *eager.Tensor) *eager.Tensor {

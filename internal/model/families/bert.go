@@ -163,17 +163,17 @@ type bertEmbeddings struct {
 func newBertEmbeddings(m *eager.Module, c *hfconfig.Config, width int) *bertEmbeddings {
 	rows, places := c.Int("vocab_size"), c.Int("max_position_embeddings")
 	e := &bertEmbeddings{Module: m, perSample: c.Family.Code == "Roberta"}
-	e.word = m.Embedding("word_embeddings", rows, width, !c.Null("pad_token_id"))
+	e.word = m.Embedding("word_embeddings", rows, width)
 	if !e.perSample {
-		e.place = m.Embedding("position_embeddings", places, width, false)
+		e.place = m.Embedding("position_embeddings", places, width)
 	}
-	e.kind = m.Embedding("token_type_embeddings", c.Int("type_vocab_size"), width, false)
+	e.kind = m.Embedding("token_type_embeddings", c.Int("type_vocab_size"), width)
 	e.norm = m.LayerNorm("LayerNorm", width)
 	e.drop = m.Dropout("dropout", c.Float("hidden_dropout_prob"))
 	e.positions = m.Buffer("position_ids", tensor.Int64, 1, places)
 	m.Buffer("token_type_ids", tensor.Int64, 1, places)
 	if e.perSample {
-		e.place = m.Embedding("position_embeddings", places, width, !c.Null("pad_token_id"))
+		e.place = m.Embedding("position_embeddings", places, width)
 	}
 	return e
 }

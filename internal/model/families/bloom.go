@@ -26,7 +26,7 @@ func newBloom(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error)
 	m := &bloom{decoder: newDecoder(p, c, s), heads: c.Int("n_head")}
 	model := m.root.Child("transformer")
 	hidden := c.Int("hidden_size")
-	m.embed = model.Embedding("word_embeddings", c.Int("vocab_size"), hidden, false)
+	m.embed = model.Embedding("word_embeddings", c.Int("vocab_size"), hidden)
 	m.norm = model.LayerNorm("word_embeddings_layernorm", hidden)
 	list := model.Child("h")
 	for i := range c.Int("n_layer") {

@@ -119,7 +119,7 @@ func newDebertaBody(m *eager.Module, c *hfconfig.Config, s Spec) (*debertaBody, 
 		b.layers = append(b.layers, l)
 	}
 	if c.Bool("relative_attention") {
-		b.places = b.encoder.Embedding("rel_embeddings", 2*debertaSpan(c), hidden, false)
+		b.places = b.encoder.Embedding("rel_embeddings", 2*debertaSpan(c), hidden)
 	}
 	if slices.ContainsFunc(strings.Split(c.String("norm_rel_ebd"), "|"), isLayerNorm) {
 		b.norm = b.encoder.LayerNorm("LayerNorm", hidden)
@@ -201,12 +201,12 @@ type debertaEmbeddings struct {
 
 func newDebertaEmbeddings(m *eager.Module, c *hfconfig.Config) *debertaEmbeddings {
 	width, places := c.Int("embedding_size"), c.Int("max_position_embeddings")
-	e := &debertaEmbeddings{Module: m, word: m.Embedding("word_embeddings", c.Int("vocab_size"), width, !c.Null("pad_token_id"))}
+	e := &debertaEmbeddings{Module: m, word: m.Embedding("word_embeddings", c.Int("vocab_size"), width)}
 	if c.Bool("position_biased_input") {
-		e.place = m.Embedding("position_embeddings", places, width, false)
+		e.place = m.Embedding("position_embeddings", places, width)
 	}
 	if c.Int("type_vocab_size") > 0 {
-		e.kind = m.Embedding("token_type_embeddings", c.Int("type_vocab_size"), width, false)
+		e.kind = m.Embedding("token_type_embeddings", c.Int("type_vocab_size"), width)
 	}
 	if width != c.Int("hidden_size") {
 		e.project = m.Linear("embed_proj", width, c.Int("hidden_size"), false)

@@ -69,8 +69,8 @@ type distilBody struct {
 func newDistilBody(m *eager.Module, c *hfconfig.Config, s Spec) (*distilBody, error) {
 	width, places := c.Int("dim"), c.Int("max_position_embeddings")
 	b := &distilBody{Module: m, spec: s, embeddings: m.Child("embeddings")}
-	b.word = b.embeddings.Embedding("word_embeddings", c.Int("vocab_size"), width, !c.Null("pad_token_id"))
-	b.place = b.embeddings.Embedding("position_embeddings", places, width, false)
+	b.word = b.embeddings.Embedding("word_embeddings", c.Int("vocab_size"), width)
+	b.place = b.embeddings.Embedding("position_embeddings", places, width)
 	b.norm = b.embeddings.LayerNorm("LayerNorm", width)
 	b.drop = b.embeddings.Dropout("dropout", c.Float("dropout"))
 	b.positions = b.embeddings.Buffer("position_ids", tensor.Int64, 1, places)

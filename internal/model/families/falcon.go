@@ -21,7 +21,7 @@ func newFalcon(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error
 	m := &falcon{decoder: newDecoder(p, c, s), heads: c.Int("num_attention_heads"), alibi: c.Bool("alibi")}
 	model := m.root.Child("transformer")
 	hidden := c.Int("hidden_size")
-	m.embed = model.Embedding("word_embeddings", c.Int("vocab_size"), hidden, false)
+	m.embed = model.Embedding("word_embeddings", c.Int("vocab_size"), hidden)
 	list := model.Child("h")
 	for i := range c.Int("num_hidden_layers") {
 		l, err := newFalconLayer(list.Item(i), c, s)

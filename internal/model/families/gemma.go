@@ -16,7 +16,7 @@ func newGemma(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error)
 	}
 	m, err := newStack(p, c, s, parts{
 		embed: func(model *eager.Module) (func(*eager.Tensor) *eager.Tensor, *eager.Tensor) {
-			e := newScaledEmbedding(model, "embed_tokens", c.Int("vocab_size"), c.Int("hidden_size"), !c.Null("pad_token_id"), s.DType)
+			e := newScaledEmbedding(model, "embed_tokens", c.Int("vocab_size"), c.Int("hidden_size"), s.DType)
 			return e.forward, e.Weight
 		},
 		layer: func(m *eager.Module, _ int) (stackLayer, error) { return newGemmaLayer(m, c, s) },
@@ -50,14 +50,14 @@ type scaledEmbedding struct {
 	scale *eager.Tensor
 }
 
-func newScaledEmbedding(m *eager.Module, name string, rows, width int, padding bool, d tensor.DType) *scaledEmbedding {
-	e := m.Embedding(name, rows, width, padding)
+func newScaledEmbedding(m *eager.Module, name string, rows, width int, d tensor.DType) *scaledEmbedding {
+	e := m.Embedding(name, rows, width)
 	return &scaledEmbedding{e, e.Buffer("embed_scale", d)}
 }
 
 func (e *scaledEmbedding) forward(ids *eager.Tensor) *eager.Tensor {
 	c := e.Enter(ids)
-	return c.Return(eager.Embedding(ids, e.Weight, e.Padding).Mul(e.scale))
+	return c.Return(eager.Embedding(ids, e.Weight).Mul(e.scale))
 }
 
 // gemmaNorm is GemmaRMSNorm: the weight is applied in fp32, as 1 + weight.

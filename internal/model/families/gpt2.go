@@ -23,8 +23,8 @@ func newGPT2(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) 
 	m := &gpt2{decoder: newDecoder(p, c, s)}
 	model := m.root.Child("transformer")
 	hidden := c.Int("n_embd")
-	m.wte = model.Embedding("wte", c.Int("vocab_size"), hidden, false)
-	m.wpe = model.Embedding("wpe", c.Int("n_positions"), hidden, false)
+	m.wte = model.Embedding("wte", c.Int("vocab_size"), hidden)
+	m.wpe = model.Embedding("wpe", c.Int("n_positions"), hidden)
 	m.drop = model.Dropout("drop", c.Float("embd_pdrop"))
 	list := model.Child("h")
 	for i := range c.Int("n_layer") {

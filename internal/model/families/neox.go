@@ -19,7 +19,7 @@ func newNeoX(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) 
 	m := &neoX{decoder: newDecoder(p, c, s)}
 	model := m.root.Child(c.Family.Prefix)
 	hidden := c.Int("hidden_size")
-	m.embed = model.Embedding("embed_in", c.Int("vocab_size"), hidden, false)
+	m.embed = model.Embedding("embed_in", c.Int("vocab_size"), hidden)
 	m.drop = model.Dropout("emb_dropout", c.Float("hidden_dropout"))
 	list := model.Child("layers")
 	for i := range c.Int("num_hidden_layers") {

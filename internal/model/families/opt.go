@@ -26,8 +26,8 @@ func newOPT(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	m := &opt{decoder: newDecoder(p, c, s)}
 	decoder := m.root.Child("model").Child("decoder")
 	hidden, width := c.Int("hidden_size"), c.Int("word_embed_proj_dim")
-	m.tokens = decoder.Embedding("embed_tokens", c.Int("vocab_size"), width, !c.Null("pad_token_id"))
-	m.places = decoder.Embedding("embed_positions", c.Int("max_position_embeddings")+2, hidden, false)
+	m.tokens = decoder.Embedding("embed_tokens", c.Int("vocab_size"), width)
+	m.places = decoder.Embedding("embed_positions", c.Int("max_position_embeddings")+2, hidden)
 	if width != hidden {
 		m.projectOut = decoder.Linear("project_out", hidden, width, false)
 		m.projectIn = decoder.Linear("project_in", width, hidden, false)

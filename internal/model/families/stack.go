@@ -101,7 +101,7 @@ func (m *stack) model(ids *eager.Tensor) *eager.Tensor {
 // plainEmbedding is embed_tokens of most families.
 func plainEmbedding(c *hfconfig.Config) func(*eager.Module) (func(*eager.Tensor) *eager.Tensor, *eager.Tensor) {
 	return func(model *eager.Module) (func(*eager.Tensor) *eager.Tensor, *eager.Tensor) {
-		e := model.Embedding("embed_tokens", c.Int("vocab_size"), c.Int("hidden_size"), !c.Null("pad_token_id"))
+		e := model.Embedding("embed_tokens", c.Int("vocab_size"), c.Int("hidden_size"))
 		return e.Forward, e.Weight
 	}
 }

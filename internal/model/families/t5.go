@@ -22,7 +22,7 @@ func newT5(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) {
 	}
 	root := eager.NewModel(p, s.DType)
 	m := &t5{root: root, spec: s, scale: c.Bool("scale_decoder_outputs")}
-	shared := root.Embedding("shared", c.Int("vocab_size"), c.Int("d_model"), false)
+	shared := root.Embedding("shared", c.Int("vocab_size"), c.Int("d_model"))
 	var err error
 	if m.encoder, err = newT5Stack(root.Child("encoder"), c, s, false); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ type t5Stack struct {
 
 func newT5Stack(m *eager.Module, c *hfconfig.Config, s Spec, decoder bool) (*t5Stack, error) {
 	t := &t5Stack{Module: m, spec: s, decoder: decoder}
-	t.tokens = m.Embedding("embed_tokens", c.Int("vocab_size"), c.Int("d_model"), false)
+	t.tokens = m.Embedding("embed_tokens", c.Int("vocab_size"), c.Int("d_model"))
 	count := c.Int("num_layers")
 	if decoder {
 		count = c.Int("num_decoder_layers")
@@ -152,7 +152,7 @@ func newT5Block(m *eager.Module, c *hfconfig.Config, s Spec, decoder, first bool
 	b.self = newT5Attention(list.Item(0), "SelfAttention", c, s)
 	b.self.causal = decoder
 	if first {
-		b.self.buckets = b.self.inner.Embedding("relative_attention_bias", c.Int("relative_attention_num_buckets"), c.Int("num_heads"), false)
+		b.self.buckets = b.self.inner.Embedding("relative_attention_bias", c.Int("relative_attention_num_buckets"), c.Int("num_heads"))
 	}
 	b.self.addNorm(c)
 	last := 1

@@ -33,7 +33,7 @@ func newTitan(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error)
 	}
 	m := &titan{root: eager.NewModel(p, s.DType), spec: s}
 	width := c.Int("hidden_size")
-	m.embed = m.root.Embedding("tok_embeddings", c.Int("vocab_size"), width, false)
+	m.embed = m.root.Embedding("tok_embeddings", c.Int("vocab_size"), width)
 	list := m.root.Child("layers")
 	for i := range c.Int("num_hidden_layers") {
 		m.layers = append(m.layers, newTitanBlock(list.Item(i), c, s))

@@ -29,7 +29,7 @@ func newTune(p *eager.Process, c *hfconfig.Config, s Spec) (eager.Model, error) 
 	}
 	m := &tune{root: eager.NewModel(p, s.DType), spec: s}
 	width, vocab := c.Int("hidden_size"), c.Int("vocab_size")
-	m.embed = m.root.Embedding("tok_embeddings", vocab, width, false)
+	m.embed = m.root.Embedding("tok_embeddings", vocab, width)
 	list := m.root.Child("layers")
 	for i := range c.Int("num_hidden_layers") {
 		m.layers = append(m.layers, newTuneLayer(list.Item(i), c))

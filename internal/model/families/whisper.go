@@ -97,7 +97,7 @@ func newWhisperEncoder(m *eager.Module, c *hfconfig.Config, s Spec) (*whisperEnc
 	two := eager.Conv{Window: eager.Window{Stride: []int{2}, Padding: []int{1}}}
 	e.conv1 = m.Conv("conv1", c.Int("num_mel_bins"), width, true, one, 3)
 	e.conv2 = m.Conv("conv2", width, width, true, two, 3)
-	e.places = m.Embedding("embed_positions", c.Int("max_source_positions"), width, false)
+	e.places = m.Embedding("embed_positions", c.Int("max_source_positions"), width)
 	m.Fix(e.places.Weight)
 	layers, err := seqLayers(m, c, s, "encoder")
 	e.layers = layers
@@ -132,8 +132,8 @@ type whisperDecoder struct {
 func newWhisperDecoder(m *eager.Module, c *hfconfig.Config, s Spec) (*whisperDecoder, error) {
 	width := c.Int("d_model")
 	d := &whisperDecoder{Module: m, spec: s, dropout: c.Float("dropout")}
-	d.tokens = m.Embedding("embed_tokens", c.Int("vocab_size"), width, !c.Null("pad_token_id"))
-	d.places = m.Embedding("embed_positions", c.Int("max_target_positions"), width, false)
+	d.tokens = m.Embedding("embed_tokens", c.Int("vocab_size"), width)
+	d.places = m.Embedding("embed_positions", c.Int("max_target_positions"), width)
 	layers, err := seqLayers(m, c, s, "decoder")
 	d.layers = layers
 	d.norm = m.LayerNorm("layer_norm", width)

@@ -110,11 +110,10 @@ func (o *graphOp) convolve(x *eager.Tensor, args eager.Conv) *eager.Tensor {
 
 // embedding is F.embedding, or the whole call of an nn.Embedding that has adapters.
 func (o *graphOp) embedding() *eager.Tensor {
-	padding := o.int("padding_idx", -1) >= 0
 	if e, ok := o.tables[o.within()]; ok && e.Adapted() && o.node.Tensor("weight") == e.weight {
-		return e.Call(o.arg("indices"), padding)
+		return e.Call(o.arg("indices"))
 	}
-	return eager.Embedding(o.arg("indices"), o.arg("weight"), padding)
+	return eager.Embedding(o.arg("indices"), o.arg("weight"))
 }
 
 // findStacked makes adaptable parameters of those that a trace names as such.
