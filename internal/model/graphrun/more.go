@@ -87,6 +87,7 @@ var moreResults = map[string]func(o *graphOp) []*eager.Tensor{
 	"rnn_relu":            func(o *graphOp) []*eager.Tensor { return o.recurrent(cudnn.RNN) },
 	"gru_cell":            gruCell.run,
 	"lstm_cell":           lstmCell.run,
+	"pad_sequence":        (*graphOp).padSequence,
 	"adaptive_max_pool2d": (*graphOp).adaptiveMax,
 	"max":                 (*graphOp).extreme,
 	"min":                 (*graphOp).extreme,
@@ -131,6 +132,12 @@ func (o *graphOp) solveTriangular() []*eager.Tensor {
 	layout := tensor.Layout{Sizes: o.sizes(0), Strides: o.Dims(o.Values[at].Strides)}
 	a, b := o.self(), o.arg("B")
 	return o.p.Formula(eager.Formula{Op: o.node.Target, Inputs: []*eager.Tensor{a, b}, Saved: []*eager.Tensor{a}, Layouts: []tensor.Layout{layout}, Types: []tensor.DType{o.resultType(at)}, Keeps: []bool{true}})
+}
+
+// padSequence copies sequences into one tensor of the longest of them; copies save nothing
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/PackedSequence.cpp, pad_sequence).
+func (o *graphOp) padSequence() []*eager.Tensor {
+	return o.p.Formula(eager.Formula{Op: o.node.Target, Inputs: o.tensors(), Layouts: []tensor.Layout{tensor.Of(o.sizes(0)...)}, Types: []tensor.DType{o.resultType(o.node.Outputs[0])}, Keeps: []bool{false}})
 }
 
 // pad is F.pad with a constant. Where nothing is added it is a clone, which lies as its input does

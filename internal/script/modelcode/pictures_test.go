@@ -42,7 +42,7 @@ func TestPicturesComeAsProcessorsGiveThem(t *testing.T) {
 		"frames as samples of their own":      {`{"model_type":"xclip_vision_model",` + small + `,"mit_hidden_size":64,"image_size":32,"patch_size":16,"num_frames":4}`, []int{8, 3, 32, 32}, 1},
 		"patches that a pool divides":         {`{"model_type":"gemma4_vision",` + small + `,"head_dim":16,"num_key_value_heads":4,"patch_size":16,"pooling_kernel_size":3}`, []int{2, 144, 768}, 2},
 		"a strip of patches":                  {`{"model_type":"minicpmv4_6_vision",` + small + `,"image_size":64,"patch_size":16,"insert_layer_id":0}`, []int{1, 3, 16, 2 * 16 * 16}, 2},
-		"maps of another part":                {`{"model_type":"sam3_mask_decoder","hidden_size":32,"num_attention_heads":4}`, []int{2, 100, 32}, 6},
+		"maps of another part":                {`{"model_type":"sam3_mask_decoder","hidden_size":32,"num_attention_heads":4}`, []int{2, 200, 32}, 6},
 		"images by another name":              {`{"model_type":"florence_vision","embed_dim":[32,64],"depths":[1,1],"num_heads":[2,4],"num_groups":[2,4],"patch_size":[7,3],"patch_stride":[4,2],"patch_padding":[3,1],"patch_prenorm":[false,true]}`, []int{2, 3, 224, 224}, 1},
 	} {
 		g, err := r.Graph(job.Job{Batch: 2, Seq: 16}, []byte(c.config))

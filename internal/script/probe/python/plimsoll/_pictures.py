@@ -66,7 +66,7 @@ class Pictures:
             "task_inputs": lambda: self.ids(b, read(c, "task_seq_len", default=77)), "classes_input_ids": lambda: self.ids(b * CLASSES, 16), "classes_attention_mask": lambda: self.ones(b * CLASSES, 16),
             "tasks_input_ids": lambda: self.ids(b, 16), "tasks_attention_mask": lambda: self.ones(b, 16), "classes_structure": lambda: self.filled(CLASSES, b), "target_sizes": self.target_sizes,
             "backbone_features": lambda: self.levels(4, 2, 1), "vision_features": lambda: self.features("vision_features"), "vision_pos_embeds": lambda: self.levels(1), "vision_pos_encoding": lambda: self.features("vision_pos_encoding"),
-            "decoder_queries": lambda: self.real(b, read(c, "num_queries", default=100), self.width()), "text_features": lambda: self.real(*text(), self.width()), "prompt_features": lambda: self.real(*text(), self.width()),
+            "decoder_queries": lambda: self.real(b, read(c, "num_queries", default=200), self.width()), "text_features": lambda: self.real(*text(), self.width()), "prompt_features": lambda: self.real(*text(), self.width()),
         }
 
     def side(self):
