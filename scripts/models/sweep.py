@@ -126,6 +126,7 @@ LEFT_OUT = {
     "nemotron": {"num_key_value_heads": 8},
     "smolvlm": {"text_config": {"model_type": "llama", "vocab_size": 128259}},
     "time_series_transformer": {"prediction_length": 24},
+    "zamba": {"num_hidden_layers": 2, "layers_block_type": ["hybrid", "hybrid"]},
     "xmod": {"default_language": "en_XX"},
 }
 

@@ -5,6 +5,7 @@ and sequence, so that one graph serves other sizes. The graph is written in torc
 tensors die after it, and whether it ran without gradients or outside of autocast.
 """
 import contextlib
+import dataclasses
 import gc
 import json
 import re
@@ -16,7 +17,7 @@ DTYPES = {"uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "float16": 
           "complex128": 11, "bool": 12, "bfloat16": 13}
 
 
-LAST = ("last_hidden_state", "pred_masks")  # outputs that most of a model leads to, before those that come first
+LAST = ("logits", "last_hidden_state", "pred_masks")  # outputs that most of a model leads to, before those that come first
 EXPERTS = "expert|moe|rout|gate|switch"  # in the names of modules that send tokens to experts
 
 
@@ -137,6 +138,9 @@ def run(torch, fake, model, batch, autocast, uneven=False):
     from torch.utils import _pytree
 
     recorder = Recorder(torch, model)
+    for value in batch.values():
+        if dataclasses.is_dataclass(value) and type(value) not in _pytree.SUPPORTED_NODES:
+            _pytree.register_dataclass(type(value))
     leaves, form = _pytree.tree_flatten(batch)
     distinct = {id(t): t for t in leaves if isinstance(t, torch.Tensor)}  # labels may be the ids themselves
     order = list(distinct)
@@ -192,7 +196,7 @@ def objective_of(torch, out, gradients):
     loss = out.get("loss") if isinstance(out, dict) else None
     if isinstance(loss, torch.Tensor):
         return loss if loss.dim() == 0 else loss.mean(), "loss"
-    last = [(n, out[n]) for n in LAST if isinstance(out, dict) and isinstance(out.get(n), torch.Tensor) and "logits" not in out]
+    last = [(n, out[n]) for n in LAST if isinstance(out, dict) and isinstance(out.get(n), torch.Tensor)]
     for name, t in [*last, *_leaves(torch, out)]:
         if t.is_floating_point() and gradients(t):
             return t.mean(), name

@@ -48,7 +48,7 @@ class Maker(_sounds.Sounds, _pictures.Pictures, _parts.Parts):
             self.size = Sizes({k: v for k, v in size.items() if k != "image"})
             self.size.used = size.used
         self.variant = variant  # of spectrograms: 1 turns them, 2 has 128 bins, 4 as many as the first linear layer takes; sums do both. Others: below
-        self.parameters = inspect.signature(model.forward).parameters
+        self.parameters = self.taken(model)
         self.kind = type(model).__name__
         self.made = {}
 
@@ -64,6 +64,14 @@ class Maker(_sounds.Sounds, _pictures.Pictures, _parts.Parts):
         t = self.torch.empty(tuple(value.shape), dtype=value.dtype, device="cuda")
         setattr(t, VALUE, value)
         return t
+
+    def known(self, make):
+        """A tensor whose values are those that a function gives."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes():
+            value = make()
+        return self.valued(value)
 
     def ones(self, *shape):
         from torch.utils._python_dispatch import _disable_current_modes

@@ -83,13 +83,9 @@ def heads(transformers, config, wanted, seen=False):
 
 def instead(transformers, config):
     """What to predict in place of a part: the models whose configurations hold one of its kind, as far as its own module or those of its name say."""
-    import importlib
-
-    module = importlib.import_module(type(config).__module__)
-    around = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, transformers.PreTrainedConfig) and type(config) in (c.sub_configs or {}).values()]
     if config.model_type in USED_AS:
         return f"; its checkpoints are of model_type {USED_AS[config.model_type]}: predict that"
-    names = [c.model_type for c in around if c.model_type in transformers.CONFIG_MAPPING]
+    names = wholes(transformers, config)
     if not names:  # a part that its whole names by its type alone, or a variant of another family
         kind = config.model_type
         whole = [k for k in transformers.CONFIG_MAPPING.keys() if kind.startswith(f"{k}_")]
@@ -97,8 +93,19 @@ def instead(transformers, config):
     return f"; predict {' or '.join(names)}, which it is a part of" if names else ""
 
 
+def wholes(transformers, config):
+    """The model types whose configurations hold one of this kind."""
+    import importlib
+
+    module = importlib.import_module(type(config).__module__)
+    around = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, transformers.PreTrainedConfig) and type(config) in (c.sub_configs or {}).values()]
+    return [c.model_type for c in around if c.model_type in transformers.CONFIG_MAPPING]
+
+
 def untrained(torch, transformers, config, cls):
     """Refuses models that have no training step: without a forward pass of their own, or with one that computes no gradients."""
+    if cls.forward is torch.nn.Module.forward and issubclass(cls, transformers.GenerationMixin):
+        raise Refused(f"{cls.__name__} has no forward pass of its own: it generates with several models that are trained one at a time; predict the script that trains one, as in plimsoll predict -- python train.py")
     if cls.forward is torch.nn.Module.forward:
         raise Refused(f"{cls.__name__} has no forward pass of its own: its code is called by parts from the model around it{instead(transformers, config)}")
     mode = gradient_free(torch, cls.forward)
@@ -127,7 +134,8 @@ def without_head(transformers, config):
 
     out = []
     if type(config) in transformers.AutoModel._model_mapping:
-        out += _classes(transformers.AutoModel._model_mapping[type(config)])
+        with contextlib.suppress(ValueError):  # a name that transformers lists and does not have
+            out += _classes(transformers.AutoModel._model_mapping[type(config)])
     folder = type(config).__module__.rpartition(".")[0]
     mine = []
     for info in pkgutil.iter_modules(importlib.import_module(folder).__path__):
@@ -305,19 +313,32 @@ def sizes_of(request, symbols, corners=False):
     return out
 
 
+@contextlib.contextmanager
+def imported():
+    """What was imported is left out of what the garbage collector looks through: it runs before every trace, and there may be many until one fits."""
+    import gc
+
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
 def describe(request):
     import copy
 
     import torch
     import transformers
 
-    from . import _inputs, _shapes
+    from . import _functions, _inputs, _shapes
 
     _shapes.install(torch)
     torch.jit._state.disable()  # functions that torch.jit.script compiles run as they are written, which they do in the first steps of a run, too: a compiler would ask for a GPU
     transformers.logging.set_verbosity_error()
     problems = []
-    with as_running(torch, transformers):
+    with as_running(torch, transformers), imported():
         config = configuration(transformers, request["config"])
         if getattr(config, "thinker_config", None) is not None:  # Qwen-Omni: the part that reads and answers is the one that is trained; the whole has no forward pass
             config = config.thinker_config
@@ -327,10 +348,13 @@ def describe(request):
             except _inputs.TooShort:  # what asks for fewer tokens is another image
                 raise
             except Exception as failure:
-                problems.append(failure)
+                problems.append(Refused(str(failure)) if isinstance(failure, _functions.Hidden) else failure)
         if any("shape '[" in str(p) for failure in problems for p in getattr(failure, "tried", ())):
             alone(torch, transformers, request, config)
-    raise next((p for p in problems if isinstance(p, _inputs.Missing)), problems[0])
+    failure = next((p for p in problems if isinstance(p, _inputs.Missing)), problems[0])
+    if isinstance(failure, (Refused, _inputs.Missing, ImportError)) or not wholes(transformers, config):
+        raise failure
+    raise Refused(f"{type(failure).__name__}: {failure}{instead(transformers, config)}") from failure
 
 
 def alone(torch, transformers, request, config):
@@ -411,6 +435,7 @@ def described(torch, transformers, request, config, task, cls):
         except Exception as failure:
             problems.append(failure)
     if chosen is None:
+        refuses_targets(torch, fake, model)
         if choices and "input_ids" in choices[0][0]:
             too_long(config, base)
         failure = next((p for p in problems if isinstance(p, _inputs.Missing)), problems[0] if problems else Refused(f"nothing is known about the inputs of {cls.__name__}"))
@@ -437,6 +462,21 @@ def described(torch, transformers, request, config, task, cls):
         except (_forward.Differs, ValueError, RuntimeError) as failure:
             problem = problem or failure
     raise problem
+
+
+def refuses_targets(torch, fake, model):
+    """Says so where a model's code has no training (VITS): it refuses any targets."""
+    import inspect
+
+    if "labels" not in inspect.signature(model.forward).parameters:
+        return
+    try:
+        with fake, torch.no_grad():
+            model(labels=torch.empty(1, 1, dtype=torch.int64, device="cuda"))
+    except NotImplementedError as reason:
+        raise Refused(f"transformers cannot train {type(model).__name__}: {reason}") from reason
+    except Exception:  # it wants other inputs first, which were tried
+        return
 
 
 def linears(torch, transformers, model):

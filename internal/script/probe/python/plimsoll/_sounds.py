@@ -61,6 +61,9 @@ class Sounds:
 
     def frames(self, limit=None):
         """Of one spectrogram, where the model has room for so many after its convolutions."""
+        each = read(self.config, "audio_length_per_tok", parts=False)
+        if isinstance(each, int):  # every token of text is written while so many frames are heard
+            return each * self.size["seq"]
         return self.size.get("frames") or (2 * limit if limit else FRAMES)
 
     def samples(self):
