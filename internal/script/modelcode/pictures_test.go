@@ -17,7 +17,9 @@ func pictureReader(t *testing.T) *Reader {
 
 // given are the shapes of a graph's inputs for a batch of 2 and samples of 16 tokens, with 8 to write.
 func given(t *testing.T, g *exported.Graph) (out [][]int) {
-	b, err := g.Bind(func(s exported.Symbol) (int64, error) { return map[string]int64{"batch": 2, "seq": 16, "target_seq": 8}[s.Name], nil })
+	b, err := g.Bind(func(s exported.Symbol) (int64, error) {
+		return map[string]int64{"batch": 2, "seq": 16, "target_seq": 8}[s.Name], nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
