@@ -105,4 +105,26 @@ func TestALoopThatTheModelEndsRunsAsLongAsItMay(t *testing.T) {
 	if cells != 6 {
 		t.Errorf("%d steps of at most 6", cells)
 	}
+	if note := "a loop that the model ends by itself runs as long as its configuration allows: samples that end sooner need less"; !slices.Contains(g.Trace.Notes, note) {
+		t.Errorf("notes %q", g.Trace.Notes)
+	}
+}
+
+// SuperPoint gives the places of its keypoints first, which no gradient reaches, and its code has no loss.
+func TestTheMeanIsThatOfAnOutputWithAGradient(t *testing.T) {
+	t.Parallel()
+	config := []byte(`{"model_type":"superpoint","encoder_hidden_sizes":[8,8,16,16],"decoder_hidden_size":16,"descriptor_decoder_dim":16}`)
+	g, err := pictureReader(t).Graph(job.Job{Batch: 2}, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, note := range []string{
+		"SuperPointForKeypointDetection was run without targets: the step trains the mean of its output (scores)",
+		`SuperPointForKeypointDetection has no loss of its own: its code says "SuperPoint does not support training for now."`,
+		"sizes that follow from the model's own results, such as how many keypoints it finds, were drawn at random: with trained weights they differ",
+	} {
+		if !slices.Contains(g.Trace.Notes, note) {
+			t.Errorf("%q is not among the notes %q", note, g.Trace.Notes)
+		}
+	}
 }

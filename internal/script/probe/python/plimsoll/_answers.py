@@ -44,6 +44,7 @@ class Answers:
     def __init__(self, torch, module_of, changes=lambda node, before=None: (), uneven=False):
         self.uneven = uneven  # every token prefers the same experts, instead of any
         self.routed = False  # an answer rested on weights
+        self.looped = False  # a loop was not ended where the answer would have done so
         self.torch, self.module_of = torch, module_of  # module_of(name): the tensor behind a get_attr node
         self.changes = changes  # changes(node, before): the operators that wrote into the memory of a node's result before another ran, in order
         self.known, self.learnt = {}, {}
@@ -182,7 +183,9 @@ class Answers:
         def __bool__(t):
             """Loops that end once a model says so, as decoders that write tables do, run as long as they may: that needs the most memory."""
             said = truth(t)
-            return said and not (unreal(t) and answers.rests_on_weights(getattr(t, NODE)) and ends_loop(sys._getframe(1)))
+            goes_on = said and unreal(t) and answers.rests_on_weights(getattr(t, NODE)) and ends_loop(sys._getframe(1))
+            answers.looped = answers.looped or goes_on
+            return said and not goes_on
 
         def known(value, device):
             """A new tensor without data whose values are known."""

@@ -34,6 +34,7 @@ class Trace:
         self.held = []  # values that modules still refer to when forward is over: state that lives until the next step
         self.routed = False  # which expert gets a token was asked, and drawn
         self.drawn = False  # something else that only weights could tell was, such as how many keypoints a model finds
+        self.looped = False  # a loop that the model ends by itself ran as long as it may
         self.objective = ""  # what backward starts from: the model's loss, or the output whose mean is taken
 
 
@@ -163,7 +164,7 @@ def run(torch, fake, model, batch, autocast, uneven=False):
         graph = make_fx(step, tracing_mode="real", pre_dispatch=True, _allow_non_fake_inputs=True)(*distinct.values())
     trace = collected(torch, recorder, graph, model, [named[i] for i in order], ended[0][1], ended[0][3])
     trace.objective, shared = ended[0][2], any(re.search(EXPERTS, name) for name, _ in model.named_modules())
-    trace.routed, trace.drawn = answers.routed and shared, answers.routed and not shared
+    trace.routed, trace.drawn, trace.looped = answers.routed and shared, answers.routed and not shared and not answers.looped, answers.looped
     return trace
 
 

@@ -574,6 +574,11 @@ def notes(task, cls, config, trace, names, tokens=0, variant=0):
     unused = left_out(trace) if task == FEATURES else []
     if unused:
         out.append(f"no part of the step runs {' and '.join(unused)}: the parameters are held, and get no gradient")
+    doubt = own_word(cls) if trace.objective != "loss" else ""
+    if doubt:
+        out.append(f'{cls.__name__} has no loss of its own: its code says "{doubt}"')
+    if trace.looped:
+        out.append("a loop that the model ends by itself runs as long as its configuration allows: samples that end sooner need less")
     if trace.drawn:
         out.append("sizes that follow from the model's own results, such as how many keypoints it finds, were drawn at random: with trained weights they differ")
     seen = [what for what, part in (("images", "vision_config"), ("sound", "audio_config")) if getattr(config, part, None) is not None]
@@ -590,6 +595,19 @@ def left_out(trace):
     part = lambda name: ".".join(name.split(".")[: len(common) + 1])
     used = {part(name) for v, name in names.items() if v in taken}
     return list(dict.fromkeys(part(name) for name in names.values() if part(name) not in used and part(name) != name))
+
+
+def own_word(cls):
+    """What a model's code says where it is given targets that it cannot be trained with, "" where it says nothing."""
+    import inspect
+    import re
+
+    try:
+        code = inspect.getsource(inspect.unwrap(cls.forward))
+    except OSError:  # compiled, or gone
+        return ""
+    found = re.search(r"""raise \w+\(\s*["']([^"']*(?:[Tt]raining|trainable)[^"']*)""", code)
+    return found[1] if found else ""
 
 
 def answer(request, out):
