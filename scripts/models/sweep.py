@@ -20,7 +20,7 @@ from plimsoll import _models
 LAYERS = 2
 EACH = 60  # seconds of CPU at most
 
-COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "num_decoder_layers", "num_encoder_layers", "depth")
+COUNTS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "num_decoder_layers", "num_encoder_layers", "depth", "folding_trunk_num_hidden_layers")
 
 # Numbers that the default configuration of a type leaves out, so that its code does not run with it: as in the family's published checkpoints, or smaller.
 MROPE = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_section": [8, 12, 12]}

@@ -125,6 +125,10 @@ func Matmul(a, b *Tensor) *Tensor {
 	la := p.lower(a)
 	defer drop(a, b)
 	switch {
+	case la.Rank() == 1 && lb.Rank() > 1:
+		return p.withVector(lb.Transpose(-2, -1), la)
+	case lb.Rank() == 1 && la.Rank() > 1:
+		return p.withVector(la, lb)
 	case la.Rank() == 2 && lb.Rank() == 2:
 		return p.mm(la, lb)
 	case lb.Rank() == 2:
@@ -140,6 +144,14 @@ func Matmul(a, b *Tensor) *Tensor {
 	fa := la.expandTo(append(slices.Clone(batch), rows, inner)).Reshape(count, rows, inner)
 	fb := lb.expandTo(append(slices.Clone(batch), lb.Dim(-2), cols)).Reshape(count, lb.Dim(-2), cols)
 	return Bmm(fa, fb).View(append(slices.Clone(batch), rows, cols)...)
+}
+
+// withVector is matmul with a vector, on either side: all else becomes the rows of one matrix, which is copied where its strides do not allow that
+// (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/LinearAlgebra.cpp, _matmul_impl: t1->reshape({-1, k}), t1_folded.mv(*t2)).
+func (p *Process) withVector(t, vector *Tensor) *Tensor {
+	inner := t.Dim(-1)
+	sizes := slices.Clone(t.Sizes[:t.Rank()-1])
+	return p.mm(t.Reshape(-1, inner), vector.View(inner, 1)).Reshape(sizes...)
 }
 
 func (t *Tensor) expandTo(sizes []int) *Tensor {
