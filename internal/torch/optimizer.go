@@ -31,9 +31,8 @@ type Algorithm struct {
 	Aliases []string // other words people use
 	Source  string   // where state and temporaries are read off
 
-	Unmeasured bool   // nothing compared them with a card's
-	Note       string // what a prediction with it takes for granted
-	Partial    bool   // it takes some of the parameters only: a script makes a second optimizer for the others
+	Note    string // what a prediction with it takes for granted
+	Partial bool   // it takes some of the parameters only: a script makes a second optimizer for the others
 
 	State []State
 	Early bool // the state is made with the optimizer, not in its first step

@@ -19,7 +19,7 @@ const (
 	Paged                          // fp32 in managed memory, which PyTorch's allocator does not count; on the card below PagedFrom elements
 	PagedQuantized                 // as Quantized, the bytes in managed memory from PagedFrom elements on, the maxima on the card
 	LowRank                        // GaLoreRank rows or columns of a hidden matrix; whole for other parameters
-	Projector                      // the matrix that projects a hidden matrix on those
+	Projector                      // the matrix that projects a hidden matrix on those, in memory that holds all of a decomposition's side where it is fp32
 )
 
 // PagedFrom is the number of elements from which bitsandbytes pages a state.
@@ -44,6 +44,7 @@ const (
 	SignsAndMasks      // Rprop: signs of all, a mask and a choice of one after the other
 	FactoredWalk       // Adafactor: parameter by parameter, the last update still named
 	NewtonSchulz       // Muon: hidden matrices are orthogonalized in bfloat16, one after the other; AdamW's step for the others
+	Projected          // GaLore: parameter by parameter, state included; hidden matrices are decomposed in the first step
 )
 
 const optimSource = "https://github.com/pytorch/pytorch/blob/v2.11.0/torch/optim/"
@@ -154,27 +155,27 @@ var algorithms = []Algorithm{
 		Spelled: Spelling{Class: "torch.optim.Adafactor", Trainer: map[Form]string{Default: "adafactor"}},
 	},
 	{ // two tables of 256 values are shared by all parameters
-		Name: "adamw-8bit", Unmeasured: true, Aliases: []string{"adam8bit", "adamw8bit", "Adam8bit", "adamw_bnb_8bit"},
+		Name: "adamw-8bit", Aliases: []string{"adam8bit", "adamw8bit", "Adam8bit", "adamw_bnb_8bit"},
 		Source:  "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/optim/optimizer.py#L492",
 		State:   []State{{"state1", Quantized}, {"state2", Quantized}},
 		Steps:   map[Form]Step{Default: {Passes: 1, Accesses: 4, PerTensor: true}},
 		Spelled: Spelling{Class: "bitsandbytes.optim.AdamW8bit", Trainer: map[Form]string{Default: "adamw_bnb_8bit"}},
 	},
 	{ // update = exp_avg.clone().mul_(beta1).add(grad, …).sign_(): the clone lives until add has its result
-		Name: "lion", Unmeasured: true, Source: "https://github.com/lucidrains/lion-pytorch/blob/05258c934a4e69af6e897a2d614e23e9b8c0ca4c/lion_pytorch/lion_pytorch.py#L21",
+		Name: "lion", Source: "https://github.com/lucidrains/lion-pytorch/blob/05258c934a4e69af6e897a2d614e23e9b8c0ca4c/lion_pytorch/lion_pytorch.py#L21",
 		State:   []State{{"exp_avg", Whole}},
 		Steps:   map[Form]Step{Default: loop(2, false, 7, 18)},
 		Spelled: Spelling{Class: "lion_pytorch.Lion"},
 		Lighter: []Optimizer{"lion-8bit"},
 	},
 	{
-		Name: "lion-8bit", Unmeasured: true, Source: "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/optim/optimizer.py#L664",
+		Name: "lion-8bit", Source: "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/optim/optimizer.py#L664",
 		State:   []State{{"state1", Quantized}},
 		Steps:   map[Form]Step{Default: {Passes: 1, Accesses: 4, PerTensor: true}},
 		Spelled: Spelling{Class: "bitsandbytes.optim.Lion8bit", Trainer: map[Form]string{Default: "lion_8bit"}},
 	},
 	{
-		Name: "adamw-paged", Unmeasured: true, Aliases: []string{"paged_adamw", "paged_adamw_32bit", "pagedadamw", "pagedadamw32bit"},
+		Name: "adamw-paged", Aliases: []string{"paged_adamw", "paged_adamw_32bit", "pagedadamw", "pagedadamw32bit"},
 		Source:  "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/optim/optimizer.py#L383",
 		Note:    pagedNote,
 		State:   []State{{"state1", Paged}, {"state2", Paged}},
@@ -182,7 +183,7 @@ var algorithms = []Algorithm{
 		Spelled: Spelling{Class: "bitsandbytes.optim.PagedAdamW32bit", Trainer: map[Form]string{Default: "paged_adamw_32bit"}},
 	},
 	{
-		Name: "adamw-paged-8bit", Unmeasured: true, Aliases: []string{"paged_adamw_8bit", "pagedadamw8bit"},
+		Name: "adamw-paged-8bit", Aliases: []string{"paged_adamw_8bit", "pagedadamw8bit"},
 		Source:  "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/optim/optimizer.py#L383",
 		Note:    pagedNote,
 		State:   []State{{"state1", PagedQuantized}, {"state2", PagedQuantized}},
@@ -190,15 +191,15 @@ var algorithms = []Algorithm{
 		Spelled: Spelling{Class: "bitsandbytes.optim.PagedAdamW8bit", Trainer: map[Form]string{Default: "paged_adamw_8bit"}},
 	},
 	{ // norm_grad = project_back(norm_grad): the product, then times scale
-		Name: "galore", Unmeasured: true, Aliases: []string{"galore_adamw", "galoreadamw"},
+		Name: "galore", Aliases: []string{"galore_adamw", "galoreadamw"},
 		Source:  "https://github.com/jiaweizzhao/GaLore/blob/1317b5f7e589ba778d8d122f6102fda6fa7ba49e/galore_torch/adamw.py#L68",
-		Note:    "GaLore of rank 128 trains the matrices of hidden layers, AdamW's step everything else; the singular value decomposition of every 200th step needs more for a moment and is not counted",
+		Note:    "GaLore of rank 128 trains the matrices of hidden layers, AdamW's step everything else",
 		State:   []State{{"projector", Projector}, {"exp_avg", LowRank}, {"exp_avg_sq", LowRank}},
-		Steps:   map[Form]Step{Default: loop(2, true, 14, 30)},
+		Steps:   map[Form]Step{Default: {Holds: Temporaries{Rule: Projected}, Passes: 14, Accesses: 30, PerTensor: true}},
 		Spelled: Spelling{Class: "galore_torch.GaLoreAdamW", Trainer: map[Form]string{Default: "galore_adamw"}},
 	},
 	{
-		Name: "muon", Source: optimSource + "_muon.py#L285", Unmeasured: true, Partial: true,
+		Name: "muon", Source: optimSource + "_muon.py#L285", Partial: true,
 		Note:    "Muon trains the matrices of hidden layers, AdamW everything else (embeddings, head, norms, biases), as torch.optim.Muon's documentation advises",
 		State:   []State{{"momentum_buffer", Hidden}, {"exp_avg", Others}, {"exp_avg_sq", Others}},
 		Steps:   map[Form]Step{Default: {Holds: Temporaries{Rule: NewtonSchulz}, Passes: 24, Accesses: 60, PerTensor: true}},

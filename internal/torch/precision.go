@@ -74,6 +74,8 @@ const (
 	AmpFP16   Precision = "amp-fp16"
 	PureBF16  Precision = "bf16"
 	PureFP16  Precision = "fp16"
+	// CastBF16 is autocast over parameters that are in bf16 already: Trainer(bf16=True) on a model that from_pretrained read in the type of its file.
+	CastBF16 Precision = "bf16-autocast"
 )
 
 // precisions is the table: the parameters' type, autocast's ("" is off), and whether fp32 products run on tensor cores.
@@ -88,6 +90,7 @@ var precisions = []struct {
 	{AmpFP16, FP32, FP16, false},
 	{PureBF16, BF16, "", false},
 	{PureFP16, FP16, "", false},
+	{CastBF16, BF16, BF16, false},
 }
 
 // Precisions lists the words.

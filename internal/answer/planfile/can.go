@@ -17,6 +17,8 @@ func common(v view) *Refusal {
 	switch {
 	case v.Kind.Partial:
 		return refuse("", "%s trains some of the parameters only, and which optimizer the others get is the script's choice", v.Optimizer)
+	case v.Precision == torch.CastBF16:
+		return refuse("--precision "+string(torch.PureBF16), "autocast over parameters in bf16 is predicted but cannot be written")
 	case v.BaseBits == 8:
 		return refuse("--base-bits 4", "an 8-bit base model is predicted but cannot be written")
 	case v.LoRARank > 0 && !v.Hub():

@@ -177,15 +177,15 @@ func (s *Variants) play(j job.Job, c setup.Cut, conf alloc.Conf) playedOut {
 	return s.playTape(j, taped{t, r.facts, err}, conf)
 }
 
-// playTape lets the allocator have the addresses that the driver gives in falling and in rising order, at the same time. Expandable segments grow in one address
-// range: nothing depends on the order.
+// playTape lets the allocator have the addresses that the driver gives in falling and in rising order, and the model built on the host, at the same time. Expandable segments grow in one
+// address range: nothing depends on the order.
 func (s *Variants) playTape(j job.Job, t taped, conf alloc.Conf) playedOut {
 	if t.err != nil {
 		return playedOut{err: t.err}
 	}
 	policy := alloc.Policy{Conf: conf, Torch: s.m.Torch}
-	var up alloc.Result
-	var failed error
+	var up, host alloc.Result
+	var failed, lost error
 	var wait sync.WaitGroup
 	if !conf.Expandable {
 		wait.Go(func() {
@@ -194,11 +194,14 @@ func (s *Variants) playTape(j job.Job, t taped, conf alloc.Conf) playedOut {
 			up, failed = alloc.Run(t.tape, rising, nil)
 		})
 	}
+	if moved, ok := t.tape.Moved(); ok {
+		wait.Go(func() { host, lost = alloc.Run(moved, policy, nil) })
+	}
 	down, err := alloc.Run(t.tape, policy, nil)
 	wait.Wait()
-	if err = cmp.Or(err, failed); err != nil {
+	if err = cmp.Or(err, failed, lost); err != nil {
 		return playedOut{err: fmt.Errorf("run the allocator: %w", err)}
 	}
-	most := max(down.Stats.Peak.Reserved, up.Stats.Peak.Reserved)
+	most := max(down.Stats.Peak.Reserved, up.Stats.Peak.Reserved, host.Stats.Peak.Reserved)
 	return playedOut{allocated: down.Stats.Peak.Allocated, reserved: down.Stats.Peak.Reserved, safe: boundOf(j, conf, most, t.facts.conv)}
 }

@@ -18,7 +18,7 @@ type played struct {
 	afterLoad  units.Bytes
 	peak       units.Bytes // allocated
 	reserved   units.Bytes
-	upward     units.Bytes // reserved, had the driver handed out addresses in another order
+	upward     units.Bytes // reserved, had the driver handed out addresses in another order, or the model been built on the host
 	event      int         // of the peak
 	free       alloc.Peak  // in as much memory as it likes
 	phase      string
@@ -45,12 +45,20 @@ func play(t *tape.Tape, m Machine) (*played, error) {
 	if m.placed {
 		policy.Addresses, orders = alloc.Driver(), append(orders, alloc.Decreasing())
 	}
-	others := make(chan allocated, len(orders))
+	runs := len(orders)
+	others := make(chan allocated, runs+1)
 	for _, order := range orders {
 		go func() {
 			other := policy
 			other.Addresses = order
 			res, err := alloc.Run(t, other, nil)
+			others <- allocated{res, err}
+		}()
+	}
+	if moved, ok := t.Moved(); ok {
+		runs++
+		go func() {
+			res, err := alloc.Run(moved, policy, nil)
 			others <- allocated{res, err}
 		}()
 	}
@@ -72,7 +80,7 @@ func play(t *tape.Tape, m Machine) (*played, error) {
 	}
 	p.note(step, phase, highest)
 	p.reserved, p.free = res.Stats.Peak.Reserved, res.Stats.Peak
-	for range orders {
+	for range runs {
 		o := <-others
 		if o.err != nil {
 			return nil, fmt.Errorf("run the allocator: %w", o.err)

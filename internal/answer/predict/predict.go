@@ -496,15 +496,12 @@ func assumptions(j job.Job, m Machine, unknown []string) []string {
 		add("adapters follow the code of PEFT: fp32 beside a frozen model")
 	}
 	if j.BaseBits == 8 {
-		add("8-bit weights have the bytes that bitsandbytes 0.50 gives them, counted in the library itself; what its products take follows its code (LLM.int8, without columns of outliers) and was not measured on a card")
+		add("the 8-bit base is bitsandbytes' LLM.int8, read with device_map and prepared by prepare_model_for_kbit_training; columns of outliers, which depend on the data, are not counted")
 	}
 	if j.BaseBits == 4 {
-		add("NF4 weights have the bytes that bitsandbytes 0.50 gives them (double quantization), counted in the library itself; that they are unpacked for each product follows its code and was not measured on a card")
+		add("the 4-bit base is bitsandbytes' NF4 with double quantization, read with device_map and prepared by prepare_model_for_kbit_training")
 	}
 	if a, ok := j.Optimizer.Algorithm(); ok {
-		if a.Unmeasured {
-			add("optimizer %s follows the code of %s; it was not measured", j.Optimizer, a.Library())
-		}
 		if a.Note != "" {
 			add("%s", a.Note)
 		}

@@ -18,6 +18,7 @@ type Node struct {
 	next     []edge // one per differentiable input of the operator
 	outputs  []shaped
 	saved    []slot
+	held     []*storage // attributes of a torch.autograd.Function's ctx: they live as long as the node
 	apply    func(grads []*Tensor) []*Tensor
 	leaf     *Tensor // of an accumulator
 
@@ -109,6 +110,19 @@ func (n *Node) save(ts ...*Tensor) {
 	}
 }
 
+// hold keeps a tensor as an attribute of ctx, which backward does not let go: it lives until the graph does. Under reentrant checkpointing, which is what prepare_model_for_kbit_training
+// turns on, the first pass makes no graph: what is held there counts as saved.
+func (n *Node) hold(t *Tensor) {
+	switch {
+	case n == nil:
+	case len(n.p.hooks) > 0:
+		n.save(t)
+	default:
+		t.store.refs++
+		n.held = append(n.held, t.store)
+	}
+}
+
 // saveIf keeps a tensor only where a gradient needs it: the guard rule of tools/autograd/gen_variable_type.py.
 func (n *Node) saveIf(needed bool, t *Tensor) {
 	if needed {
@@ -150,6 +164,9 @@ func (n *Node) unref() {
 	for len(p.freed) > 0 {
 		dead := p.freed[len(p.freed)-1]
 		dead.forget()
+		for _, s := range dead.held {
+			s.release()
+		}
 		next := dead.next
 		dead.next = nil
 		if dead.leaf != nil {

@@ -7,59 +7,115 @@ import (
 )
 
 // FusedLinearCrossEntropy is Liger's: the head, the loss and both gradients are computed in forward, a piece of the rows at a time, so that logits exist for one piece only. What backward
-// hands on is there already (https://github.com/linkedin/Liger-Kernel/blob/v0.8.2/src/liger_kernel/ops/fused_linear_cross_entropy.py#L22). The gradient of the weight is added
-// up piece by piece, each product in the type of the weight and once more in fp32. x is [rows, hidden], w [classes, hidden].
+// hands on is there already (https://github.com/linkedin/Liger-Kernel/blob/v0.8.5/src/liger_kernel/ops/fused_linear_cross_entropy.py; measured: docs/measurements/savers.md).
+// x is [rows, hidden], w [classes, hidden].
 func FusedLinearCrossEntropy(x, w, target *Tensor) *Tensor {
-	return fusedLinearCrossEntropy(x, w, target, false)
+	l := newFusedLoss(x, w)
+	l.p.NoGrad(l.pieces)
+	return l.result(target)
 }
 
-// fusedLinearCrossEntropy as it is, or as 0.4.2 had it, which the published rows are of: logits raised to fp32 and lowered again, the gradient of the weight added up in place.
-func fusedLinearCrossEntropy(x, w, target *Tensor, old bool) *Tensor {
+// fusedLoss is one call of it.
+type fusedLoss struct {
+	p                             *Process
+	n                             *Node
+	x, w                          *Tensor
+	gradIn, gradWeight            *Tensor
+	losses, mask                  *Tensor
+	rows, hidden, classes, atOnce int
+}
+
+func newFusedLoss(x, w *Tensor) *fusedLoss {
 	p := x.p
-	in, weight := p.lower(x), p.lower(w)
 	p.op = "liger::fused_linear_cross_entropy"
-	n := p.record("LigerFusedLinearCrossEntropyFunctionBackward", in, weight)
-	rows, hidden, classes := in.Dim(0), in.Dim(1), weight.Dim(0)
-	gradIn := p.empty(in.Like(), in.DType)
-	var gradWeight *Tensor
-	if n.needs(1) {
-		gradWeight = p.empty(weight.Like(), weight.DType)
+	l := &fusedLoss{p: p, n: p.record("LigerFusedLinearCrossEntropyFunctionBackward", x, w), x: x, w: w, rows: x.Dim(0), hidden: x.Dim(1), classes: w.Dim(0)}
+	l.gradIn = p.empty(x.Like(), x.DType)
+	if l.n.needs(1) {
+		l.gradWeight = p.empty(w.Like(), w.DType)
 	}
-	losses := p.emptyOf(tensor.Float32, rows)
-	mask := p.emptyOf(tensor.Bool, rows)
-	piece := ligerPiece(rows, hidden, classes)
-	turned := weight.alias(weight.Layout.Transpose(0, 1)).Retain()
-	c := p.Function() // names of a piece last until those of the next replace them
-	var logits, scaled *Tensor
-	for at := 0; at < rows; at += piece {
-		part := in.alias(tensor.Of(min(piece, rows-at), hidden)).Retain()
-		c.Set(&logits, p.product("aten::mm", part, turned))
-		if old {
-			c.Set(&logits, logits.Detach().To(tensor.Float32))
-			c.Set(&logits, logits.To(in.DType))
-			c.Set(&scaled, p.empty(logits.Like(), logits.DType))
-		}
-		drop(p.product("aten::mm", logits, weight))
-		if gradWeight != nil && !old {
-			p.op = "aten::mm"
-			product := p.emptyOf(weight.DType, classes, hidden)
-			if weight.DType != tensor.Float32 {
-				drop(p.emptyOf(tensor.Float32, classes, hidden))
-			}
-			drop(product)
-		}
-		part.Release()
+	l.losses, l.mask = p.emptyOf(tensor.Float32, l.rows), p.emptyOf(tensor.Bool, l.rows)
+	l.atOnce = min(ligerPiece(l.rows, l.hidden, l.classes), l.rows)
+	return l
+}
+
+// pieces are the products of all pieces. Those of operands in the type that is computed in write into one buffer of logits and into the gradients themselves; under autocast each
+// makes its own result, of casts of both operands.
+func (l *fusedLoss) pieces() {
+	p := l.p
+	d, casting := p.Autocasting()
+	if !casting {
+		d = l.x.DType
 	}
-	c.ReturnAll()
-	turned.Release()
+	var logits *Tensor
+	inPlace := l.x.DType == d && l.w.DType == d // _can_use_mm_out
+	if inPlace {
+		logits = p.emptyOf(d, l.atOnce, l.classes)
+	}
+	for at := 0; at < l.rows; at += l.atOnce {
+		n := min(l.atOnce, l.rows-at)
+		if inPlace {
+			l.multiply(d, n, l.classes, l.hidden)
+			l.multiply(d, n, l.hidden, l.classes)
+		} else {
+			logits = l.castPiece(d, n)
+		}
+		l.addToWeight(d, n)
+		if !inPlace {
+			drop(logits)
+		}
+	}
+	if inPlace {
+		drop(logits)
+	}
+}
+
+// castPiece gives the logits of a piece under autocast, and its part of the input's gradient. The transposed weight is a view, whose cast autocast does not keep; it keeps that of the
+// weight itself, which the gradient is a product with.
+func (l *fusedLoss) castPiece(d tensor.DType, n int) *Tensor {
+	p := l.p
+	part, turned := p.emptyOf(d, n, l.hidden), p.emptyOf(d, l.classes, l.hidden)
+	logits := p.emptyOf(d, n, l.classes)
+	l.multiply(d, n, l.classes, l.hidden)
+	drop(part, turned)
+	whole := p.lower(l.w)
+	product := p.emptyOf(d, n, l.hidden)
+	l.multiply(d, n, l.hidden, l.classes)
+	drop(product, whole)
+	return logits
+}
+
+// addToWeight adds a piece's product to the gradient of the weight: in place where the product is of 16 bits, else by way of a result of its own.
+func (l *fusedLoss) addToWeight(d tensor.DType, n int) {
+	if l.gradWeight == nil {
+		return
+	}
+	p := l.p
+	var held *Tensor
+	switch {
+	case !d.Half():
+		held = p.emptyOf(d, l.classes, l.hidden)
+	case l.x.DType != d:
+		held = p.emptyOf(d, n, l.hidden)
+	}
+	l.multiply(d, l.classes, l.hidden, n)
+	drop(held)
+}
+
+func (l *fusedLoss) multiply(d tensor.DType, rows, columns, inner int) {
+	l.p.useBlas()
+	l.p.multiply("aten::mm", d, alignment(l.w), 1, rows, columns, inner)
+}
+
+// result is the loss, whose backward hands both gradients on.
+func (l *fusedLoss) result(target *Tensor) *Tensor {
+	p, n := l.p, l.n
 	out := p.emptyOf(tensor.Float32)
-	drop(mask, losses)
-	n.save(gradIn, gradWeight)
+	drop(l.mask, l.losses)
+	n.save(l.gradIn, l.gradWeight)
 	n.out(out)
-	results := []*Tensor{gradIn, gradWeight}
-	layouts := []shaped{{in.Layout, in.DType}, {weight.Layout, weight.DType}}
+	layouts := []shaped{{l.x.Layout, l.x.DType}, {l.w.Layout, l.w.DType}}
 	stores := make([]*storage, 2)
-	for i, t := range results {
+	for i, t := range []*Tensor{l.gradIn, l.gradWeight} {
 		if t != nil {
 			stores[i] = t.store
 		}
@@ -74,7 +130,7 @@ func fusedLinearCrossEntropy(x, w, target *Tensor, old bool) *Tensor {
 		}
 		return grads
 	})
-	drop(gradIn, gradWeight, in, x, weight, w, target)
+	drop(l.gradIn, l.gradWeight, l.x, l.w, target)
 	return out
 }
 

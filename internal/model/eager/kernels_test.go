@@ -102,8 +102,28 @@ var kernelModels = map[string]func(p *Process, r kernelRow) (step func()){
 		x, w := leaf(p, tensor.BFloat16, r.x, r.number("H")), leaf(p, tensor.BFloat16, r.number("V"), r.number("H"))
 		y := p.Input("y", tensor.Int64, r.x).Retain()
 		p.Input("the weight of the other model, which the benchmark makes as well", tensor.BFloat16, r.number("V"), r.number("H")).Retain()
-		return func() { p.lossBackward(fusedLinearCrossEntropy(x, w, y, true)) }
+		return func() { p.lossBackward(oldFusedLoss(x, w, y)) }
 	},
+}
+
+// oldFusedLoss is FusedLinearCrossEntropy as Liger 0.4.2 had it: logits raised to fp32 and lowered again, both products new tensors, the weight's gradient added up in place.
+func oldFusedLoss(x, w, target *Tensor) *Tensor {
+	l := newFusedLoss(x, w)
+	turned := w.alias(w.Layout.Transpose(0, 1)).Retain()
+	c := l.p.Function() // names of a piece last until those of the next replace them
+	var logits, scaled *Tensor
+	for at := 0; at < l.rows; at += l.atOnce {
+		part := x.alias(tensor.Of(min(l.atOnce, l.rows-at), l.hidden)).Retain()
+		c.Set(&logits, l.p.product("aten::mm", part, turned))
+		c.Set(&logits, logits.Detach().To(tensor.Float32))
+		c.Set(&logits, logits.To(x.DType))
+		c.Set(&scaled, l.p.empty(logits.Like(), logits.DType))
+		drop(l.p.product("aten::mm", logits, w))
+		part.Release()
+	}
+	c.ReturnAll()
+	turned.Release()
+	return l.result(target)
 }
 
 // gated is an MLP with a gate: down(act(gate(x)) * up(x)).

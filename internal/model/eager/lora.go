@@ -80,14 +80,19 @@ func (m *Module) AttachLoRA(o LoRA) error {
 
 // raise is what prepare_model_for_kbit_training does to a parameter that is not quantized
 // (https://github.com/huggingface/peft/blob/v0.18.0/src/peft/utils/other.py).
+// A model that was read from its code is described as it computes, in fp32 already: its file has the model's type.
 func (m *Module) raise(t *Tensor) {
-	if t.DType == tensor.Float32 {
+	stored := t.DType
+	if stored == tensor.Float32 {
+		stored = m.dtype
+	}
+	if stored == tensor.Float32 {
 		return
 	}
 	if m.root.raised == nil {
 		m.root.raised = map[*Tensor]tensor.DType{}
 	}
-	m.root.raised[t] = t.DType
+	m.root.raised[t] = stored
 	t.DType = tensor.Float32
 }
 
@@ -150,6 +155,12 @@ func (o LoRA) adapterType(layer tensor.DType) tensor.DType {
 	return layer
 }
 
+// How many tensors a weight of bitsandbytes is.
+const (
+	eightBitParts = 2
+	fourBitParts  = 6
+)
+
 // quantized are the tensors of a weight in eight or four bits. int8: CB, and SCB, a scale for each row (bitsandbytes, Int8Params). NF4 with double quantization: half a byte a weight, one
 // 8-bit scale for 64 of them, one fp32 scale for 256 of those, and of bitsandbytes both codebooks and the mean of the scales, which every layer has for itself: QuantState of
 // https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/functional.py, quantize_4bit; a test counts them (quantized_test.go).
@@ -173,6 +184,9 @@ func (l *LinearModule) forwardLoRA(x *Tensor) *Tensor {
 	result := c.Let(l.base(x))
 	if l.lora == nil {
 		return c.Return(result)
+	}
+	if l.packed && !l.int8 && !l.torchao { // "defensively clone": https://github.com/huggingface/peft/blob/v0.21.0/src/peft/tuners/lora/bnb.py, Linear4bit.forward
+		c.Set(&result, result.Clone())
 	}
 	d := result.DType
 	cast := c.Let(x.To(l.lora.a.DType))
@@ -244,6 +258,7 @@ func (l *LinearModule) base(x *Tensor) *Tensor {
 	in := x.To(l.compute())
 	p.op = "bitsandbytes::MatMul4Bit"
 	n := p.record("MatMul4BitBackward", in)
+	scales := l.scales(2)
 	whole := l.unpacked(in.DType)
 	sizes := append(slices.Clone(in.Sizes[:in.Rank()-1]), width)
 	out := n.out(p.emptyOf(in.DType, sizes...))
@@ -251,9 +266,17 @@ func (l *LinearModule) base(x *Tensor) *Tensor {
 	deep := in.Dim(-1)
 	rows := in.Numel() / max(deep, 1)
 	p.multiply(p.op, in.DType, alignment(whole), 1, rows, width, deep)
+	drop(scales...)
 	drop(whole)
 	n.backward(func(g []*Tensor) []*Tensor {
-		again := l.unpacked(in.DType)
+		scales := l.scales(1)
+		again := l.unpacked(l.dtype)
+		drop(scales...)
+		if again.DType != in.DType {
+			cast := p.emptyOf(in.DType, again.Sizes...)
+			drop(again)
+			again = cast
+		}
 		p.useBlas()
 		p.multiply(n.name, in.DType, alignment(again), 1, rows, deep, width)
 		grad := p.emptyOf(in.DType, in.Sizes...)
@@ -262,6 +285,21 @@ func (l *LinearModule) base(x *Tensor) *Tensor {
 	})
 	drop(in)
 	return out.To(given)
+}
+
+// scales are those of a base in four bits in fp32, so many copies at once: the scales themselves, and with their mean added
+// (https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/backends/cuda/ops.py, _dequant_linear_fallback: forward makes both; functional.py, dequantize_4bit: backward adds
+// in place; recorded). Up to 1,536 tokens bitsandbytes multiplies some shapes without unpacking, which needs less.
+func (l *LinearModule) scales(copies int) []*Tensor {
+	var out []*Tensor
+	if l.torchao {
+		return nil
+	}
+	for range copies {
+		out = append(out, l.p.emptyOf(tensor.Float32, int(l.Weight.packed[1])))
+	}
+	slices.Reverse(out) // the last goes first
+	return out
 }
 
 // compute is the type that products with a base in four bits run in. bitsandbytes casts its input to bnb_4bit_compute_dtype and the result back
@@ -302,27 +340,33 @@ func (l *LinearModule) unpacked(d tensor.DType) *Tensor {
 	return out
 }
 
-// base8 is bitsandbytes' MatMul8bitLt: the input is quantized by rows, the product is one of int32, and the input itself is kept. Its gradient needs the weights
-// whole. Outliers, which are multiplied apart, are not counted.
+// base8 is bitsandbytes' MatMul8bitLt: the input is quantized by rows, in fp16, beside a mask of outliers; the product is one of int32, then fp16, then of the input's type, and the input
+// itself is kept. Its gradient needs the weights whole. Outliers, which are multiplied apart, are not counted (recorded with bitsandbytes 0.50.2).
 // https://github.com/bitsandbytes-foundation/bitsandbytes/blob/0.50.2/bitsandbytes/autograd/_functions.py#L101
 func (l *LinearModule) base8(x *Tensor) *Tensor {
 	_, width := l.sizes()
 	p := x.p
 	p.op = "bitsandbytes::MatMul8bitLt"
 	n := p.record("MatMul8bitLtBackward", x)
-	n.save(x)
+	n.hold(x)
 	sizes := append(slices.Clone(x.Sizes[:x.Rank()-1]), width)
 	var half *Tensor
 	if x.DType != tensor.Float16 {
 		half = p.emptyOf(tensor.Float16, x.Sizes...)
 	}
-	bytes := p.emptyOf(tensor.Uint8, x.Sizes...)
 	scales := p.emptyOf(tensor.Float32, x.Numel()/max(x.Dim(-1), 1))
-	drop(half)
-	product := p.emptyOf(tensor.Int32, sizes...)
-	out := n.out(p.emptyOf(x.DType, sizes...))
+	codes := p.emptyOf(tensor.Uint8, x.Sizes...)
+	absolute, outliers := p.emptyOf(tensor.Float16, x.Sizes...), p.emptyOf(tensor.Bool, x.Sizes...)
+	drop(absolute, outliers, half)
+	product, out := p.emptyOf(tensor.Int32, sizes...), p.emptyOf(tensor.Float16, sizes...)
+	if x.DType != tensor.Float16 {
+		cast := p.emptyOf(x.DType, sizes...)
+		drop(out)
+		out = cast
+	}
+	n.out(out)
 	p.observe(p.op, x.DType, 2*float64(x.Numel())*float64(width), x.Bytes()+units.Bytes(l.Weight.Numel()), out.Bytes())
-	drop(product, bytes, scales)
+	drop(product, codes, scales)
 	n.backward(func(g []*Tensor) []*Tensor {
 		whole := p.emptyOf(x.DType, l.Weight.Sizes...)
 		p.useBlas()

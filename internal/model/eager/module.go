@@ -184,42 +184,6 @@ func (m *Module) build() {
 	}
 }
 
-// read is from_pretrained with a device_map: the constructor runs on the meta device and ties weights there, one block of all that will be read is taken and let go
-// again, and the parameters get their memory out of it. What prepare_model_for_kbit_training turns into fp32, and adapters, come after
-// (https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/modeling_utils.py, caching_allocator_warmup and get_total_byte_count).
-func (m *Module) read() {
-	base := m.created
-	if m.base > 0 {
-		base = base[:m.base]
-	}
-	lives, whole := m.living(), units.Bytes(0)
-	for _, t := range base {
-		if lives[t] {
-			whole += m.stored(t)
-		}
-	}
-	m.p.category, m.p.op = tape.Other, tape.OpAhead
-	m.p.alloc(whole).release()
-	for _, t := range base {
-		if lives[t] {
-			m.placeAs(t, tape.OpRead, m.stored(t))
-		}
-	}
-	for _, t := range base {
-		if _, raised := m.raised[t]; lives[t] && raised {
-			old := t.store
-			t.store = nil
-			m.place(t, "parameter")
-			old.release()
-		}
-	}
-	for _, t := range m.created[len(base):] {
-		if lives[t] {
-			m.place(t, "parameter")
-		}
-	}
-}
-
 // living are the parameters and buffers that the model has in the end.
 func (m *Module) living() map[*Tensor]bool {
 	out := map[*Tensor]bool{}

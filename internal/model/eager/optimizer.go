@@ -46,7 +46,9 @@ func (o *optimizer) zeroGrad() {
 func (o *optimizer) step() {
 	o.p.grad = false
 	which := o.active()
-	o.states(which)
+	if o.how.Holds.Rule != torch.Projected { // which makes the state of a parameter in its turn
+		o.states(which)
+	}
 	rules[o.how.Holds.Rule](o, which)
 	o.p.grad = true
 }

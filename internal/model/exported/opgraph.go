@@ -43,6 +43,7 @@ type Trace struct {
 	Module       string            `json:"module"`      // the file it was read from, as Python imports it
 	Task         string            `json:"task"`        // what the inputs and the loss are those of
 	Created      []Made            `json:"created"`     // parameters and buffers in the order a constructor makes them
+	Frozen       []string          `json:"frozen"`      // parameters that the constructor does not train
 	Checkpoints  []string          `json:"checkpoints"` // modules that gradient_checkpointing_enable() checkpoints
 	Linears      []string          `json:"linears"`     // modules that are nn.Linear or Conv1D: what adapters are put beside
 	Turned       []string          `json:"turned"`      // those of them that are Conv1D, with weights of (inputs, outputs)

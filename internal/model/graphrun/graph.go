@@ -140,6 +140,9 @@ func (g *Graph) register() {
 	for _, drop := range drops {
 		drop()
 	}
+	if g.Trace != nil && len(g.Trace.Frozen) > 0 {
+		g.root.Freeze(g.Trace.Frozen)
+	}
 }
 
 // create makes what a traced model's constructor makes, in its order. What gives its place to another goes when all is made.

@@ -289,8 +289,8 @@ func (j *Job) checkContradictions() error {
 	}
 	text := slices.Contains([]string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "question-answering"}, j.Task)
 	switch {
-	case j.Autocast != "" && j.ParamDType != torch.FP32:
-		return fmt.Errorf("autocast %s needs fp32 parameters, but they are %s: choose amp-%[1]s or %[2]s", j.Autocast, j.ParamDType)
+	case j.Autocast != "" && j.Precision().Autocast() != j.Autocast:
+		return fmt.Errorf("autocast %s does not go with parameters in %s: choose amp-%[1]s or %[2]s", j.Autocast, j.ParamDType)
 	case j.TF32 && (j.Autocast != "" || j.ParamDType != torch.FP32):
 		return fmt.Errorf("tf32 applies to fp32 only: drop it or the 16-bit setting")
 	case j.Source == "graph" && j.Attn != "":

@@ -38,7 +38,7 @@ func TestWhatNoScriptCouldMeanIsRefused(t *testing.T) {
 		minimal + `,"optimizer":"adamv"}`:        "did you mean adam",
 		minimal + `,"optimiser":"adam"}`:         "did you mean optimizer",
 		minimal + `,"config":{"model_type":""}}`: "both a config and a graph",
-		minimal + `,"param_dtype":"bf16","autocast":"bf16"}`:                   "autocast",
+		minimal + `,"param_dtype":"bf16","autocast":"fp16"}`:                   "autocast",
 		minimal + `,"attn":"eager"}`:                                           "attention",
 		minimal + `,"freeze":[""]}`:                                            "empty prefix",
 		minimal + `,"input":[0]}`:                                              "at least 1",

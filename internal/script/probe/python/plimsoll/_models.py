@@ -384,6 +384,7 @@ def described(torch, transformers, request, config, task, cls):
         raise
     except Exception as failure:
         raise Refused(f"{cls.__name__} cannot be built from this configuration: {type(failure).__name__}: {failure}") from failure
+    frozen = [n for n, p in model.named_parameters() if not p.requires_grad]  # such as tables of sines
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     without_data(torch, fake, model)
     dtype = next((p.dtype for p in model.parameters() if p.dtype.is_floating_point), torch.float32)
@@ -447,7 +448,7 @@ def described(torch, transformers, request, config, task, cls):
     whole = _layers.Shorter(torch, model, first)
     about = {
         "torch": torch.__version__, "transformers": transformers.__version__, "class": cls.__name__, "module": cls.__module__, "task": task,
-        "created": made, "inputs": list(names), "variant": chosen[1], "tokens": placeholders.get(chosen, 0),
+        "created": made, "frozen": frozen, "inputs": list(names), "variant": chosen[1], "tokens": placeholders.get(chosen, 0),
         "notes": notes(task, cls, config, first, names, placeholders.get(chosen, 0), chosen[1]),
         "checkpoints": [n for n, m in model.named_modules() if any(c.__name__ == "GradientCheckpointingLayer" for c in type(m).__mro__)],
         **linears(torch, transformers, model),
