@@ -32,3 +32,21 @@ func TestACellKeepsItsProductsAndItsWorkspace(t *testing.T) {
 		t.Errorf("peak %.2f tensors of the batch, unknown operators %v", float64(peak)/float64(one), m.Unknown())
 	}
 }
+
+// Operators that only call others are known by these: OWL-ViT's norms, LightGlue's lists of keypoints.
+func TestOperatorsThatCallOthersAreKnown(t *testing.T) {
+	t.Parallel()
+	for target, args := range map[string]string{
+		"torch.ops.aten.linalg_norm.default":  selfArg,
+		"torch.ops.aten.pad_sequence.default": `{"name":"sequences","arg":{"as_tensors":[{"name":"h"}]}}`,
+	} {
+		g, err := exported.Parse(program(target, args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, m, err := trainGraph(g, measured.Row{Job: job.Job{Batch: 8, Optimizer: "sgd", ParamDType: "fp32"}})
+		if err != nil || len(m.Unknown()) > 0 {
+			t.Errorf("%s: %v, unknown operators %v", target, err, m)
+		}
+	}
+}

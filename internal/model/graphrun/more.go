@@ -116,6 +116,7 @@ var moreResults = map[string]func(o *graphOp) []*eager.Tensor{
 	// Their formulas keep what they read and what they give, as an operator nobody wrote down is taken to do
 	// (https://github.com/pytorch/pytorch/blob/v2.11.0/tools/autograd/derivatives.yaml).
 	"linalg_vector_norm":      (*graphOp).keepsAll,
+	"linalg_norm":             (*graphOp).keepsAll, // of vectors, which calls the one above (https://github.com/pytorch/pytorch/blob/v2.11.0/aten/src/ATen/native/LinearAlgebra.cpp, linalg_norm)
 	"logsumexp":               (*graphOp).keepsAll,
 	"linalg_solve_triangular": (*graphOp).solveTriangular,
 	"linalg_inv_ex":           (*graphOp).keepsAll,
