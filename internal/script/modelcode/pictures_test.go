@@ -128,3 +128,17 @@ func TestTheMeanIsThatOfAnOutputWithAGradient(t *testing.T) {
 		}
 	}
 }
+
+// An image of 56 pixels is 16 patches, four of which become one token.
+func TestAnImageBesideTextIsCutIntoPatches(t *testing.T) {
+	t.Parallel()
+	small := `"hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"intermediate_size":128`
+	config := `{"model_type":"paddleocr_vl","text_config":{` + small + `,"num_key_value_heads":4,"head_dim":16,"rope_parameters":{"rope_type":"default","rope_theta":10000.0,"mrope_section":[2,3,3]}},"vision_config":{` + small + `,"patch_size":14}}`
+	g, err := pictureReader(t).Graph(job.Job{Batch: 2, Seq: 16, Image: 56}, []byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := given(t, g); !slices.ContainsFunc(got, func(s []int) bool { return slices.Equal(s, []int{32, 3, 14, 14}) }) || !slices.Contains(g.Trace.Notes, "every sample has one image, which takes 4 of its tokens") {
+		t.Errorf("%v, notes %q", got, g.Trace.Notes)
+	}
+}

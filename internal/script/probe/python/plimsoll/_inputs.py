@@ -187,7 +187,7 @@ class Maker(_sounds.Sounds, _pictures.Pictures, _parts.Parts):
         if self.shows_images():
             more = [n for n in takes if n in ("image_grid_thw", "mm_token_type_ids", "image_sizes", "spatial_shapes", "aspect_ratio_ids", "aspect_ratio_mask", "cross_attention_mask", "pixel_position_ids", "token_type_ids")]
             sets = dict.fromkeys(tuple(dict.fromkeys(["input_ids", "pixel_values", *required, *m])) for m in (more, []))
-            return [(names, variant) for names in sets for variant in (0, OWN, TILES, FILM, OWN | FILM)]
+            return [(names, variant) for names in sets for variant in (0, OWN, TILES, FILM, OWN | FILM, *((CUT, CUT | FILM) if self.takes_patches() else ()))]
         main = getattr(self.model, "main_input_name", None)
         first = [n for n in ([main] if main in takes else takes[:1]) if n not in required] + required
         text = ["input_ids"] if "input_ids" in takes else []

@@ -554,7 +554,7 @@ def image_tokens(failure, batch, seq, width):
     """How many placeholders of an image a sample should have had, where a model says so (get_placeholder_mask of 77 models of transformers 5.17)."""
     import re
 
-    found = re.search(r"mage features and image tokens do not match.*?features:? *(\d+)", str(failure), re.S)
+    found = re.search(r"(?:mage features and image tokens|features and placeholder tokens) do not match.*?features:? *(\d+)", str(failure), re.S)
     count, rest = divmod(int(found[1]), batch) if found else (0, 0)
     if count > seq and count % width == 0:  # some count numbers instead of tokens
         count //= width

@@ -93,7 +93,10 @@ class Pictures:
     def takes_patches(self):
         """Whether a processor may have cut images into patches already: their grid comes with them, or nothing in the model would cut them."""
         grid = {"grid_thw", "image_grid_thw"} & set(self.parameters)
-        return bool(self.patches()) and (bool(grid) or not any(type(m).__name__.startswith("Conv") for m in self.model.modules()))
+        return bool(self.patches()) and (bool(grid) or not self.convolves())
+
+    def convolves(self):
+        return any(type(m).__name__ in ("Conv2d", "Conv3d") for m in self.model.modules())
 
     def image(self):
         c, channels = self.config, self.channels()
@@ -180,7 +183,7 @@ class Pictures:
     def cut(self):
         """Patches with their rows and columns: [channels, rows, columns] of each for a convolution, frames first and channels last for a model without any (Inkling)."""
         (_, rows, columns), patch, _ = self.grid()
-        one = (self.channels(), patch, patch) if type(self.first()).__name__ == "Conv2d" else (int(read(self.config, "temporal_patch_size", default=1)), patch, patch, self.channels())
+        one = (self.channels(), patch, patch) if self.convolves() else (int(read(self.config, "temporal_patch_size", default=1)), patch, patch, self.channels())
         return self.real(*((1,) if self.variant & FILM else ()), self.size["batch"] * rows * columns, *one)
 
     def target_sizes(self):
