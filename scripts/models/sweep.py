@@ -49,6 +49,7 @@ LCNET = {  # the widths of the default, which reads lines of text, with the stri
     "block_configs": [[[3, 96, 96, 1, True]], [[3, 96, 96, 2, False]], [[3, 96, 192, 2, False], [3, 192, 192, 1, True]], [[3, 192, 384, 2, False], [3, 384, 384, 1, True]]],
 }
 REPVIT = {"model_type": "timm_wrapper", "architecture": "repvit_m1", "model_args": {"in_chans": 3, "features_only": True, "out_indices": [0, 1, 2, 3]}}
+STARTS = {"pad_token_id": 0, "decoder_start_token_id": 0}
 LEFT_OUT = {
     "edgetam": {"vision_config": {"model_type": "edgetam_vision_model", "backbone_config": REPVIT}},
     "edgetam_vision_model": {"backbone_config": REPVIT},
@@ -71,13 +72,13 @@ LEFT_OUT = {
     "encoder-decoder": {"encoder": BERT, "decoder": READER},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_hidden_layers": 2},
     "musicgen": {"text_encoder": {"model_type": "t5"}, "audio_encoder": {"model_type": "encodec"}, "decoder": {"model_type": "musicgen_decoder"}},
-    "speech-encoder-decoder": {"encoder": {"model_type": "wav2vec2"}, "decoder": READER},
+    "speech-encoder-decoder": {"encoder": {"model_type": "wav2vec2"}, "decoder": READER, **STARTS},
     "step3p5": {"sliding_window": 512},
     "step3p7": {"text_config": {"model_type": "step3p5", "sliding_window": 512}},
     "t5gemma2_decoder": {"dropout_rate": 0.0, "attention_dropout": 0.0},
     "t5gemma2_encoder": {"text_config": {"dropout_rate": 0.0}},
     "t5gemma2_text": {"dropout_rate": 0.0, "attention_dropout": 0.0},
-    "vision-encoder-decoder": {"encoder": {"model_type": "vit"}, "decoder": {"model_type": "gpt2", "add_cross_attention": True}},
+    "vision-encoder-decoder": {"encoder": {"model_type": "vit"}, "decoder": {"model_type": "gpt2", "add_cross_attention": True}, **STARTS},
     "vision-text-dual-encoder": {"vision_config": {"model_type": "vit"}, "text_config": BERT},
     "deepseek_ocr2": {"text_config": OCR_TEXT, "vision_config": OCR_VISION},
     "deepseek_ocr2_text": OCR_TEXT,

@@ -32,7 +32,9 @@ func TestSoundsCodesAndPartsComeAsModelsTakeThem(t *testing.T) {
 		"keys and values of another model": {`{"model_type":"gemma4_assistant","backbone_hidden_size":48,"text_config":{` + small + `,"global_head_dim":32,"hidden_size_per_layer_input":0,"vocab_size_per_layer_input":0,"layer_types":["sliding_attention","full_attention"]}}`,
 			[][]int{{2, 16, 96}, {2, 4, 16, 16}, {2, 4, 16, 16}, {2, 4, 16, 32}, {2, 4, 16, 32}}},
 		"a number beside tensors": {`{"model_type":"blt_local_encoder",` + small + `,"hidden_size_global":128}`, [][]int{{2, 16}, {2, 16}}},
-		"documents":               {`{"model_type":"rag","n_docs":3,"architectures":["RagTokenForGeneration"],"question_encoder":{"model_type":"dpr","num_hidden_layers":1},"generator":{"model_type":"bart","d_model":32,"encoder_layers":1,"decoder_layers":1,"encoder_attention_heads":2,"decoder_attention_heads":2,"encoder_ffn_dim":32,"decoder_ffn_dim":32}}`, [][]int{{2, 16}, {6, 16}, {6, 16}, {2, 3}, {2, 8}}},
+		"images in, as much text out as is to be written": {`{"model_type":"vision-encoder-decoder","pad_token_id":0,"decoder_start_token_id":0,"encoder":{"model_type":"vit","hidden_size":32,"num_hidden_layers":1,"num_attention_heads":2,"intermediate_size":64,"image_size":32,"patch_size":16},
+			"decoder":{"model_type":"gpt2","n_embd":32,"n_layer":1,"n_head":2,"vocab_size":50,"is_decoder":true,"add_cross_attention":true}}`, [][]int{{2, 3, 32, 32}, {2, 8}}},
+		"documents": {`{"model_type":"rag","n_docs":3,"architectures":["RagTokenForGeneration"],"question_encoder":{"model_type":"dpr","num_hidden_layers":1},"generator":{"model_type":"bart","d_model":32,"encoder_layers":1,"decoder_layers":1,"encoder_attention_heads":2,"decoder_attention_heads":2,"encoder_ffn_dim":32,"decoder_ffn_dim":32}}`, [][]int{{2, 16}, {6, 16}, {6, 16}, {2, 3}, {2, 8}}},
 	} {
 		g, err := r.Graph(job.Job{Batch: 2, Seq: 16, TargetSeq: 8, Frames: 4800}, []byte(c.config))
 		if err != nil {

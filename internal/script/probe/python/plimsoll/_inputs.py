@@ -252,7 +252,7 @@ class Maker(_sounds.Sounds, _pictures.Pictures, _parts.Parts):
             return {"labels": self.ids(b, self.size["target_seq"])}
         if task in ("causal-lm", "image-text"):
             same = given.get("input_ids")
-            return {"labels": same if same is not None else self.ids(b, self.size["seq"])}
+            return {"labels": same if same is not None else self.ids(b, self.size["target_seq" if "decoder_input_ids" in takes else "seq"])}
         if task in ("masked-lm", "token-cls"):
             return {"labels": self.ids(b, self.size["seq"])}
         if task in ("seq-cls", "image-cls", "audio-cls", "video-cls"):
