@@ -27,7 +27,7 @@ func TestWhatNewUsersTypeIsUnderstood(t *testing.T) {
 		lacks string
 	}{
 		"a path as the model":             {args: model, want: "361.1 k parameters"},
-		"a model id, not in the cache":    {args: []string{"predict", "no-such-org/no-such-model", "--batch", "1"}, code: 4, want: "hf download no-such-org/no-such-model config.json"},
+		"a model id, not in the cache":    {args: []string{"predict", "no-such-org/no-such-model", "--batch", "1"}, code: 4, want: "hf download no-such-org/no-such-model --include"},
 		"a model id as a flag":            {args: []string{"predict", "--model", tiny, "--batch", "1", "--seq", "128"}, want: "361.1 k parameters"},
 		"a bare number of GiB":            {args: with("--memory", "24"), want: "24.0 GiB available"},
 		"a number that could be anything": {args: with("--memory", "24576"), code: 2, want: "24576MiB"},

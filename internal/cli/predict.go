@@ -21,6 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/model/shard"
 	"github.com/plimsoll/plimsoll/internal/model/traced"
+	"github.com/plimsoll/plimsoll/internal/script/modelcode"
 	"github.com/plimsoll/plimsoll/internal/setup"
 	"github.com/plimsoll/plimsoll/internal/show/screen"
 	"github.com/plimsoll/plimsoll/internal/show/textout"
@@ -370,6 +371,7 @@ type jobFlags struct {
 	Download  bool   // the configuration may be fetched
 	own       bool   // the model was named: its own precision is the default
 	given     string // MODEL as it was written
+	found     modelcode.Found
 	named     string // --model, for people who write it as a flag
 	attnSaid  string // --attn as it was written, where it is counted as another
 }
@@ -396,7 +398,7 @@ func optimizerHelp() string {
 func (f *jobFlags) addModel(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.ConfigFile, "config", "", "config.json of a Hugging Face model, or the folder it is in")
-	flags.StringVar(&f.Python, "python", "", "Python with torch and transformers, for models that are not built in (default: a virtual environment's, else python3)")
+	flags.StringVar(&f.Python, "python", "", "Python with torch and transformers (or timm, diffusers), for models that are not built in (default: a virtual environment's, else python3)")
 	flags.BoolVar(&f.Download, "download", false, "with the name of a model: fetch its config.json with huggingface_hub if it is not in the cache")
 	flags.StringVar(&f.Graph, "graph", "", "graph from torch.export: a .pt2, or its model.json, plain or .gz")
 	flags.StringVar(&f.JobFile, "job", "", "file with the job as JSON; - is standard input")
@@ -458,7 +460,11 @@ func (f *jobFlags) ownPrecision(j *fileJob) error {
 	if err != nil {
 		return unreadable(err)
 	}
-	if j.ParamDType = hfconfig.About(hfconfig.StandardJSON(data)).DType; j.ParamDType != "" {
+	if j.ParamDType = hfconfig.About(hfconfig.StandardJSON(data)).DType; j.ParamDType == "" && hfconfig.QuantizationOf(data).Dequantized() {
+		j.ParamDType = torch.BF16
+		return nil // what the weights are counted in is said with their quantization
+	}
+	if j.ParamDType != "" {
 		j.Notes = append(j.Notes, fmt.Sprintf("precision %s is the model's own (dtype in config.json); --precision sets another", j.ParamDType))
 	}
 	return nil
@@ -500,6 +506,9 @@ func (f *jobFlags) overlay(cmd *cobra.Command, j *fileJob) error {
 			return usageError("--input: %w", err)
 		}
 		j.Input = sizes
+	}
+	if f.own {
+		asFound(j, f.found)
 	}
 	return nil
 }

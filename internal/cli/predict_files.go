@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/script/modelcode"
 	"github.com/plimsoll/plimsoll/internal/setup"
+	"github.com/plimsoll/plimsoll/internal/torch"
 	"github.com/plimsoll/plimsoll/internal/units"
 )
 
@@ -118,6 +120,9 @@ func (m *modelFiles) source(j *fileJob) (predict.Source, error) {
 		}
 		return predict.Source{Graph: g}, checked(j)
 	}
+	if err := m.locate(j); err != nil {
+		return predict.Source{}, unreadable(err)
+	}
 	if len(j.Config) == 0 && j.ConfigFile == "" {
 		return predict.Source{}, checked(j)
 	}
@@ -125,6 +130,7 @@ func (m *modelFiles) source(j *fileJob) (predict.Source, error) {
 	if err != nil {
 		return predict.Source{}, unreadable(err)
 	}
+	quantized(j, hfconfig.QuantizationOf(data))
 	c, err := hfconfig.Parse(data)
 	if errors.Is(err, hfconfig.ErrUnsupported) {
 		return m.fromCode(j, data, err)
@@ -146,6 +152,46 @@ func (m *modelFiles) source(j *fileJob) (predict.Source, error) {
 		return m.fromCode(j, data, missing)
 	}
 	return predict.Source{Config: c}, checked(j)
+}
+
+// locate finds the configuration of a job that names its model: config_file as a name on the hub, or model alone.
+func (m *modelFiles) locate(j *fileJob) error {
+	name := cmp.Or(j.ConfigFile, j.Model)
+	switch {
+	case len(j.Config) > 0 || name == "":
+		return nil
+	case j.ConfigFile != "":
+		info, err := os.Stat(j.path(name))
+		if err == nil && !info.IsDir() || err != nil && (filepath.IsAbs(name) || strings.HasSuffix(name, ".json")) {
+			return nil // a file, or one that is missing
+		}
+		if err == nil {
+			name = j.path(name)
+		}
+	}
+	found, err := modelcode.Locate(name, m.code.Env)
+	switch {
+	case err != nil && j.file != "" && j.ConfigFile == "":
+		return fmt.Errorf("%s: \"model\": %w", inputName(j.file), err)
+	case err != nil:
+		return err
+	}
+	j.ConfigFile, j.dir = found.Path, ""
+	asFound(j, found)
+	return nil
+}
+
+// quantized says how weights are counted that were saved in fewer bits; adapters are trained on them as they are.
+func quantized(j *fileJob, q hfconfig.Quantization) {
+	if j.BaseBits > 0 || q.Method == "" {
+		return
+	}
+	if bits := q.Base(); bits > 0 && j.LoRARank > 0 {
+		j.BaseBits = bits
+		j.Notes = append(j.Notes, fmt.Sprintf("the frozen base has %d bits, as its quantization_config says (%s)", bits, q.Method))
+		return
+	}
+	j.Notes = append(j.Notes, q.Note(string(cmp.Or(j.ParamDType, torch.FP32))))
 }
 
 func checked(j *fileJob) error {
@@ -182,6 +228,9 @@ func (m *modelFiles) fromCode(j *fileJob, config []byte, unsupported error) (pre
 	}
 	if j.Model == "" {
 		j.Model = about.Type
+	}
+	if lib, _ := hfconfig.LibraryOf(config); lib != hfconfig.Transformers && j.Load == "" {
+		j.Load = setup.LoadHost // scripts of timm and diffusers build the model on the host and move it
 	}
 	if err := checked(j); err != nil {
 		return predict.Source{}, err

@@ -87,22 +87,59 @@ func (f *jobFlags) locate(env Env, cmd *cobra.Command, name string) error {
 	case ending == ".pickle" || ending == ".pkl":
 		return usageError("%s is a memory snapshot: plimsoll explain %[1]s reads it", name)
 	}
-	path, err := modelcode.Locate(name, env.environ())
-	var absent modelcode.NotCached
-	if errors.As(err, &absent) && f.Download {
-		reader := modelcode.Reader{Python: f.Python, Env: env.environ()}
-		stop := progress(env, func() string { return "downloading the config.json of " + name })
-		path, err = reader.Download(name)
-		stop()
-	}
+	found, err := f.find(env, name)
 	if err != nil {
 		return unreadable(err)
 	}
-	f.ConfigFile, f.own = path, true
+	f.found, f.ConfigFile, f.own = found, found.Path, true
 	if f.Model == "" {
 		f.Model = strings.TrimSuffix(name, "/config.json")
 	}
 	return nil
+}
+
+// find locates a model, and fetches its configuration where it is not here and the user wants that.
+func (f *jobFlags) find(env Env, name string) (modelcode.Found, error) {
+	for fetched := map[string]bool{}; ; {
+		found, err := modelcode.Locate(name, env.environ())
+		var absent modelcode.NotCached
+		if !f.Download || !errors.As(err, &absent) || fetched[absent.Name] {
+			return found, err
+		}
+		fetched[absent.Name] = true // an adapter's base model comes after it
+		reader := modelcode.Reader{Python: f.Python, Env: env.environ()}
+		stop := progress(env, func() string { return "downloading the config.json of " + absent.Name })
+		err = reader.Download(absent.Name)
+		stop()
+		if err != nil {
+			return modelcode.Found{}, err
+		}
+	}
+}
+
+// asFound fills in what the name of a model says about the job beside its configuration: the adapter that is trained, the part of a pipeline.
+func asFound(j *fileJob, found modelcode.Found) {
+	j.Config = found.Config
+	if found.Part != "" {
+		j.Notes = append(j.Notes, fmt.Sprintf("the part of the pipeline that is trained is its %s (%[1]s/config.json); the others are named by their folders", found.Part))
+	}
+	a := found.Adapter
+	if a == nil {
+		return
+	}
+	if j.LoRARank == 0 {
+		j.LoRARank, j.LoRADropout, j.DoRA = a.Rank, a.Dropout, a.DoRA
+	}
+	if len(j.LoRATargets) == 0 {
+		j.LoRATargets = a.Targets
+	}
+	j.Notes = append(j.Notes, fmt.Sprintf("the adapter is trained as its adapter_config.json says: rank %d beside %s", j.LoRARank, a.Base))
+	if len(a.Whole) > 0 {
+		j.Notes = append(j.Notes, fmt.Sprintf("modules_to_save (%s) are not counted: they are trained whole, which adds a copy of each, its gradient and its optimizer state", strings.Join(a.Whole, ", ")))
+	}
+	if a.Uneven {
+		j.Notes = append(j.Notes, fmt.Sprintf("rank_pattern is not read: every layer is given rank %d", j.LoRARank))
+	}
 }
 
 // attention reads --attn and remembers a spelling that is counted as another kernel.

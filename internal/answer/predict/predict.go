@@ -173,7 +173,7 @@ func Run(j job.Job, src Source, m Machine) (*Result, error) {
 	if g, ok := model.(*graphrun.Graph); ok {
 		r.Unknown = done.unknown
 		if t := g.Trace; t != nil {
-			r.ReadFrom = fmt.Sprintf("%s.%s, transformers %s, PyTorch %s", t.Module, t.Class, t.Transformers, t.Torch)
+			r.ReadFrom = fmt.Sprintf("%s.%s, %s, PyTorch %s", t.Module, t.Class, t.Library(), t.Torch)
 			r.Assumptions = append(r.Assumptions, "the model was read from its code: "+r.ReadFrom)
 			r.Assumptions = append(r.Assumptions, t.Notes...)
 		}
@@ -307,7 +307,7 @@ func buildGraph(p *eager.Process, j job.Job, g *exported.Graph) (eager.Model, er
 		j.CheckpointModules = g.Trace.Checkpoints
 	}
 	if g.Trace != nil && j.Checkpointing && len(j.CheckpointModules) == 0 {
-		return nil, fmt.Errorf("%s has no layers that transformers checkpoints: gradient_checkpointing_enable() refuses it; leave checkpointing out", g.Trace.Class)
+		return nil, fmt.Errorf("%s has no layers that %s checkpoints: leave checkpointing out", g.Trace.Class, g.Trace.Library())
 	}
 	if j.LoRARank > 0 && !adaptable(g) {
 		return nil, fmt.Errorf("lora_rank needs a config.json, or a script that adds the adapters (plimsoll predict -- python train.py): this graph does not say which of its operators are linear layers")
@@ -386,7 +386,7 @@ func checkInput(j job.Job, b *exported.Bound) error {
 		if len(j.Input) > 0 && fmt.Sprint(sizes[1:]) != fmt.Sprint(j.Input) {
 			return fmt.Errorf("input %v: the graph was exported for samples of %v", j.Input, sizes[1:])
 		}
-		if n := len(sizes); j.Image > 0 && n >= 4 && (sizes[n-1] != j.Image || sizes[n-2] != j.Image) {
+		if n := len(sizes); b.Trace == nil && j.Image > 0 && n >= 4 && (sizes[n-1] != j.Image || sizes[n-2] != j.Image) {
 			return fmt.Errorf("image %d: the graph was exported for %d × %d", j.Image, sizes[n-2], sizes[n-1])
 		}
 		return nil
@@ -451,9 +451,6 @@ func ofModel(j job.Job, src Source, model eager.Model) []string {
 	if c := src.Config; c != nil {
 		if head := c.OtherHead(); head != "" && j.Task == c.Task() {
 			add("the configuration names %s, which no task here trains: the head and loss of %s are used (--task)", head, j.Task)
-		}
-		if q := c.Quantized(); q != "" && j.BaseBits == 0 {
-			add("quantization_config (%s) is not modelled: all weights are counted in %s; --lora-rank with --base-bits 4 trains adapters on a 4-bit base", q, j.ParamDType)
 		}
 	}
 	for _, prefix := range j.Freeze {

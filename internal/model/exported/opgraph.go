@@ -8,6 +8,7 @@
 package exported
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -39,6 +40,7 @@ type Graph struct {
 type Trace struct {
 	Torch        string            `json:"torch"`
 	Transformers string            `json:"transformers"`
+	Package      string            `json:"package"`     // another library than transformers, and its version
 	Class        string            `json:"class"`       // of the model
 	Module       string            `json:"module"`      // the file it was read from, as Python imports it
 	Task         string            `json:"task"`        // what the inputs and the loss are those of
@@ -58,6 +60,9 @@ type Trace struct {
 	Routed       bool              `json:"routed"`      // sizes depend on which expert gets a token, which was drawn
 	Notes        []string          `json:"notes"`       // what a reader of the answer should know about the step
 }
+
+// Library is the library whose code the model was read from, with its version.
+func (t *Trace) Library() string { return cmp.Or(t.Package, "transformers "+t.Transformers) }
 
 // Fits tells whether the graph serves any batch and, where the task has them, any length of inputs and targets.
 func (t *Trace) Fits(seq, target bool) bool {

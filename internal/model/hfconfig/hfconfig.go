@@ -39,7 +39,6 @@ type Config struct {
 	labels int
 
 	architectures []string
-	quantized     string
 }
 
 // Read reads a config.json.
@@ -60,6 +59,9 @@ func Parse(data []byte) (*Config, error) {
 	if err := document.Decode(StandardJSON(data), &raw); err != nil {
 		return nil, fmt.Errorf("config.json is not a JSON object: %w", err)
 	}
+	if err := otherLibrary(raw); err != nil {
+		return nil, err
+	}
 	modelType, err := modelType(raw)
 	if err != nil {
 		return nil, err
@@ -68,7 +70,7 @@ func Parse(data []byte) (*Config, error) {
 	if !ok {
 		return nil, unsupported(modelType, raw)
 	}
-	c := &Config{Type: modelType, Family: family, values: map[string]any{}, architectures: readArchitectures(raw), quantized: readQuantization(raw)}
+	c := &Config{Type: modelType, Family: family, values: map[string]any{}, architectures: readArchitectures(raw)}
 	for name, f := range family.Fields {
 		c.values[name] = f.standard
 	}
@@ -128,24 +130,6 @@ func textPart(raw map[string]json.RawMessage) string {
 	}
 	return fmt.Sprintf(" (its text_config is a %s, which is: saved as a config.json of its own, it predicts the training of the language model alone)", part.Type)
 }
-
-// readQuantization is the method the weights were quantized with, "" where they were not.
-func readQuantization(raw map[string]json.RawMessage) string {
-	var q struct {
-		Method string `json:"quant_method"`
-	}
-	text, ok := raw["quantization_config"]
-	if !ok || string(text) == "null" || json.Unmarshal(text, &q) != nil {
-		return ""
-	}
-	if q.Method == "" {
-		return "a method it does not name"
-	}
-	return clip(q.Method)
-}
-
-// Quantized is the quant_method of the file's quantization_config, "" where there is none.
-func (c *Config) Quantized() string { return c.quantized }
 
 func sortedKeys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))

@@ -67,6 +67,9 @@ func About(data []byte) Brief {
 		return Brief{}
 	}
 	b := Brief{Type: clip(raw.Type)}
+	if lib, model := LibraryOf(data); lib != Transformers {
+		b.Type = model
+	}
 	for _, a := range raw.Archs {
 		if b.Task == "" {
 			b.Task = taskOfHead(a)

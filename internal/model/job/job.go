@@ -103,7 +103,7 @@ type Job struct {
 // Known words.
 var (
 	sources  = []string{"hf", "graph"}
-	tasks    = []string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "image-cls", "speech-seq2seq", "image-text", "ctc", "audio-cls", "video-cls", "semantic-seg", "question-answering", "features"}
+	tasks    = []string{"causal-lm", "masked-lm", "seq-cls", "token-cls", "seq2seq-lm", "image-cls", "speech-seq2seq", "image-text", "ctc", "audio-cls", "video-cls", "semantic-seg", "question-answering", "features", "denoising", "reconstruction"}
 	losses   = []string{"cross-entropy"}
 	kernels  = []string{"liger", "chunked"}
 	casts    = []string{string(torch.BF16), string(torch.FP16)}
@@ -135,7 +135,7 @@ const (
 )
 
 // ErrNoModel says that a job names no model.
-var ErrNoModel = errors.New("no model: give config_file (a Hugging Face config.json) or graph (a file of torch.export)")
+var ErrNoModel = errors.New("no model: give model (a name on the Hugging Face hub), config_file (a config.json) or graph (a file of torch.export)")
 
 // Check fills the defaults and refuses what no training script could mean.
 func (j *Job) Check() error {
@@ -156,7 +156,7 @@ func (j *Job) checkSource() error {
 		switch {
 		case j.Graph != "":
 			j.Source = "graph"
-		case hasConfig:
+		case hasConfig || j.Model != "": // a model may be named alone
 			j.Source = "hf"
 		default:
 			return ErrNoModel
@@ -170,8 +170,8 @@ func (j *Job) checkSource() error {
 		return fmt.Errorf("both a config and a graph are given; keep one of them")
 	case len(j.Config) > 0 && j.ConfigFile != "":
 		return fmt.Errorf("both config and config_file are given; keep one of them")
-	case j.Source == "hf" && !hasConfig:
-		return fmt.Errorf("source hf needs config (the content of a config.json) or config_file")
+	case j.Source == "hf" && !hasConfig && j.Model == "":
+		return fmt.Errorf("source hf needs config (the content of a config.json) or config_file, or model (a name on the Hugging Face hub)")
 	case j.Source == "graph" && j.Graph == "":
 		return fmt.Errorf("source graph needs graph, a file written by torch.export.save")
 	}

@@ -1,9 +1,9 @@
-// Package modelcode reads models from their own modelling code: the transformers that is installed beside Plimsoll.
+// Package modelcode reads models from their own modelling code: the transformers, timm or diffusers that is installed beside Plimsoll.
 //
 // It takes a config.json and the sizes and precision of a job and returns the graph of its training step, written down while the model ran on tensors without
-// data (probe, _models.py). Nothing is computed, no weights are needed, no code of a model's repository is run. Graphs are kept in a cache by configuration,
+// data (probe, _serve.py). Nothing is computed, no weights are needed, no code of a model's repository is run. Graphs are kept in a cache by configuration,
 // precision and versions: asking again, also for other batches and sequences, starts no Python. Refused with the reason: a Python without torch or
-// transformers, and models whose step depends on data.
+// the model's library, and models whose step depends on data.
 package modelcode
 
 import (
@@ -19,6 +19,7 @@ import (
 	"sync"
 
 	"github.com/plimsoll/plimsoll/internal/model/exported"
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/model/job"
 	"github.com/plimsoll/plimsoll/internal/script/probe"
 )
@@ -32,13 +33,14 @@ type Reader struct {
 
 	mu      sync.Mutex
 	read    map[string]*exported.Graph
-	found   *python
-	missing error // why none was found: looking again would only start Python again
-	asks    *server
+	found   map[hfconfig.Library]*python
+	missing map[hfconfig.Library]error // why none was found: looking again would only start Python again
+	asks    map[hfconfig.Library]*server
 }
 
-// request is what the probe is asked for (_models.py).
+// request is what the probe is asked for (_serve.py).
 type request struct {
+	Library    string          `json:"library,omitempty"` // whose model it is; empty: transformers'
 	Config     json.RawMessage `json:"config"`
 	Task       string          `json:"task,omitempty"`
 	Batch      int             `json:"batch,omitempty"`
@@ -57,11 +59,10 @@ type request struct {
 func (r *Reader) Graph(j job.Job, config []byte) (*exported.Graph, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.found == nil && r.missing == nil {
-		r.found, r.missing = r.find()
-	}
-	if r.missing != nil {
-		return nil, r.missing
+	lib, _ := hfconfig.LibraryOf(config)
+	p, err := r.with(lib)
+	if err != nil {
+		return nil, err
 	}
 	q := request{
 		Config: config, Task: j.Task, Batch: max(j.Batch, 1), Seq: j.Seq, TargetSeq: j.TargetSeq, Image: j.Image, Frames: j.Frames,
@@ -73,7 +74,10 @@ func (r *Reader) Graph(j job.Job, config []byte) (*exported.Graph, error) {
 	if q.ParamDType == "" || j.BaseBits > 0 { // everything beside a quantized base is raised to fp32 (prepare_model_for_kbit_training)
 		q.ParamDType = "fp32"
 	}
-	open, closed, err := r.names(q)
+	if lib != hfconfig.Transformers {
+		q.Library = string(lib)
+	}
+	open, closed, err := r.names(p, q)
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +86,11 @@ func (r *Reader) Graph(j job.Job, config []byte) (*exported.Graph, error) {
 			return g, nil
 		}
 	}
-	return r.ask(q, open, closed)
+	return r.ask(p, q, open, closed)
 }
 
 // reading are the files of the probe that decide what a graph looks like.
-var reading = []string{"_models.py", "_inputs.py", "_fields.py", "_numbers.py", "_parts.py", "_sounds.py", "_pictures.py", "_forward.py", "_answers.py", "_shapes.py", "_layers.py", "_flash.py", "_functions.py"}
+var reading = []string{"_models.py", "_inputs.py", "_fields.py", "_numbers.py", "_parts.py", "_sounds.py", "_pictures.py", "_forward.py", "_answers.py", "_shapes.py", "_layers.py", "_flash.py", "_functions.py", "_packages.py", "_timm.py", "_diffusers.py", "_serve.py"}
 
 // readingCode are these files in a row. They are part of the program, and a prediction asks for several graphs.
 var readingCode = sync.OnceValues(func() (code []byte, err error) {
@@ -102,7 +106,7 @@ var readingCode = sync.OnceValues(func() (code []byte, err error) {
 })
 
 // names are where the graph lies: for any batch and sequence, or for the sizes of the request where the model's operators depend on them.
-func (r *Reader) names(q request) (open, closed string, err error) {
+func (r *Reader) names(p *python, q request) (open, closed string, err error) {
 	code, err := readingCode()
 	if err != nil {
 		return "", "", fmt.Errorf("read the probe: %w", err)
@@ -115,7 +119,7 @@ func (r *Reader) names(q request) (open, closed string, err error) {
 	}
 	hash := sha256.New()
 	hash.Write(code)
-	fmt.Fprintf(hash, "%s %s %s", text, r.found.Torch, r.found.Transformers)
+	fmt.Fprintf(hash, "%s %s %s", text, p.Torch, p.Version)
 	key := fmt.Sprintf("%x", hash.Sum(nil)[:16])
 	return filepath.Join(r.cache(), key+".graph"), filepath.Join(r.cache(), key+"-"+sizes+".graph"), nil
 }
@@ -156,7 +160,7 @@ func (r *Reader) keep(name string, g *exported.Graph) {
 }
 
 // ask has Python read the model.
-func (r *Reader) ask(q request, open, closed string) (*exported.Graph, error) {
+func (r *Reader) ask(p *python, q request, open, closed string) (*exported.Graph, error) {
 	dir, err := os.MkdirTemp("", "plimsoll-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the model: %w", err)
@@ -171,9 +175,9 @@ func (r *Reader) ask(q request, open, closed string) (*exported.Graph, error) {
 		return nil, fmt.Errorf("describe the model: %w", err)
 	}
 	if r.Told != nil {
-		fmt.Fprintf(r.Told, "plimsoll: reading the model from the code of transformers %s; this takes up to a minute, once\n", r.found.Transformers)
+		fmt.Fprintf(r.Told, "plimsoll: reading the model from the code of %s %s; this takes up to a minute, once\n", p.Library, p.Version)
 	}
-	killed, err := r.answered(asked, out)
+	killed, err := r.answered(p, asked, out)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func asked(dir string) int {
 func reader(t *testing.T, versions, refusal string) (*Reader, string) {
 	dir := t.TempDir()
 	if versions == "" {
-		versions = `echo '{"torch":"2.11.0","transformers":"5.17.0","site":"` + dir + `"}'`
+		versions = `echo '{"torch":"2.11.0","version":"5.17.0","site":"` + dir + `"}'`
 	}
 	return &Reader{Python: pretend(t, dir, versions, refusal), Cache: filepath.Join(dir, "cache"), Env: os.Environ()}, dir
 }
@@ -142,8 +142,8 @@ func TestAModelIsLocatedByFileFolderIndexOrName(t *testing.T) {
 	main := write(filepath.Join(hub, "models--Qwen--Qwen3-8B", "snapshots", "bbb", "config.json"))
 	env := []string{"HF_HUB_CACHE=" + hub}
 	for name, want := range map[string]string{folder: config, config: config, index: config, "Qwen/Qwen3-8B": old} {
-		if got, err := Locate(name, env); err != nil || got != want {
-			t.Errorf("%s: %s, %v", name, got, err)
+		if got, err := Locate(name, env); err != nil || got.Path != want {
+			t.Errorf("%s: %s, %v", name, got.Path, err)
 		}
 	}
 	ref := filepath.Join(hub, "models--Qwen--Qwen3-8B", "refs", "main")
@@ -151,16 +151,16 @@ func TestAModelIsLocatedByFileFolderIndexOrName(t *testing.T) {
 	if err := os.WriteFile(ref, []byte("bbb\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Locate("Qwen/Qwen3-8B", env); err != nil || got != main {
-		t.Errorf("the revision that main is: %s, %v", got, err)
+	if got, err := Locate("Qwen/Qwen3-8B", env); err != nil || got.Path != main {
+		t.Errorf("the revision that main is: %s, %v", got.Path, err)
 	}
 	var absent NotCached
-	if _, err := Locate("Qwen/Qwen3-4B", env); !errors.As(err, &absent) || !strings.Contains(err.Error(), "hf download Qwen/Qwen3-4B config.json") {
+	if _, err := Locate("Qwen/Qwen3-4B", env); !errors.As(err, &absent) || !strings.Contains(err.Error(), `hf download Qwen/Qwen3-4B --include "*config.json"`) {
 		t.Errorf("a model that is not there: %v", err)
 	}
 	for _, name := range []string{"nowhere/config.json", "../../etc/passwd", "a/b/c", ""} {
-		if path, err := Locate(name, env); err == nil || errors.As(err, &absent) {
-			t.Errorf("%q: %s, %v", name, path, err)
+		if found, err := Locate(name, env); err == nil || errors.As(err, &absent) {
+			t.Errorf("%q: %s, %v", name, found.Path, err)
 		}
 	}
 }

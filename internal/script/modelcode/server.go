@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/plimsoll/plimsoll/internal/model/hfconfig"
 	"github.com/plimsoll/plimsoll/internal/script/probe"
 	"github.com/plimsoll/plimsoll/internal/script/runner"
 )
@@ -20,7 +21,7 @@ type server struct {
 }
 
 // serve starts Python and waits until it is ready.
-func (r *Reader) serve() (*server, error) {
+func (r *Reader) serve(p *python) (*server, error) {
 	dir, err := os.MkdirTemp("", "plimsoll-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the probe: %w", err)
@@ -43,7 +44,7 @@ func (r *Reader) serve() (*server, error) {
 		theirs := sync.OnceFunc(func() { in.Close(); out.Close() })
 		defer theirs()
 		outcome, _ := runner.Run(runner.Command{
-			Args: []string{r.found.Path, "-m", "plimsoll._models"}, Env: r.environ(dir), Stdin: in, Stdout: out, Stderr: io.Discard,
+			Args: []string{p.Path, "-m", "plimsoll._serve", string(p.Library)}, Env: r.environ(dir), Stdin: in, Stdout: out, Stderr: io.Discard,
 			Started: func(int) { theirs() },
 		})
 		ended <- outcome // one that could not be started has a code as well
@@ -53,25 +54,30 @@ func (r *Reader) serve() (*server, error) {
 		if outcome.Killed() {
 			return nil, Failed{Why: "Python was killed; there may be too little memory"}
 		}
-		return nil, Failed{Why: fmt.Sprintf("Python ended with code %d while it imported transformers; try: %s -c 'import transformers'", outcome.Code, r.found.Path)}
+		return nil, Failed{Why: fmt.Sprintf("Python ended with code %d while it imported %[2]s; try: %[3]s -c 'import %[2]s'", outcome.Code, p.Library, p.Path)}
 	}
 	return s, nil
 }
 
 // answered has Python answer a request, and tells whether the process that read it was killed.
-func (r *Reader) answered(asked, out string) (killed bool, err error) {
-	if r.asks == nil {
-		if r.asks, err = r.serve(); err != nil {
+func (r *Reader) answered(p *python, asked, out string) (killed bool, err error) {
+	s := r.asks[p.Library]
+	if s == nil {
+		if s, err = r.serve(p); err != nil {
 			return false, err
 		}
+		if r.asks == nil {
+			r.asks = map[hfconfig.Library]*server{}
+		}
+		r.asks[p.Library] = s
 	}
-	if _, err = fmt.Fprintf(r.asks.asks, "%s\t%s\n", asked, out); err == nil {
+	if _, err = fmt.Fprintf(s.asks, "%s\t%s\n", asked, out); err == nil {
 		var status string
-		if status, err = r.asks.answers.ReadString('\n'); err == nil {
+		if status, err = s.answers.ReadString('\n'); err == nil {
 			return strings.TrimSpace(status) == "-9", nil
 		}
 	}
-	outcome := <-r.asks.ended
-	r.asks = nil
+	outcome := <-s.ended
+	delete(r.asks, p.Library)
 	return outcome.Killed(), nil
 }

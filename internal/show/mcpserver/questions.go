@@ -64,7 +64,7 @@ type jobIn struct {
 	Config     string         `json:"config,omitempty" jsonschema:"path of a config.json, or of the folder it is in, instead of model"`
 	ConfigJSON map[string]any `json:"config_json,omitempty" jsonschema:"the content of a config.json, instead of model"`
 	Graph      string         `json:"graph,omitempty" jsonschema:"path of a graph from torch.export (.pt2), instead of model"`
-	Task       string         `json:"task,omitempty" jsonschema:"causal-lm, masked-lm, seq-cls, token-cls, seq2seq-lm, image-cls, speech-seq2seq, image-text, ctc, audio-cls, video-cls, semantic-seg, question-answering, features; default: the model's"`
+	Task       string         `json:"task,omitempty" jsonschema:"causal-lm, masked-lm, seq-cls, token-cls, seq2seq-lm, image-cls, speech-seq2seq, image-text, ctc, audio-cls, video-cls, semantic-seg, question-answering, features, denoising, reconstruction; default: the model's"`
 	Batch      int            `json:"batch,omitempty" jsonschema:"samples in one micro-batch"`
 	Seq        int            `json:"seq,omitempty" jsonschema:"tokens in one sample"`
 	Image      int            `json:"image,omitempty" jsonschema:"side of an image in pixels"`

@@ -132,8 +132,8 @@ class Recorder:
             self.deaths.append((self.count, node))
 
 
-def run(torch, fake, model, batch, autocast, uneven=False):
-    """The trace of model(**batch), a dict of tensors, of what holds tensors, and of numbers."""
+def run(torch, fake, model, batch, autocast, uneven=False, call=None):
+    """The trace of model(**batch), a dict of tensors, of what holds tensors, and of numbers; or of another call with it: (what stays alive, the loss, what it is)."""
     from torch._subclasses.fake_tensor import FakeTensor
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.utils import _pytree
@@ -152,8 +152,8 @@ def run(torch, fake, model, batch, autocast, uneven=False):
         for t, now in zip(distinct.values(), given):
             if hasattr(t, _inputs.VALUE):
                 answers.known[getattr(now, _answers.NODE)] = getattr(t, _inputs.VALUE)
-        out = model(**_pytree.tree_unflatten([given[order.index(id(t))] if id(t) in distinct else t for t in leaves], form))
-        loss, objective = objective_of(torch, out, lambda t: gradients(recorder, answers, t))
+        now = _pytree.tree_unflatten([given[order.index(id(t))] if id(t) in distinct else t for t in leaves], form)
+        out, loss, objective = call(now) if call else called(torch, model, now, lambda t: gradients(recorder, answers, t))
         ended.append(((out, loss), list(recorder.living), objective, [n for n in kept_by(torch, model) if n in recorder.living]))
         return loss
 
@@ -182,6 +182,11 @@ def gradients(recorder, answers, tensor):
         for source in n.all_input_nodes:
             todo += [] if answers.counts(source) else [source, *recorder.changed(source, n)]
     return False
+
+
+def called(torch, model, given, trained):
+    out = model(**given)
+    return out, *objective_of(torch, out, trained)
 
 
 def kept_by(torch, model):

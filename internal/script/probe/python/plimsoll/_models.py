@@ -1,12 +1,8 @@
 """Builds a model of transformers from its configuration, without weights, and writes its training step down (see _forward).
 
-Started as `python -m plimsoll._models`, it imports all it needs, which takes longer than reading most models, and says `ready`. Every line of standard input is then the path of a
-request (JSON: config, task, sizes, param_dtype, autocast, attn, use_cache, routing), a tab, and the path of an answer: the graph, gzipped, or, with the ending .failure, the reason there
-is none. Each is read by a process of its own where processes can be forked; its exit status is the line that says it is done.
+Requests come from _serve: JSON with config, task, sizes, param_dtype, autocast, attn, use_cache, routing.
 """
 import contextlib
-import gzip
-import json
 import os
 import sys
 
@@ -36,6 +32,8 @@ def configuration(transformers, given):
     try:
         cls = transformers.CONFIG_MAPPING[kind]
     except KeyError:
+        if given.get("auto_map"):
+            raise Refused(f"its modelling code lies in its own repository (auto_map), which is not run here, and transformers {transformers.__version__} has no model_type {kind!r}")
         raise Refused(f"transformers {transformers.__version__} has no model_type {kind!r}; a newer release may have it")
     added = set(transformers.PreTrainedConfig().to_dict()) | {"_name_or_path", "output_attentions", "model_type"}
     plain = lambda part: {n: x for n, x in part.items() if n not in added} if isinstance(part, dict) else part
@@ -262,18 +260,19 @@ def as_running(torch, transformers):
             setattr(module, name, value)
 
     no = lambda *args, **kwargs: False
-    import transformers.masking_utils as masks
-    put(masks, "is_tracing", no)
-    put(masks, "find_packed_sequence_indices", lambda *args, **kwargs: None)
-    put(masks, "_vmap_expansion_sdpa", lambda function: lambda *at: function(*masks._non_vmap_expansion_sdpa(*at)).expand([len(i) for i in at]))  # the same sizes
-    for module in [m for n, m in list(sys.modules.items()) if n.startswith("transformers.") and "is_tracing" in vars(m)]:
-        put(module, "is_tracing", no)
-    put(transformers.PreTrainedConfig, "__repr__", object.__repr__)  # from_dict writes it to a log, for which the family's default is built: that of EdgeTAM loads another one from the network
-    put(transformers.PreTrainedModel, "warn_if_padding_and_no_attention_mask", lambda *args, **kwargs: None)
+    if transformers is not None:
+        import transformers.masking_utils as masks
+        put(masks, "is_tracing", no)
+        put(masks, "find_packed_sequence_indices", lambda *args, **kwargs: None)
+        put(masks, "_vmap_expansion_sdpa", lambda function: lambda *at: function(*masks._non_vmap_expansion_sdpa(*at)).expand([len(i) for i in at]))  # the same sizes
+        for module in [m for n, m in list(sys.modules.items()) if n.startswith("transformers.") and "is_tracing" in vars(m)]:
+            put(module, "is_tracing", no)
+        put(transformers.PreTrainedConfig, "__repr__", object.__repr__)  # from_dict writes it to a log, for which the family's default is built: that of EdgeTAM loads another one from the network
+        put(transformers.PreTrainedModel, "warn_if_padding_and_no_attention_mask", lambda *args, **kwargs: None)
+        _flash.install(torch, transformers, put)
     put(torch.compiler, "is_compiling", no)
     put(torch.compiler, "is_exporting", no)
     put(torch.cuda, "get_device_capability", lambda *args: (9, 0))
-    _flash.install(torch, transformers, put)
     _shapes.recurrent(torch, put)
     import random
 
@@ -412,15 +411,7 @@ def described(torch, transformers, request, config, task, cls):
         return trace
 
     def trace(size):
-        key = tuple(sorted(size.items()))
-        if key not in done and whole.dropped:
-            try:
-                with whole.shortened():
-                    short = run(size, *chosen)
-                done[key] = whole.written(short)
-            except Exception:  # layers that are alike at one size only, or code that counts them
-                done.pop(key, None)
-        return done.get(key) or run(size, *chosen)
+        return done.get(tuple(sorted(size.items()))) or in_short(whole, done, size, lambda: run(size, *chosen)) or run(size, *chosen)
 
     base = sizes_of(request, ("batch",))[0]
     with fake:
@@ -453,6 +444,27 @@ def described(torch, transformers, request, config, task, cls):
         "checkpoints": [n for n, m in model.named_modules() if any(c.__name__ == "GradientCheckpointingLayer" for c in type(m).__mro__)],
         **linears(torch, transformers, model),
     }
+    return at_any_size(request, used, trace, about)
+
+
+def in_short(whole, done, size, run):
+    """The trace of a model at another size, from a run without the layers that are alike; None where that cannot be told."""
+    key = tuple(sorted(size.items()))
+    if not whole.dropped:
+        return None
+    try:
+        with whole.shortened():
+            short = run()
+        done[key] = whole.written(short)
+    except Exception:  # layers that are alike at one size only, or code that counts them
+        done.pop(key, None)
+    return done.get(key)
+
+
+def at_any_size(request, used, trace, about):
+    """The graph of a step, open in as many of the sizes that its inputs use as its operators allow."""
+    from . import _forward
+
     opened = tuple(s for s in ("batch", "seq", "target_seq") if s in used and request.get(s))
     problem = None
     for symbols, corners in ((opened, False), (opened, True), (("batch",), False), ((), False)):
@@ -486,7 +498,7 @@ def linears(torch, transformers, model):
     https://github.com/huggingface/peft/blob/v0.18.0/src/peft/tuners/tuners_utils.py, _maybe_include_all_linear_layers
     https://github.com/huggingface/peft/blob/v0.18.0/src/peft/tuners/lora/layer.py, dispatch_default
     """
-    turned = transformers.pytorch_utils.Conv1D
+    turned = transformers.pytorch_utils.Conv1D if transformers is not None else ()
     named, names = list(model.named_modules()), {id(p): n for n, p in model.named_parameters()}
     weights = {n: names.get(id(m.weight)) for n, m in named if isinstance(m, (torch.nn.Linear, turned))}
     try:
@@ -495,8 +507,8 @@ def linears(torch, transformers, model):
         out = None
     return {
         "linears": [n for n, m in named if isinstance(m, (torch.nn.Linear, turned))], "turned": [n for n, m in named if isinstance(m, turned)],
-        "head": next((n for n, m in named if m is out), "") if out is not None else "", "stacked": stacked(model),
-        "embeddings": embeddings(transformers, model), "tied": {n: w for n, w in weights.items() if w and w != f"{n}.weight"},
+        "head": next((n for n, m in named if m is out), "") if out is not None else "", "stacked": stacked(model) if transformers is not None else [],
+        "embeddings": embeddings(transformers, model) if transformers is not None else [], "tied": {n: w for n, w in weights.items() if w and w != f"{n}.weight"},
         "convs": [{"name": n, "groups": m.groups} for n, m in named if isinstance(m, (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)) and "weight" in m._parameters],
         "tables": [{"name": n, "scaled": hasattr(m, "embed_scale")} for n, m in named if isinstance(m, torch.nn.Embedding)],
     }
@@ -609,59 +621,3 @@ def own_word(cls):
         return ""
     found = re.search(r"""raise \w+\(\s*["']([^"']*(?:[Tt]raining|trainable)[^"']*)""", code)
     return found[1] if found else ""
-
-
-def answer(request, out):
-    """Answers one request; the exit status."""
-    from . import _inputs
-
-    with open(request) as f:
-        asked = json.load(f)
-    try:
-        text = describe(asked)
-    except Refused as reason:
-        return fail(out, str(reason))
-    except _inputs.Missing as missing:
-        return fail(out, str(missing), asks=True)
-    except ImportError as missing:
-        return fail(out, f"{' '.join(str(missing).split())}; install it in this Python, or name another with --python")
-    except Exception as problem:
-        return fail(out, f"{type(problem).__name__}: {problem}")
-    with open(out, "wb") as f:
-        f.write(gzip.compress(text.encode(), 6, mtime=0))
-    return 0
-
-
-def fail(out, why, asks=False):
-    """Says why there is no graph; asks: the job has to say something more."""
-    with open(out + ".failure", "w") as f:
-        json.dump({"why": why[:2000], "asks": asks}, f)
-    return 1
-
-
-def apart(request, out):
-    """Answers one request in a process of its own."""
-    if not sys.platform.startswith("linux"):
-        return answer(request, out)
-    child = os.fork()
-    if child == 0:
-        os._exit(answer(request, out))
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def main():
-    import torch
-    import transformers
-
-    from . import _flash, _forward, _inputs, _layers, _shapes
-
-    told = sys.stdout
-    sys.stdout = sys.stderr  # models may print
-    print("ready", file=told, flush=True)
-    for line in sys.stdin:
-        request, out = line.rstrip("\n").split("\t")
-        print(apart(request, out), file=told, flush=True)
-
-
-if __name__ == "__main__":
-    main()

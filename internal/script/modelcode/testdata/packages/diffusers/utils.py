@@ -1,0 +1,2 @@
+class logging:
+    set_verbosity_error = staticmethod(lambda: None)
