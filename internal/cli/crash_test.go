@@ -39,7 +39,7 @@ func TestABundleHasTheReportAndTheInputWithoutNames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	input, bundle := filepath.Join(dir, "secret-project.json"), filepath.Join(dir, "bug.tar.gz")
-	text := `{"segments":[],"device_traces":[[{"action":"alloc","addr":512,"size":512,"frames":[{"name":"train_gpt7","filename":"/home/ada/secret/train.py","line":3}]}]]}`
+	text := `{"segments":[],"device_traces":[[{"action":"alloc","addr":512,"size":512,"frames":[{"name":"train_gpt7","filename":"/home/wyn/secret/train.py","line":3}]}]]}`
 	if err := os.WriteFile(input, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestABundleHasTheReportAndTheInputWithoutNames(t *testing.T) {
 		t.Errorf("%q", files)
 	}
 	for name, data := range files {
-		for _, secret := range []string{"secret", "ada", "gpt7"} {
+		for _, secret := range []string{"secret", "wyn", "gpt7"} {
 			if strings.Contains(data, secret) {
 				t.Errorf("%s tells %q: %s", name, secret, data)
 			}

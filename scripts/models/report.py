@@ -5,7 +5,8 @@ import re
 import sys
 
 KINDS = [
-    ("code for inference alone", ("is for inference alone",)),
+    ("code for inference alone", ("is for inference alone", "cannot train", "Token2Wav")),
+    ("layers that a torch.autograd.Function of its own computes again in backward: the script that trains it can be predicted", ("computes layers inside of",)),
     ("the sweep had no time left", ("not tried",)),
     ("the default configuration is not one that the code builds", ("cannot be built", "needs to be specified", "sub-configuration", "must be divisible", "Padding_idx", "Validation error", "Config' object has no attribute")),
     ("the default configuration is one that the code builds but does not run: it leaves out a number, or its numbers do not fit together", ("Split sizes", "KeyError", "topk()", "embed_dim must be")),
@@ -34,7 +35,7 @@ def main():
     print(f"""# Every model type of transformers
 
 `make model-types` reads every `model_type` of the installed transformers from its code (its default configuration with two layers, on tensors without data) and predicts each from the graph.
-Where a family has a head with a loss for one of the tasks, that is the step; else the mean of the model's first output is trained (task `features`), which the answer says.
+Where a family has a head with a loss for one of the tasks, that is the step; else the mean of an output is trained (task `features`), which the answer says.
 
 2026-11-16, transformers 5.17, PyTorch 2.11: {len(found)} types were tried, {len(answered)} answered ({", ".join(f"{n} {t}" for t, n in tasks)}), {len(rest)} not.
 
@@ -44,7 +45,7 @@ Where a family has a head with a loss for one of the tasks, that is the step; el
         print(f"| {name} | {count} |")
     print("\n| type | reason |\n|---|---|")
     for r in rest:
-        why = re.sub(r"/\S*/", "", r["why"].replace("\n", " ").replace("|", "/"))[:140].strip()
+        why = re.sub(r"/\S*/", "", r["why"].replace("\n", " ").replace("|", "/"))[:280].strip()
         print(f"| {r['type']} | {why} |")
 
 

@@ -87,6 +87,9 @@ class Maker(_sounds.Sounds, _pictures.Pictures, _parts.Parts):
             return self.flat()
         if self.takes_pixels():
             return self.image()
+        first = self.first()
+        if self.variant & CHANNEL and hasattr(first, "in_channels"):  # codecs: sound itself, or its codes, with channels before time
+            return self.real(self.size["batch"], first.in_channels, self.samples() if first.in_channels == 1 else self.size["seq"])
         given = read(self.config, "input_dim", "input_size", parts=False)
         return self.real(self.size["batch"], self.size["seq"], given if isinstance(given, int) else self.width())
 
@@ -214,6 +217,8 @@ class Maker(_sounds.Sounds, _pictures.Pictures, _parts.Parts):
         if names & {"input_features", "audio_mel"}:
             return range(6)
         if names & {"input_values", "audio_values", "speech_inputs"}:
+            return 0, CHANNEL
+        if "hidden_states" in names and type(self.first()).__name__ == "Conv1d":
             return 0, CHANNEL
         if names & {"input_ids", "decoder_input_ids"} and self.books() and "pixel_values" not in names:
             return 0, *CODES, CODES[1] | BESIDE
