@@ -296,7 +296,7 @@ func (g *Graph) WithDepth(depth int) *Graph {
 			trace.Created = append(trace.Created, Made{c.rename(m.Name), m.Elements, m.Width})
 		}
 	}
-	for _, paths := range []*[]string{&trace.Checkpoints, &trace.Linears, &trace.Turned} {
+	for _, paths := range []*[]string{&trace.Checkpoints, &trace.Frozen, &trace.Linears, &trace.Turned} {
 		*paths = left(c, *paths, func(path *string) *string { return path })
 	}
 	trace.Stacked = left(c, g.Trace.Stacked, func(s *Stack) *string { return &s.Name })
