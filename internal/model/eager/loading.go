@@ -20,17 +20,16 @@ func (m *Module) read() {
 	if m.base > 0 {
 		base = base[:m.base]
 	}
-	lives, whole := m.living(), units.Bytes(0)
-	var files []*Tensor
-	for _, t := range base {
-		if lives[t] && !slices.Contains(files, t) {
-			files = append(files, t)
-			whole += m.stored(t)
-		}
+	lives := m.living()
+	files := slices.DeleteFunc(slices.Clone(base), func(t *Tensor) bool { return !lives[t] })
+	slices.SortStableFunc(files, func(a, b *Tensor) int { return compareNames(a.Name, b.Name) })
+	files = slices.Compact(files) // one that was created twice
+	whole := units.Bytes(0)
+	for _, t := range files {
+		whole += m.stored(t)
 	}
 	m.p.category, m.p.op = tape.Other, tape.OpAhead
 	m.p.alloc(whole).release()
-	slices.SortStableFunc(files, func(a, b *Tensor) int { return compareNames(a.Name, b.Name) })
 	for _, t := range files {
 		m.fetch(t)
 	}
@@ -55,10 +54,11 @@ func (m *Module) renew(t *Tensor) {
 // (https://github.com/huggingface/peft/blob/v0.21.0/src/peft/tuners/tuners_utils.py, _move_adapter_to_device_of_base_layer and cast_adapter_dtype; recorded).
 func (m *Module) addAdapters(made []*Tensor, lives map[*Tensor]bool) {
 	var halves []*Tensor
+	lower := m.dtype.Half() && !m.eightBits()
 	for _, t := range made {
 		switch {
 		case !lives[t]:
-		case t.DType == tensor.Float32 && m.dtype.Half() && !m.eightBits() && strings.Contains(t.Name, "lora_"):
+		case lower && t.DType == tensor.Float32 && strings.Contains(t.Name, "lora_"):
 			m.placeAs(t, "parameter", t.bytes()/2)
 			halves = append(halves, t)
 		default:
@@ -99,8 +99,8 @@ func (m *Module) quantize8(t *Tensor) {
 	n := units.Bytes(t.Numel())
 	given := m.scratch(n * t.DType.Width())
 	half := m.scratch(2 * n)
-	m.keep(t, t.packed[1])
-	m.keepCodes(t)
+	m.keep(t, "parameter", t.packed[1])
+	t.store = m.keep(t, tape.OpRead, t.packed[0])
 	half.release()
 	given.release()
 }
@@ -111,40 +111,20 @@ func (m *Module) quantize4(t *Tensor) {
 	const codebook = 16 * 4
 	given := m.scratch(units.Bytes(t.Numel()) * t.DType.Width())
 	scales := m.scratch(4 * t.packed[1])
-	m.keepCodes(t)
-	m.keep(t, t.packed[3])
+	t.store = m.keep(t, tape.OpRead, t.packed[0])
+	m.keep(t, "parameter", t.packed[3])
 	sizes := m.scratch(codebook)
 	largest := m.scratch(4)
 	sizes.release()
 	largest.release()
-	m.keep(t, t.packed[4])
+	m.keep(t, "parameter", t.packed[4])
 	centred := m.scratch(4 * t.packed[1])
-	m.keep(t, t.packed[2])
-	m.keep(t, t.packed[1])
-	m.keep(t, t.packed[5])
+	m.keep(t, "parameter", t.packed[2])
+	m.keep(t, "parameter", t.packed[1])
+	m.keep(t, "parameter", t.packed[5])
 	centred.release()
 	scales.release()
 	given.release()
-}
-
-// keepCodes gives a quantized parameter the memory of its codes.
-func (m *Module) keepCodes(t *Tensor) {
-	p := m.p
-	p.category, p.op = tape.Parameters, tape.OpRead
-	p.enter(p.siteOf(ownerPath(t.Name)))
-	t.store = p.alloc(t.packed[0])
-	p.pop()
-	p.category = tape.Activations
-}
-
-// keep takes memory that stands beside a parameter's codes, as long as the model lives.
-func (m *Module) keep(t *Tensor, size units.Bytes) {
-	p := m.p
-	p.category, p.op = tape.Parameters, "parameter"
-	p.enter(p.siteOf(ownerPath(t.Name)))
-	p.alloc(size)
-	p.pop()
-	p.category = tape.Activations
 }
 
 // compareNames orders the names of parameters as dot_natural_key does: part by part, numbers before words and by their value, words by their letters and then by the number they end with.

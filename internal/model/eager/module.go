@@ -222,11 +222,8 @@ func (m *Module) ToChannelsLast() {
 		if t.Rank() != 4 || t.store == nil {
 			continue
 		}
-		old := t.store
-		t.store = nil
 		t.Layout = tensor.ChannelsLast(t.Sizes...)
-		m.place(t, "parameter")
-		old.release()
+		m.renew(t)
 	}
 }
 
@@ -236,16 +233,21 @@ func (m *Module) placeAs(t *Tensor, op string, size units.Bytes) {
 	if t.store != nil {
 		return
 	}
-	p := m.p
-	p.category, p.op = tape.Parameters, "parameter"
-	p.enter(p.siteOf(ownerPath(t.Name)))
 	for _, part := range t.packed[min(1, len(t.packed)):] {
-		p.alloc(part) // scales and codebooks, which live as long as the model
+		m.keep(t, "parameter", part) // scales and codebooks
 	}
-	p.op = op
-	t.store = p.alloc(size)
+	t.store = m.keep(t, op, size)
+}
+
+// keep takes memory of a parameter, which lives as long as the model.
+func (m *Module) keep(t *Tensor, op string, size units.Bytes) *storage {
+	p := m.p
+	p.category, p.op = tape.Parameters, op
+	p.enter(p.siteOf(ownerPath(t.Name)))
+	made := p.alloc(size)
 	p.pop()
 	p.category = tape.Activations
+	return made
 }
 
 // ownerPath is the module a parameter belongs to, by its name.

@@ -118,25 +118,28 @@ func program(target, args string) []byte {
 
 const selfArg = `{"name":"self","arg":{"as_tensor":{"name":"h"}}}`
 
+// need is the peak of a step through one operator, on a batch whose tensors have 16 MiB, and what of it is not known.
+func need(t *testing.T, target, args string) (units.Bytes, []string) {
+	t.Helper()
+	g, err := exported.Parse(program(target, args))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tp, m, err := trainGraph(g, measured.Row{Job: job.Job{Batch: 1 << 20, Optimizer: "sgd", ParamDType: "fp32"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stats, err := measured.Peaks(tp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stats.Peak.Allocated, m.Unknown()
+}
+
 func TestAnUnknownOperatorIsNamedAndNotUnderrated(t *testing.T) {
 	t.Parallel()
-	need := func(target string) (units.Bytes, []string) {
-		g, err := exported.Parse(program(target, selfArg))
-		if err != nil {
-			t.Fatal(err)
-		}
-		tp, m, err := trainGraph(g, measured.Row{Job: job.Job{Batch: 1 << 20, Optimizer: "sgd", ParamDType: "fp32"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, stats, err := measured.Peaks(tp)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return stats.Peak.Allocated, m.Unknown()
-	}
-	known, none := need("torch.ops.aten.gelu.default")
-	strange, named := need("torch.ops.mylib.my_gelu.default")
+	known, none := need(t, "torch.ops.aten.gelu.default", selfArg)
+	strange, named := need(t, "torch.ops.mylib.my_gelu.default", selfArg)
 	if len(none) != 0 || len(named) != 1 || named[0] != "mylib.my_gelu.default" {
 		t.Errorf("unknown operators %v and %v", none, named)
 	}
