@@ -333,7 +333,7 @@ class Model(_packages.Subject):
 
     def step(self, given):
         torch, out = self.torch, self.model(**self.arguments(given))
-        tensors = [t for _, t in _forward._leaves(torch, out) if t.is_floating_point()]
+        tensors = _forward.numbers(torch, out)
         first, target = tensors[0], given[self.main()] if self.coder else given["target"]
         if len(tensors) == target.shape[0] and first.shape == target.shape[1:]:
             first = torch.stack(tensors)

@@ -209,6 +209,11 @@ def objective_of(torch, out, gradients):
     raise ValueError("the model gives nothing that a gradient could start from")
 
 
+def numbers(torch, out):
+    """The tensors of an output that are of floating-point numbers."""
+    return [t for _, t in _leaves(torch, out) if t.is_floating_point()]
+
+
 def _leaves(torch, out, name=""):
     """The tensors of an output with the names they have in it."""
     if isinstance(out, torch.Tensor):

@@ -74,11 +74,7 @@ class Maker(_sounds.Sounds, _pictures.Pictures, _parts.Parts):
         return self.valued(value)
 
     def ones(self, *shape):
-        from torch.utils._python_dispatch import _disable_current_modes
-
-        with _disable_current_modes():
-            value = self.torch.ones(*shape, dtype=self.torch.int64)
-        return self.valued(value)
+        return self.known(lambda: self.torch.ones(*shape, dtype=self.torch.int64))
 
     # Inputs, by name
 
@@ -98,40 +94,42 @@ class Maker(_sounds.Sounds, _pictures.Pictures, _parts.Parts):
 
     def tokens(self, samples, length):
         """Tokens of text, or of sound."""
-        return self.valued(self.with_image(samples, length)) if self.image_tokens else self.ids(*self.codes(samples, length))
+        return self.with_image(samples, length) if self.image_tokens else self.ids(*self.codes(samples, length))
 
     def with_image(self, samples, length):
         """Tokens of samples that begin with an image, as processors write them."""
-        from torch.utils._python_dispatch import _disable_current_modes
-
         from . import _answers
 
         if self.image_tokens + 3 > length:
             raise TooShort(f"seq {length} is too short: an image takes {self.image_tokens} tokens; set --seq to more than that")
         c = self.config
-        with _disable_current_modes():
+
+        def make():
             value = self.torch.full((samples, length), _answers.TOKEN)
             value[:, 2 : 2 + self.image_tokens] = read(c, "image_token_id", "image_token_index", "im_patch_id", parts=False)
             opens = read(c, "vision_start_token_id", "boi_token_id", "image_start_token_id", parts=False)
             if isinstance(opens, int):
                 value[:, 1] = opens
-        return value
+            return value
+
+        return self.known(make)
 
     def token_types(self):
         """1 for the tokens of an image, 0 for those of text."""
-        from torch.utils._python_dispatch import _disable_current_modes
+        return self.marked(2, self.image_tokens)
 
-        with _disable_current_modes():
+    def marked(self, start, count):
+        """1 for so many tokens of a sample of text, 0 for the others."""
+
+        def make():
             value = self.torch.zeros(self.size["batch"], self.size["seq"], dtype=self.torch.int64)
-            value[:, 2 : 2 + self.image_tokens] = 1
-        return self.valued(value)
+            value[:, start : start + count] = 1
+            return value
+
+        return self.known(make)
 
     def filled(self, number, *shape):
-        from torch.utils._python_dispatch import _disable_current_modes
-
-        with _disable_current_modes():
-            value = self.torch.full(shape, number)
-        return self.valued(value)
+        return self.known(lambda: self.torch.full(shape, number))
 
     def shows_images(self):
         """Whether the job gives every sample of text an image."""

@@ -154,46 +154,36 @@ class Pictures:
         return (int(count**0.5) if isinstance(count, int) else max(self.side()[0] // patch // pool, 1) * pool), patch
 
     def spatial_shapes(self):
-        from torch.utils._python_dispatch import _disable_current_modes
-
         rows = self.rows() if self.is_part() else self.patched()[0]
-        with _disable_current_modes():
-            value = self.torch.tensor([[rows, rows]] * (1 if self.is_part() else self.size["batch"]))  # of every level, or of every image
-        return self.valued(value)
+        return self.known(lambda: self.torch.tensor([[rows, rows]] * (1 if self.is_part() else self.size["batch"])))  # of every level, or of every image
 
     def grid(self):
-        """Patches of the images of a batch: [frames, rows, columns] of each."""
-        from torch.utils._python_dispatch import _disable_current_modes
-
+        """Patches of the images of a batch: [frames, rows, columns] of each; the side of one."""
         merge = read(self.config, "spatial_merge_size", "merge_kernel_size", "spatial_merge_kernel_size", "merge_size", default=2)
         merge = merge[0] if isinstance(merge, (list, tuple)) else int(merge)
         patch = self.patches()
         patch = patch[0] if isinstance(patch, (list, tuple)) else int(patch or 14)
         height, width = self.side()
         rows, columns = (max(n // patch // merge, 1) * merge for n in (height, width))
-        return (1, rows, columns), patch, _disable_current_modes
+        return (1, rows, columns), patch
 
     def flat(self):
         """Patches as the processors of Qwen-VL flatten them."""
-        (_, rows, columns), patch, _ = self.grid()
+        (_, rows, columns), patch = self.grid()
         channels = read(self.config, "in_channels", "in_chans", "num_channels", default=3)
         time = read(self.config, "temporal_patch_size", "patch_temporal", default=1)
         return self.real(self.size["batch"] * rows * columns, int(channels) * int(time) * patch * patch)
 
     def cut(self):
         """Patches with their rows and columns: [channels, rows, columns] of each for a convolution, frames first and channels last for a model without any (Inkling)."""
-        (_, rows, columns), patch, _ = self.grid()
+        (_, rows, columns), patch = self.grid()
         one = (self.channels(), patch, patch) if self.convolves() else (int(read(self.config, "temporal_patch_size", default=1)), patch, patch, self.channels())
         return self.real(*((1,) if self.variant & FILM else ()), self.size["batch"] * rows * columns, *one)
 
     def target_sizes(self):
         """Rows and columns of patches of each image."""
-        from torch.utils._python_dispatch import _disable_current_modes
-
         rows, _ = self.patched()
-        with _disable_current_modes():
-            value = self.torch.tensor([[rows, rows]] * self.size["batch"], dtype=self.torch.int32)
-        return self.valued(value)
+        return self.known(lambda: self.torch.tensor([[rows, rows]] * self.size["batch"], dtype=self.torch.int32))
 
     def rows(self):
         """Rows of the features that one part of a detector gives to the next: patches of the images that SAM 3 is published for, or of those of the job."""
@@ -215,38 +205,26 @@ class Pictures:
         return bool({"vision_features", "backbone_features"} & set(self.parameters))
 
     def grid_thw(self):
-        one, _, plain = self.grid()
-        with plain():
-            value = self.torch.tensor([one] * self.size["batch"])
-        return self.valued(value)
+        one, _ = self.grid()
+        return self.known(lambda: self.torch.tensor([one] * self.size["batch"]))
 
     def latents(self):
         """1 where a sample of text has the queries of an image (KOSMOS-2)."""
-        from torch.utils._python_dispatch import _disable_current_modes
-
-        count = read(self.config, "latent_query_num", default=64)
-        with _disable_current_modes():
-            value = self.torch.zeros(self.size["batch"], self.size["seq"], dtype=self.torch.int64)
-            value[:, 1 : 1 + count] = 1
-        return self.valued(value)
+        return self.marked(1, read(self.config, "latent_query_num", default=64))
 
     def image_sizes(self):
-        from torch.utils._python_dispatch import _disable_current_modes
-
-        with _disable_current_modes():
-            value = self.torch.tensor([list(self.side())] * self.size["batch"])
-        return self.valued(value)
+        return self.known(lambda: self.torch.tensor([list(self.side())] * self.size["batch"]))
 
     def positions(self):
         """Column and row of every patch."""
-        from torch.utils._python_dispatch import _disable_current_modes
-
         count = self.made_for("pixel_values").shape[1]
         rows = max(int(count**0.5), 1)
-        with _disable_current_modes():
+
+        def make():
             at = self.torch.arange(count)
-            value = self.torch.stack([at % rows, at // rows], dim=-1).expand(self.size["batch"], count, 2).contiguous()
-        return self.valued(value)
+            return self.torch.stack([at % rows, at // rows], dim=-1).expand(self.size["batch"], count, 2).contiguous()
+
+        return self.known(make)
 
     def sees_videos(self):
         return films(self.config, self.kind)

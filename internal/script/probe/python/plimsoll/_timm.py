@@ -1,7 +1,7 @@
 """Models of timm, by name or by the config.json that timm writes to the hub ("architecture", "model_args", "pretrained_cfg"): trained to tell images apart, as timm's train.py does."""
 import inspect
 
-from . import _models, _packages
+from . import _forward, _models, _packages
 
 CLASSES = 1000
 
@@ -53,7 +53,7 @@ class Model(_packages.Subject):
 
     def step(self, given):
         out = self.model(given["x"])
-        first = next(t for _, t in _models_leaves(self.torch, out))
+        first = _forward.numbers(self.torch, out)[0]
         if first.dim() == 2 and getattr(self.model, "num_classes", 0) == first.shape[1]:
             return out, self.torch.nn.functional.cross_entropy(first, given["labels"]), "loss"
         self.objective = "output"
@@ -69,12 +69,6 @@ class Model(_packages.Subject):
         if self.objective != "loss":
             out.append(f"{self.cls.__name__} has no classes here: the step trains the mean of its output")
         return out
-
-
-def _models_leaves(torch, out):
-    from . import _forward
-
-    return ((n, t) for n, t in _forward._leaves(torch, out) if t.is_floating_point())
 
 
 def known(timm, name):
